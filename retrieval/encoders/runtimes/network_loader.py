@@ -24,9 +24,10 @@ from .cache import (
     remember_refusal,
     was_refused,
 )
-from .networks.built import built_layers, built_network
+from .networks.built import built_layers, built_network, first_texts
 from .openvino_runtime import OpenVinoRuntime, Runtime
 from .processor import has_gpu, may_have_gpu
+from .quick_start import QuickRuntime, starts_quickly
 
 if TYPE_CHECKING:
     from .torch_runtime import SentenceNetwork, Transformer
@@ -44,7 +45,6 @@ class NetworkLoader:
     Attributes
     ----------
     sha256 : of the transformer's weights, combined with those of Dense layers, if any.
-    key : cache key of the conversion.
     """
 
     def __init__(
@@ -52,13 +52,24 @@ class NetworkLoader:
     ) -> None:
         self._files, self._folder, self._pooling, self._trusted = files, folder, pooling, trusted
         self.sha256 = self._combined_sha256()
-        head = ",".join(type(part).__name__ for part in folder.head)
-        self.key = conversion_key(files.folder, self.sha256, f"{pooling} {head}")
+
+    @cached_property
+    def key(self) -> str:
+        """Cache key of the conversion and its measurements."""
+        head = ",".join(type(part).__name__ for part in self._folder.head)
+        return conversion_key(self._files.folder, self.sha256, f"{self._pooling} {head}")
 
     def load(self, precision: str) -> tuple[Runtime, Facts, Any]:
         """Build runtime, facts and tokenizer, or load them from the cache, or convert the model."""
-        key = self.key
         on_gpu = _on_gpu(precision)
+        if (
+            starts_quickly()
+            and not self._trusted
+            and not on_gpu
+            and (quick := self._quick(precision))
+        ):
+            return quick
+        key = self.key
         if not self._trusted and not on_gpu and (made := self._built() or load_conversion(key)):
             return OpenVinoRuntime(made.model, precision, key), made.facts, made.tokenizer
 
@@ -99,6 +110,20 @@ class NetworkLoader:
     def network(self) -> SentenceNetwork:
         """Load the network in torch, on the CPU, in float32."""
         return self._build(self._load_transformer())
+
+    def _quick(self, precision: str) -> tuple[Runtime, Facts, Any] | None:
+        with self._explained():
+            found = first_texts(self._folder, self._pooling)
+        if found is None or precision == "auto":  # which asks OpenVINO what the processor can do
+            return None
+        network, facts, tokenizer = found
+
+        def start() -> OpenVinoRuntime:
+            built = self._built()
+            assert built is not None
+            return OpenVinoRuntime(built.model, precision, self.key)
+
+        return QuickRuntime(network, precision, start), facts, tokenizer
 
     def _built(self) -> Conversion | None:
         with self._explained():

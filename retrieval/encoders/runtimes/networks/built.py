@@ -14,10 +14,11 @@ from ...sentence_folder import SentenceFolder
 from ..cache import Conversion, Facts
 from ..openvino_library import openvino_library
 from .architectures import Shape, architecture_of
+from .first_texts import FirstTexts
 from .folder_tokenizer import folder_tokenizer
 from .hidden_states import Family
-from .operations import Node, multiplied_weights, ops, scalar, width
-from .sentence_vectors import POOLERS, first, pool, with_head
+from .operations import Node, ops, scalar
+from .sentence_vectors import POOLERS, first, head_width, pool, with_head
 from .weights import Weights, weight_files
 
 
@@ -26,28 +27,53 @@ def built_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None
 
     Raises `InputError` if weights are missing, or the pooling or the head does not fit.
     """
+    found = _parts(folder, pooling)
+    if found is None:
+        return None
+    family, facts, tokenizer = found
+    given = _inputs()
+    states = family.states(*given)
+    if pooling.mode == POOLER:
+        pooled = family.pooled(first(states[-1], given[1]))
+    else:
+        pooled = pool(states, given[1], pooling)
+    vectors = with_head(pooled, folder.head)
+    return Conversion(facts, tokenizer, _model(vectors, given))
+
+
+def first_texts(folder: SentenceFolder, pooling: Pooling) -> tuple[FirstTexts, Facts, Any] | None:
+    """Read the same network for numpy, with its facts and tokenizer; no library has to start.
+
+    None if torch is needed. Raises `InputError` if weights are missing, or the pooling or the head
+    does not fit.
+    """
+    found = _parts(folder, pooling)
+    if found is None:
+        return None
+    family, facts, tokenizer = found
+    return FirstTexts(family, pooling, folder.head), facts, tokenizer
+
+
+def _parts(folder: SentenceFolder, pooling: Pooling) -> tuple[Family, Facts, Any] | None:
     family = _family(folder)
     read = folder_tokenizer(folder.transformer)
     if family is None or read is None or pooling.mode not in (*POOLERS, POOLER):
         return None
     pooling.check_layers(family.shape.layers)
-    given = _inputs()
-    states = family.states(*given)
-    if pooling.mode == POOLER:
-        pooled = _by_own_pooler(family, first(states[-1], given[1]))
-    else:
-        pooled = pool(states, given[1], pooling)
-    vectors = with_head(pooled, folder.head)
+    if pooling.mode == POOLER and f"{family.architecture.pooler}.weight" not in family.weights:
+        raise InputError(
+            "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
+        )
     tokenizer, longest = read
     facts = Facts(
-        dim=width(vectors),
-        width=width(states[-1]),
+        dim=head_width(family.width, folder.head),
+        width=family.width,
         layers=family.shape.layers,
         longest=int(min(longest, family.longest)),
         pad_id=family.shape.padding,
-        flops_per_token=2 * multiplied_weights(_model(states[-1], given)),
+        flops_per_token=2 * family.multiplied_weights,
     )
-    return Conversion(facts, tokenizer, _model(vectors, given))
+    return family, facts, tokenizer
 
 
 def built_layers(folder: SentenceFolder, mode: str) -> Any | None:
@@ -74,14 +100,6 @@ def _family(folder: SentenceFolder) -> Family | None:
         return None
     weights = Weights(weight_files(folder.transformer), architecture.prefix)
     return Family(architecture, Shape.read(architecture, config), weights)
-
-
-def _by_own_pooler(family: Family, first_token: Node) -> Node:
-    if f"{family.architecture.pooler}.weight" not in family.weights:
-        raise InputError(
-            "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
-        )
-    return family.pooled(first_token)
 
 
 def _inputs() -> list[Node]:

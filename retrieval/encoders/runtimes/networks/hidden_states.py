@@ -43,6 +43,23 @@ class Family:
         rows = len(self.weights[POSITIONS])
         return rows - self.shape.padding - 1 if self.architecture.counts_padding else rows
 
+    @property
+    def width(self) -> int:
+        """Width of the layers' hidden states."""
+        layer = self.architecture.layer.format(0) + f"{self.architecture.attended_norm}.weight"
+        table = self.weights[WORDS]
+        return len(self.weights[layer]) if layer in self.weights else table.shape[1]
+
+    @property
+    def multiplied_weights(self) -> int:
+        """Number of weights that the network multiplies each token with."""
+        names = self.architecture
+        each = (names.query, names.key, names.value, names.attended, names.inner, names.outer)
+        found = [names.layer.format(i) + name for i in range(self.shape.layers) for name in each]
+        if names.projection and f"{names.projection}.weight" in self.weights:
+            found.append(names.projection)
+        return sum(self.weights[f"{name}.weight"].size for name in found)
+
     def states(self, ids: Node, mask: Node) -> list[Node]:
         """Hidden states (batch, seq, width) of the embeddings and of each layer.
 

@@ -6,7 +6,6 @@ converted from torch.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -90,13 +89,3 @@ def width(x: Node) -> int:
     """Length of the last axis."""
     shape = x.get_output_partial_shape(0)
     return int(shape[len(shape) - 1].get_length())
-
-
-def multiplied_weights(model: Any) -> int:
-    """Number of weights that a model multiplies each token with."""
-    count = 0
-    for node in model.get_ordered_ops():
-        if node.get_type_name() == "MatMul":
-            shape = node.input(1).get_partial_shape()
-            count += math.prod(shape.to_shape()) if len(shape) == 2 and shape.is_static else 0
-    return count

@@ -47,6 +47,17 @@ def with_head(vectors: Node, head: Sequence[Dense | Normalize]) -> Node:
     return vectors
 
 
+def head_width(columns: int, head: Sequence[Dense | Normalize]) -> int:
+    """Dimensions of vectors (batch, columns) after the head.
+
+    Raises `InputError` if weights are missing or do not fit.
+    """
+    for part in head:
+        if isinstance(part, Dense):
+            columns = len(dense(part, columns)[0])
+    return columns
+
+
 def dense(part: Dense, columns: int) -> tuple[Array, Array | None]:
     """Read weight (out, columns) and bias (out,), if any, of a Dense.
 

@@ -21,10 +21,16 @@ from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling
 from slimdex.retrieval.encoders.runtimes.networks.architectures import ARCHITECTURES
-from slimdex.retrieval.encoders.runtimes.networks.built import built_layers, built_network
+from slimdex.retrieval.encoders.runtimes.networks.built import (
+    built_layers,
+    built_network,
+    first_texts,
+)
+from slimdex.retrieval.encoders.runtimes.networks.first_texts import ACTIVATIONS as numpys
 from slimdex.retrieval.encoders.runtimes.networks.hidden_states import buckets
 from slimdex.retrieval.encoders.runtimes.networks.operations import activated, ops
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
+from slimdex.retrieval.encoders.runtimes.quick_start import QuickRuntime, quick_start
 from slimdex.retrieval.encoders.runtimes.torch_runtime import LayersNetwork, SentenceNetwork
 from slimdex.retrieval.encoders.sentence_folder import ACTIVATIONS, SentenceFolder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
@@ -110,6 +116,45 @@ def test_neither_torch_nor_transformers_is_needed(tiny_bert: Path) -> None:
     found = np.array(done.stdout.split(), dtype=np.float32)
     expected = TransformerEncoder(str(tiny_bert), precision="fp32").encode("the cat")[0]
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max@1,2,-1", "cls@0", "last", "pooler"])
+def test_numpys_vectors_are_those_of_the_graph(model: Path, pooling: str) -> None:
+    if pooling == "pooler" and loaded(model).config.model_type in ("electra", "distilbert"):
+        return
+    folder, chosen = SentenceFolder(model), parse_pooling(pooling)
+    built, found = built_network(folder, chosen), first_texts(folder, chosen)
+    assert built is not None
+    assert found is not None
+    network, facts, _ = found
+    assert facts == built.facts
+    runtime = OpenVinoRuntime(built.model, "fp32")
+    for length in (1, 2, 9, 40):
+        ids, mask = batch((1, length))
+        (expected,) = runtime.run([(ids, mask)])
+        vector = network.encode(ids[0])
+        assert vector.dtype == np.float32
+        np.testing.assert_allclose(vector, expected, atol=2e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_numpys_activations_are_torchs(name: str) -> None:
+    x = np.linspace(-9, 9, 501, dtype=np.float32)[None]
+    expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(numpys[name.lower()](x), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ["gelu_new", "relu", "silu", "tanh"])
+def test_numpys_layers_have_their_activations(
+    tiny_bert: Path, tmp_path: Path, activation: str
+) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    set_config(tmp_path, hidden_act=activation)
+    exact = TransformerEncoder(str(tmp_path), precision="fp32").encode("the cat")
+    with quick_start():
+        quick = TransformerEncoder(str(tmp_path), precision="fp32")
+    assert isinstance(quick._runtime, QuickRuntime)
+    np.testing.assert_allclose(quick.encode("the cat"), exact, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
