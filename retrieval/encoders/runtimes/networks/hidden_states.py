@@ -116,19 +116,25 @@ class Family:
         return _rows(table, ops().add(places, scalar(padding)))
 
     def _mask(self, ids: Node, mask: Node) -> Node:
-        """Mask of attention, which broadcasts to (batch, heads, seq, seq)."""
+        """Numbers to add to attention scores, which broadcast to (batch, heads, seq, seq).
+
+        A mask of booleans would be converted in every layer.
+        """
         seen = ops().unsqueeze(ops().convert(mask, "boolean"), integers(1, 2))
+        lowest = np.finfo(np.float32).min
+        return ops().select(seen, self._biases(ids), scalar(lowest, np.float32))
+
+    def _biases(self, ids: Node) -> Node:
+        """Biases of attention scores by distance, (1, heads, seq, seq); zero without a table."""
         if self.architecture.relative is None:
-            return seen
-        biases, longest = self.weights[self.architecture.relative], len(self.weights[POSITIONS])
+            return scalar(0, np.float32)
+        table, longest = self.weights[self.architecture.relative], len(self.weights[POSITIONS])
         count = ops().convert(ops().squeeze(_length(ids), scalar(0)), "i32")
         places = ops().range(scalar(0), count, scalar(1), "i32")
         columns, rows = ops().unsqueeze(places, scalar(0)), ops().unsqueeze(places, scalar(1))
-        distances = ops().subtract(columns, rows)
-        numbers = ops().add(distances, scalar(longest - 1))
-        by_distance = _rows(biases[buckets(longest, len(biases))], numbers)  # (seq, seq, heads)
-        bias = ops().unsqueeze(ops().transpose(by_distance, integers(2, 0, 1)), integers(0))
-        return ops().select(seen, bias, scalar(np.finfo(np.float32).min, np.float32))
+        numbers = ops().add(ops().subtract(columns, rows), scalar(longest - 1))
+        by_distance = _rows(table[buckets(longest, len(table))], numbers)  # (seq, seq, heads)
+        return ops().unsqueeze(ops().transpose(by_distance, integers(2, 0, 1)), integers(0))
 
 
 def buckets(longest: int, count: int) -> NDArray[np.int64]:
