@@ -13,11 +13,12 @@ from .commands.report import report
 from .commands.retrieval import retrieval
 from .commands.search import search
 from .commands.serve import serve
+from .commands.start import start
 from .commands.sts import sts
 from .commands.tables import tables
 from .commands.tune import tune
 
-COMMANDS = (retrieval, search, peers, encode, serve, tune, hybrid, sts, report, tables)
+COMMANDS = (retrieval, search, peers, start, encode, serve, tune, hybrid, sts, report, tables)
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
