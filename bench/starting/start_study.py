@@ -41,7 +41,7 @@ CONSTRAINTS = "torch==2.13.0\n"
 
 @dataclass(frozen=True)
 class Job:
-    """What every library does.
+    """The work of each library: index the documents, then answer the query.
 
     Attributes
     ----------
