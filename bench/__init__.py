@@ -1,7 +1,7 @@
 """Experiments on both packages, imported by neither.
 
 Files and folders import only what is above them: machine, page_cache, memory_limit, columns, rows,
-options, data, engines, experiments, planning, reporting, runner, commands, cli, __main__.
+options, data, engines, experiments, starting, planning, reporting, runner, commands, cli, __main__.
 """
 
 if __name__ != "slimdex.bench":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slimdex.retrieval.cli.options.click_commands import Commands
 
 NAMES = (
-    *("retrieval", "search", "peers", "encode", "serve", "tune", "hybrid", "sts"),
+    *("retrieval", "search", "peers", "start", "encode", "serve", "tune", "hybrid", "sts"),
     *("report", "tables"),
 )
 app = Commands(

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 """Processor flags that matter for speed: wide registers, products of int8 and bf16."""
-LIBRARIES = ("slimdex", "numpy", "faiss-cpu", "torch", "transformers", "ir-measures")
+LIBRARIES = ("slimdex", "numpy", "faiss-cpu", "torch", "transformers")
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,9 @@ def test_info_imports_neither_an_encoder_nor_the_readers_of_files(index: Path) -
     found = modules("info", str(index))
     assert libraries(found) <= INFO
     assert folders(found) == OF_INFO
-    assert not {name for name in found if name.startswith("slimdex.retrieval.encoders.runtimes.net")}
+    assert not {
+        name for name in found if name.startswith("slimdex.retrieval.encoders.runtimes.net")
+    }
 
 
 def test_a_search_imports_what_it_runs(index: Path) -> None:

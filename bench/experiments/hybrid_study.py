@@ -32,8 +32,8 @@ from slimdex.retrieval.quality.tuning.hybrid_choice import (
     Judged,
     by_labels,
     fused_orders,
-    judged_ndcg,
 )
+from slimdex.retrieval.quality.tuning.metric_choice import ndcg
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.storage.snapshot import Snapshot
 
@@ -182,7 +182,7 @@ def _measures(documents: Sequence[int], labels: Mapping[int, int]) -> tuple[floa
     relevant = [document for document, label in labels.items() if label > 0]
     recall = len({*documents[:FIRST]} & {*relevant}) / max(len(relevant), 1)
     first = bool(documents) and documents[0] in relevant
-    return 100 * judged_ndcg(documents, labels), 100 * recall, float(first)
+    return 100 * ndcg(documents, labels), 100 * recall, float(first)
 
 
 def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Row:

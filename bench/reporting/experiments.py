@@ -13,14 +13,15 @@ from ..rows import MEASURED, Row, read_rows
 from .tables import settled
 from .tables.retrieval import beside_peers, headline
 from .tables.similarity import study_tables
-from .tables.studies import encoders, hybrid, loads, search, tuning
+from .tables.studies import encoders, hybrid, loads, search, start, tuning
 from .tables.table import Table
-from .verdict import cold_line, encode_line, search_line, sts_line
+from .verdict import cold_line, encode_line, search_line, start_line, sts_line
 
 ENCODING = ("openvino", "torch", "sentence-transformers", "onnxruntime")
 VECTORS = ("openvino", "torch", "numpy")
 INDEXES = ("duckdb", "faiss-cpu", "numpy")
 DOCUMENTS = ("openvino", *INDEXES)
+STARTED = ("openvino", "sentence-transformers", "txtai", "chromadb")
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ EXPERIMENTS = (
     Experiment("peers", beside_peers, VECTORS),
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line),
     Experiment("cold", settled.cold, DOCUMENTS, "cold", "Cold", cold_line, "search"),
+    Experiment("start", start, STARTED, "start", "Start", start_line),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line),
     Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
     Experiment("tune", tuning, FAISS, "tune", "Tuning"),

@@ -8,6 +8,7 @@ from ..experiments.cold_study import CACHED, DROPPED
 from ..experiments.measured_methods import UNCOMPRESSED
 from ..experiments.similarity_study import TARGET
 from ..rows import Row
+from ..starting.start_study import PACKAGES, SEARCH
 from .findings import (
     FASTEST_AT,
     SLIMDEX,
@@ -267,3 +268,13 @@ def hybrid_line(rows: Sequence[Row]) -> str:
                 f"({low:+.1f} to {high:+.1f}), first right {row['first_share']:.1%}"
             )
     return "; ".join(found)
+
+
+def start_line(rows: Sequence[Row]) -> str:
+    """Seconds of a search in a new process, by slimdex and by other libraries."""
+    found = {row["method"]: row["start_s"] for row in rows if "error" not in row}
+    if SEARCH not in found:
+        return f"no result{failures(rows, 'method')}"
+    others = [f"{name} {found[name]:.2f} s" for name in PACKAGES if name in found]
+    said = f"{SEARCH} in a new process, {rows[0]['documents']:,} documents: {found[SEARCH]:.2f} s"
+    return "; ".join([said, *others])

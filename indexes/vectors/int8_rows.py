@@ -61,7 +61,7 @@ def packed(X: Matrix) -> NDArray[np.int8]:
 def unpacked(rows: NDArray[np.int8], dim: int, out: Matrix | None = None) -> Matrix:
     """Unpack (n, packed_width(dim)) to float32 rows (n, dim), into C-contiguous `out` if given."""
     wide = np.empty((len(rows), dim), dtype=np.float32) if out is None else out
-    np.copyto(wide, rows[:, :dim])  # faster than NumKong's, and as fast as its float16
+    np.copyto(wide, rows[:, :dim])
     bits = rows[:, dim:].view(SCALE).astype(np.uint32)
     bits <<= np.uint32(16)
     scales = bits.view(np.float32)

@@ -1,4 +1,4 @@
-"""Tables of search, encode, serve, hybrid, tune and sweeps."""
+"""Tables of search, encode, start, serve, hybrid, tune and sweeps."""
 
 from __future__ import annotations
 
@@ -91,6 +91,20 @@ encoders = Declared(
     _encoders_note,
     ("model",),
     sort="-short_texts_per_s",
+)
+start = Declared(
+    "{documents:,} documents, {model}",
+    (
+        Column("", "method"),
+        Column("s, median", "start_s", ".2f"),
+        Column("least", "start_s_least", ".2f"),
+        Column("most", "start_s_most", ".2f"),
+        Column("first use, s", "first_s", ".1f"),
+        Column("installed, MB", "install_bytes", ",.0f", 1e6),
+        Column("installing, s", "install_s", ".0f"),
+    ),
+    lambda rows: f"{measured(rows)[0]['processes']} processes each{failures(rows, 'method')}",
+    ("model", "documents"),
 )
 loads = Declared(
     "{documents:,} documents, {model}",

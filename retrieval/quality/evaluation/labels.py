@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 
+from ..tuning.metric_choice import ndcg
+
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
 
@@ -43,45 +45,38 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
 def per_query(
     scores: Matrix, rows: Rows, queries: Sequence[str], ids: Sequence[str], qrels: Qrels
 ) -> dict[str, NDArray[np.float64]]:
-    """Compute nDCG@10, MRR@10, recall@10 and recall@100 of each query with ir-measures.
+    """Compute nDCG@10, MRR@10, recall@10 and recall@100 of each query, as trec_eval does.
 
     Parameters
     ----------
     scores, rows : (queries, depth) answers, best first, padded with -inf and -1; of several rows of
-        a document the best counts.
+        a document the best counts. Among equal scores the greater id comes first.
     queries : the queries' ids.
     ids : the documents' ids, by row.
     """
-    import ir_measures
-    from ir_measures import RR, R, nDCG
-
-    chosen = {nDCG @ 10: "ndcg@10", RR @ 10: "mrr@10", R @ 10: "recall@10", R @ 100: "recall@100"}
-    run = {
-        query: _places([(ids[row], score) for score, row in zip(s, r, strict=True) if row >= 0])
-        for query, s, r in zip(queries, scores.tolist(), rows.tolist(), strict=True)
-    }
-    labels = {query: dict(qrels[query]) for query in queries}
-    place = {query: i for i, query in enumerate(queries)}
-    out = {name: np.zeros(len(queries)) for name in chosen.values()}  # nothing found is zero
-    for metric in ir_measures.iter_calc(list(chosen), labels, run):
-        out[chosen[metric.measure]][place[metric.query_id]] = metric.value
+    names = ("ndcg@10", "mrr@10", "recall@10", "recall@100")
+    out = {name: np.zeros(len(queries)) for name in names}
+    for i, (query, s, r) in enumerate(zip(queries, scores.tolist(), rows.tolist(), strict=True)):
+        best = dict[str, float]()
+        for score, row in zip(s, r, strict=True):
+            if row >= 0:
+                best.setdefault(ids[row], score)
+        found = sorted(best, key=lambda id: (best[id], id), reverse=True)
+        for name, value in zip(names, _measures(found, qrels[query]), strict=True):
+            out[name][i] = value
     return out
 
 
-def _places(answers: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Map ids to distinct scores, from answers, best first; of repeated ids the first counts.
+def _measures(found: Sequence[str], labels: Mapping[str, int]) -> tuple[float, ...]:
+    """nDCG@10, MRR@10, recall@10 and recall@100 of one query.
 
-    Among equal scores the greater id comes first, as in trec_eval, for all measures: those that
-    ir-measures computes itself would otherwise prefer the smaller id.
-
-    >>> _places([("a", 0.5), ("b", 0.5), ("a", 0.1)])
-    {'b': 2.0, 'a': 1.0}
+    >>> _measures(["b", "a", "c"], {"a": 1, "d": 1, "c": 0})[1:]
+    (0.5, 0.5, 0.5)
     """
-    found = dict[str, float]()
-    for id, score in answers:
-        found.setdefault(id, score)
-    order = sorted(found, key=lambda id: (found[id], id), reverse=True)
-    return {id: float(len(order) - place) for place, id in enumerate(order)}
+    relevant = {id for id, relevance in labels.items() if relevance > 0}
+    first = next((place for place, id in enumerate(found[:10], 1) if id in relevant), np.inf)
+    recalls = [len(relevant.intersection(found[:k])) / max(len(relevant), 1) for k in (10, 100)]
+    return ndcg(found, labels), 1 / first, *recalls
 
 
 def _is_int(text: str) -> bool:

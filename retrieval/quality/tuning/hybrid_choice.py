@@ -93,7 +93,7 @@ def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]
     found = []
     for order in (near, *fused):
         documents = dict.fromkeys(snapshot.document_rows.documents(order).tolist())
-        found.append(judged_ndcg([d for d in documents if d != judged.own], judged.labels))
+        found.append(ndcg([d for d in documents if d != judged.own], judged.labels))
     return found
 
 
@@ -108,11 +108,6 @@ def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Ro
     fused = [found.rows[found.order(fusion.scores(found))] for fusion in FUSIONS]
     near, words = near[found.is_near[near]], words[found.bm25[words] > 0]
     return found.rows[near], found.rows[words], fused
-
-
-def judged_ndcg(documents: Sequence[int], labels: Mapping[int, int]) -> float:
-    """nDCG@10 of documents, best first, padded to ten with irrelevant ones."""
-    return ndcg(([*documents] + [-1] * DEPTH)[:DEPTH], labels)
 
 
 def _name(fusion: Fusion) -> str:

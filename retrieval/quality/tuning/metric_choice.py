@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import log2, sqrt
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Probes, Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 
+Id = TypeVar("Id", int, str)
 Cell = tuple[float, float]
 """(beta, gamma)."""
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -129,14 +131,14 @@ def by_labels(
     return _best(measured, NormalDist().inv_cdf(1 - ERROR))
 
 
-def ndcg(found: Sequence[int], labels: Mapping[int, int]) -> float:
-    """nDCG of results, best first, cut at their number (Järvelin and Kekäläinen 2002).
+def ndcg(found: Sequence[Id], labels: Mapping[Id, int]) -> float:
+    """nDCG@10 of documents, best first (Järvelin and Kekäläinen 2002).
 
     >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
     0.6199
     """
-    gains = [max(labels.get(row, 0), 0) for row in found]
-    ideal = sorted((max(gain, 0) for gain in labels.values()), reverse=True)[: len(found)]
+    gains = [max(labels.get(id, 0), 0) for id in found[:10]]
+    ideal = sorted((max(gain, 0) for gain in labels.values()), reverse=True)[:10]
     best = sum(gain / log2(place + 2) for place, gain in enumerate(ideal))
     return sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / best if best else 0.0
 

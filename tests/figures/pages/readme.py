@@ -48,7 +48,7 @@ FIGURES = [
         lambda: [*memory(usual()), usual()["effort"]],
     ),
     Figure("level with float32 down to 1/128 of its bytes", lambda: [small()["compression"]]),
-    Figure("to 3.13; in a checkout", lambda: [newest_python()]),
+    Figure("to 3.14; in a checkout", lambda: [newest_python()]),
     Figure("Its codes take 1/64 of the memory", lambda: [usual()["compression"]]),
     Figure("the best 200 are compared again", lambda: [CANDIDATES]),
     Figure(

@@ -1,21 +1,14 @@
-"""Every finite float16, by both ways, against numpy's own conversion."""
+"""Every finite float16, against numpy's own conversion."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from slimdex.indexes.vectors import half_precision
-from slimdex.indexes.vectors.half_precision import to_float32, to_float32_by_shifts
+from slimdex.indexes.vectors.half_precision import BLOCK, to_float32
 
 BITS = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 FINITE = BITS[np.isfinite(BITS)].reshape(-1, 64)
-
-
-def test_no_number_changes_by_shifts() -> None:
-    expected = FINITE.astype(np.float32)
-    np.testing.assert_array_equal(to_float32_by_shifts(FINITE), expected)
-    assert (np.signbit(to_float32_by_shifts(FINITE)) == np.signbit(expected)).all()
 
 
 def test_no_number_changes() -> None:
@@ -24,10 +17,12 @@ def test_no_number_changes() -> None:
     assert (np.signbit(to_float32(FINITE)) == np.signbit(expected)).all()
 
 
-def test_without_numkong_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = to_float32(FINITE)
-    monkeypatch.setattr(half_precision, "numkong", None)
-    np.testing.assert_array_equal(to_float32(FINITE), before)
+def test_several_blocks_are_converted_into_a_given_array() -> None:
+    X = np.tile(FINITE, (4, 1))
+    assert X.size > BLOCK
+    out = np.empty(X.shape, dtype=np.float32)
+    assert to_float32(X, out) is out
+    np.testing.assert_array_equal(out, X.astype(np.float32))
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +24,14 @@ QUERIES = (
 )
 MEASURED = 200
 """Documents searched for the table, from all over the collection."""
+READING = (
+    "Answers to five questions, best first, found by meaning and by words together. The number is "
+    "the similarity of meaning, at most 1; (words) marks answers that owe their place to words."
+)
+COMPARED = (
+    "Is the right docstring among the first ten answers? For {count} docstrings, asked for by name "
+    "and by every second word of their first sentence, with the memory that a vector takes:"
+)
 
 
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
@@ -32,16 +42,28 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
     if not _is_complete(out):
         _build(out)
     with Collection.open(out, read_only=True) as collection:
-        console.line(f"{len(collection):,} docstrings in {out}")
+        cut = collection.info()["passages"]["documents_cut"]
+        passages = f", {cut:,} long ones as several passages" if cut else ""
+        console.line(f"{len(collection):,} docstrings in {out}{passages}")
+        console.prose(READING)
+        console.line("")
         found = collection.search_many(QUERIES, limit=3)
         for query, hits in zip(QUERIES, found, strict=True):
             answers.show_hits(query, hits)
         with console.progress():
-            table = comparison(collection)
+            count, rows = comparison(collection)
         console.line("")
-        console.show_measures(table)
+        console.prose(COMPARED.format(count=count))
+        console.show_table(["", "bytes in memory", "by name", "by words"], rows)
         console.line("")
-        console.line(f"Try your own: slimdex search {out} sort a list")
+        console.line(f"Try your own: {_command()} search {out} sort a list")
+
+
+def _command() -> str:
+    """Return the command as the user can type it: its path if the shell does not find it."""
+    called = Path(sys.argv[0])
+    is_hidden = called.name == "slimdex" and shutil.which("slimdex") is None
+    return str(called) if is_hidden else "slimdex"
 
 
 def _build(out: Path) -> None:
@@ -54,12 +76,8 @@ def _build(out: Path) -> None:
 
     with console.progress():
         sources = Sources.open([SOURCE])
-        collection, added = build_index(
-            out, sources, TransformerEncoder, Settings(), passages="off"
-        )
+        collection, _ = build_index(out, sources, TransformerEncoder, Settings())
         collection.close()
-    for line in added.notes:
-        console.note(line)
 
 
 def _is_complete(path: Path) -> bool:
@@ -71,46 +89,40 @@ def _is_complete(path: Path) -> bool:
         return collection.core.state.settings is not None
 
 
-def comparison(collection: Collection) -> dict[str, dict[str, float | None]]:
-    """Measure bytes per vector, and how often documents are found by their name and by some words.
+def comparison(collection: Collection) -> tuple[int, list[list[str]]]:
+    """Return how many documents are searched for, and a row for each kind of search.
 
+    A row has its name, bytes per vector, and shares of documents found by name and by some words.
     Speed is left to `slimdex eval`: with so few documents, the processor decides which is faster.
     """
     from ....quality.evaluation.exact_search import ExactSearch
-    from ....quality.info import word_bytes
     from ....trials.query_pools import encoded
 
     core = collection.core
-    step = max(core.state.rows // MEASURED, 1)
-    asked = core.store.documents.read(range(0, core.state.rows, step))
-    exact, words = ExactSearch(core), core.snapshot.words
-    assert words is not None
-    ours, disk = collection.info()["memory"], word_bytes(core.snapshot)
-    queries = {
-        "documents found by name": [document.id for document in asked.values()],
-        "by every second word": [
-            " ".join(document.text.split(". ")[0].split()[::2]) for document in asked.values()
-        ],
+    ids = core.store.ids.by_row(core.state.rows)
+    step = max(len(ids) // MEASURED, 1)
+    asked = [*core.store.documents.read(range(0, len(ids), step)).values()]
+    exact = ExactSearch(core)
+    ours = collection.info()["memory"]["ram_bytes_per_vector"]
+    searches: dict[str, tuple[float, Callable[[str, Matrix], Rows]]] = {
+        "slimdex": (ours, lambda text, vector: core.ranked(text, vector, 10)[1]),
+        "slimdex, meaning alone": (ours, lambda _, vector: core.nearest(vector, 10)[1]),
+        "uncompressed vectors": (
+            exact.memory()["ram_bytes_per_vector"],
+            lambda _, vector: exact(vector, 10)[1],
+        ),
     }
-    table: dict[str, dict[str, float | None]] = {
-        name: {"bytes a vector in RAM": ram, "bytes a vector of words on disk": lexical}
-        for name, ram, lexical in (
-            ("slimdex", ours["ram_bytes_per_vector"], disk),
-            ("meaning alone", ours["ram_bytes_per_vector"], None),
-            ("float32, exact", exact.memory()["ram_bytes_per_vector"], None),
-            ("BM25", None, disk),
-        )
-    }
-    for measure, texts in queries.items():
+    table = {name: [name, f"{size:,.0f}"] for name, (size, _) in searches.items()}
+    for texts in (
+        [document.id for document in asked],
+        [" ".join(document.text.split(". ")[0].split()[::2]) for document in asked],
+    ):
         vectors = encoded(core.encoder, texts)[:, None]
-        searches: dict[str, Callable[[str, Matrix], Rows]] = {
-            "slimdex": lambda text, vector: core.ranked(text, vector, 10)[1],
-            "meaning alone": lambda _, vector: core.nearest(vector, 10)[1],
-            "float32, exact": lambda _, vector: exact(vector, 10)[1],
-            "BM25": lambda text, _: words.search(text, 10).rows,
-        }
-        for name, search in searches.items():
+        for name, (_, search) in searches.items():
             found = [search(*each) for each in zip(texts, vectors, strict=True)]
-            hits = [row in rows for row, rows in zip(asked, found, strict=True)]
-            table[name][measure] = sum(hits) / len(hits)
-    return table
+            hits = [
+                document.id in {ids[row] for row in rows.ravel() if row >= 0}
+                for document, rows in zip(asked, found, strict=True)
+            ]
+            table[name].append(f"{sum(hits) / len(hits):.0%}")
+    return len(asked), [*table.values()]

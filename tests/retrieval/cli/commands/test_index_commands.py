@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -146,6 +147,8 @@ def test_the_demonstration_shows_an_existing_index(slimdex: Runner) -> None:
     assert shown.code == 0
     documents = slimdex("info", "shown", "--json").json["documents"]
     assert shown.out.startswith(f"{documents} docstrings in shown\n")
+    table = re.findall(r"^ (slimdex|uncompressed vectors) +(\d+) +(\d+)% +\d+%", shown.out, re.M)
+    assert table == [("slimdex", "64", "100"), ("uncompressed vectors", "128", "85")]
     assert "Try your own: slimdex search shown sort a list\n" in shown.out
 
 

@@ -70,6 +70,34 @@ def test_a_query_without_answers_measures_zero() -> None:
     assert found["ndcg@10"].tolist() == [0, 1]
 
 
+def test_measures_are_those_of_ir_measures(rng: np.random.Generator) -> None:
+    """Of graded, missing and negative labels, equal scores and repeated documents."""
+    import ir_measures
+    from ir_measures import RR, R, nDCG
+
+    names = {nDCG @ 10: "ndcg@10", RR @ 10: "mrr@10", R @ 10: "recall@10", R @ 100: "recall@100"}
+    ids, queries = [f"d{i}" for i in range(200)], [f"q{i}" for i in range(50)]
+    scores = -np.sort(-rng.random((50, 150)).astype(np.float32), axis=1)
+    rows = np.stack([rng.choice(200, 150, replace=False) for _ in queries])
+    rows[:, 20] = rows[:, 3]
+    qrels = {
+        query: {ids[row]: int(rng.integers(-1, 4)) for row in rng.choice(200, 12, replace=False)}
+        for query in queries
+    }
+    scores[5, 4:9] = scores[5, 4]
+    run = {
+        q: {ids[row]: float(-place) for place, row in reversed([*enumerate(r)])}
+        for q, r in zip(queries, rows.tolist(), strict=True)
+    }
+    tied = {
+        ids[row]: float(score) for score, row in zip(scores[5, ::-1], rows[5, ::-1], strict=True)
+    }
+    found = per_query(scores, rows, queries, ids, qrels)
+    for metric in ir_measures.iter_calc(list(names), qrels, run | {"q5": tied}):
+        own = found[names[metric.measure]][queries.index(metric.query_id)]
+        assert own == pytest.approx(metric.value), metric
+
+
 def test_agreement() -> None:
     exact = np.array([[1, 2, 3], [4, -1, -1], [-1, -1, -1]])
     found = np.array([[3, 2, 9], [4, 8, 7], [5, 6, 7]])

@@ -1,0 +1,53 @@
+"""`slimdex bench start`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+from ..options import Out, Quick
+from ..rows import MEASURED
+
+QUICK_DOCUMENTS = 300
+
+
+def start(
+    source: Annotated[str, "Documents, as for `slimdex build`."] = "python:",
+    query: Annotated[str, "Query that is asked."] = "remove a directory tree",
+    model: Annotated[str, "Model, as for `slimdex build --model`."] = "all-MiniLM-L6-v2",
+    install: Annotated[
+        bool, "--install", "Install each library into a new environment, and time that too."
+    ] = False,
+    out: Out = MEASURED,
+    quick: Quick = False,
+) -> None:
+    """Time commands from their start to their answer, beside other libraries doing the same."""
+    from slimdex.retrieval.cli import console
+
+    from ..machine import provenance
+    from ..reporting.verdict import start_line
+    from ..rows import ResultsFile
+    from ..runner import note_absent, tell
+    from ..starting.start_study import (
+        PACKAGES,
+        QUICK_ROUNDS,
+        ROUNDS,
+        Job,
+        measure_start,
+        missing_libraries,
+    )
+
+    if not install:
+        note_absent([*missing_libraries()])
+    packages = {"duckdb", "openvino", *(each for own in PACKAGES.values() for each in own)}
+    about = provenance(sorted(packages))
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, console.progress():
+        most = QUICK_DOCUMENTS if quick else None
+        job = Job.of_source(source, model, query, Path(folder), most)
+        results = ResultsFile(out / f"start-{job.name}.jsonl")
+        rounds = QUICK_ROUNDS if quick else ROUNDS
+        failed = measure_start(job, rounds, install=install, results=results, about=about)
+    for line in failed:
+        console.note(line)
+    tell(results, start_line(list(results.rows.values())))

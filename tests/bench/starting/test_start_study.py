@@ -1,0 +1,90 @@
+"""Commands in processes of their own, and an environment's size."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from slimdex.bench.engines.remote_object import WorkerError
+from slimdex.bench.reporting.tables.studies import start
+from slimdex.bench.reporting.verdict import start_line
+from slimdex.bench.rows import ResultsFile, Row
+from slimdex.bench.starting import peer_programs
+from slimdex.bench.starting.environments import run, site_bytes
+from slimdex.bench.starting.start_study import Job, measure_start
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from tests.bench.conftest import ABOUT
+
+TEXTS = {"1": "the cat", "2": "a dog and the rain", "3": "dog dog"}
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    """A file with the texts."""
+    path = tmp_path / "documents.jsonl"
+    path.write_text("".join(f"{json.dumps({'id': i, 'text': t})}\n" for i, t in TEXTS.items()))
+    return path
+
+
+@pytest.mark.slow
+def test_rows_of_a_small_run(tiny_bert: Path, documents: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    job = Job.of_source(str(documents), str(tiny_bert), "the cat", folder, 2)
+    results = ResultsFile(tmp_path / "start-bert.jsonl")
+    assert measure_start(job, 1, install=False, results=results, about=ABOUT) == []
+    rows = {row["method"]: row for row in results.rows.values()}
+    assert list(rows)[:4] == ["python -c pass", "slimdex --help", "slimdex info", "slimdex search"]
+    assert "sentence-transformers" in rows
+    assert {(row["documents"], row["processes"]) for row in rows.values()} == {(2, 1)}
+    floor, search = rows["python -c pass"]["start_s"], rows["slimdex search"]
+    assert 0 < floor < search["start_s"] < search["first_s"]
+    (table,) = start([*rows.values()])
+    assert len(table.rows) == len(rows)
+
+
+@pytest.mark.slow
+def test_sentence_transformers_finds_the_nearest(
+    tiny_bert: Path, documents: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "index")
+    for action, argument in (("build", str(documents)), ("search", "rain")):
+        peer_programs.main("sentence-transformers", action, folder, str(tiny_bert), argument)
+    encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
+    scores = encoder.encode([*TEXTS.values()]) @ encoder.encode(["rain"])[0]
+    expected = sorted(TEXTS, key=lambda id: -scores[[*TEXTS].index(id)])
+    assert json.loads(capsys.readouterr().out) == expected
+
+
+def test_a_process_that_fails_ends_with_its_last_line() -> None:
+    code = "import sys; print('first\\nlast', file=sys.stderr); sys.exit(3)"
+    with pytest.raises(WorkerError, match=r"^last$"):
+        run([sys.executable, "-c", code])
+    with pytest.raises(WorkerError, match="exit code 4"):
+        run([sys.executable, "-c", "raise SystemExit(4)"])
+    assert run([sys.executable, "-c", "import os; print(os.environ['A'])"], {"A": "b"}) == "b\n"
+
+
+def test_the_size_of_an_environment_leaves_its_tools_out(tmp_path: Path) -> None:
+    for name in ("numpy/core/a.so", "pip/x.py", "pip-24.0.dist-info/METADATA", "numpy.libs/b.so"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"123")
+    (tmp_path / "six.py").write_bytes(b"12")
+    assert site_bytes(tmp_path) == 8
+
+
+def test_the_line_of_a_run() -> None:
+    def row(name: str, **more: object) -> Row:
+        return {"method": name, "documents": 5367} | more
+
+    rows = [
+        row("slimdex search", start_s=0.612),
+        row("txtai", start_s=5.0),
+        row("Chroma", error="no chromadb"),
+    ]
+    said = "slimdex search in a new process, 5,367 documents: 0.61 s; txtai 5.00 s"
+    assert start_line(rows) == said
+    assert start_line(rows[2:]) == "no result; failed: Chroma (no chromadb)"
