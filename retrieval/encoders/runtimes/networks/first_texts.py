@@ -97,7 +97,8 @@ class FirstTexts:
         table = self.family.weights[relative]
         places = np.arange(count)
         by_distance = table[buckets(count, len(table))]
-        return by_distance[places[None] - places[:, None] + count - 1].transpose(2, 0, 1)
+        bias: Array = by_distance[places[None] - places[:, None] + count - 1]
+        return bias.transpose(2, 0, 1)
 
 
 def attention(query: Array, key: Array, value: Array, bias: Array | float, heads: int) -> Array:
@@ -106,7 +107,7 @@ def attention(query: Array, key: Array, value: Array, bias: Array | float, heads
     query, key, value = parts
     scores = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(query.shape[2])) + bias
     scores = np.exp(scores - scores.max(axis=2, keepdims=True))
-    found = scores / scores.sum(axis=2, keepdims=True) @ value
+    found: Array = scores / scores.sum(axis=2, keepdims=True) @ value
     return found.transpose(1, 0, 2).reshape(found.shape[1], -1)
 
 
@@ -129,17 +130,23 @@ def _gelu(x: Array) -> Array:
     total = np.zeros_like(t)
     for factor in ERF:
         total = (total + np.float32(factor)) * t
-    erf = np.copysign(1 - total * np.exp(-size * size), x)
-    return x * (1 + erf) / 2
+    erf: Array = np.copysign(1 - total * np.exp(-size * size), x)
+    return x * (1 + erf) / np.float32(2)
 
 
 def _gelu_tanh(x: Array) -> Array:
     inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
-    return x * (1 + np.tanh(inner)) / 2
+    result: Array = x * (1 + np.tanh(inner)) / np.float32(2)
+    return result
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.float32(1) / (1 + np.exp(-x))
 
 
 def _elu(x: Array) -> Array:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+    result: Array = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+    return result
 
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -147,8 +154,8 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
     "relu": lambda x: np.maximum(x, 0),
-    "silu": lambda x: x / (1 + np.exp(-x)),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x * _sigmoid(x),
+    "sigmoid": _sigmoid,
     "tanh": np.tanh,
     "elu": _elu,
     "leakyrelu": lambda x: np.where(x > 0, x, np.float32(0.01) * x),
