@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.errors import InputError
 
+from ...extras import require
 from ...user_cache import known_sha256
+from ..folder_checks import read_json
 from ..hub import ModelFiles, weights_sha256
 from ..pooling import Pooling
 from ..sentence_folder import Dense, SentenceFolder
@@ -73,6 +75,7 @@ class NetworkLoader:
         if not self._trusted and not on_gpu and (made := self._built() or load_conversion(key)):
             return OpenVinoRuntime(made.model, precision, key), made.facts, made.tokenizer
 
+        self._require_torch()
         from .torch_runtime import openvino_model, torch_runtime
 
         network = self._build(self._transformer)
@@ -99,6 +102,7 @@ class NetworkLoader:
             if built is not None:
                 return OpenVinoRuntime(built, precision)
 
+        self._require_torch()
         from .torch_runtime import LayersNetwork, openvino_model, torch_runtime
 
         network = LayersNetwork(self._transformer.module, mode).eval()
@@ -109,6 +113,7 @@ class NetworkLoader:
 
     def network(self) -> SentenceNetwork:
         """Load the network in torch, on the CPU, in float32."""
+        self._require_torch()
         return self._build(self._load_transformer())
 
     def _quick(self, precision: str) -> tuple[Runtime, Facts, Any] | None:
@@ -128,6 +133,13 @@ class NetworkLoader:
     def _built(self) -> Conversion | None:
         with self._explained():
             return built_network(self._folder, self._pooling)
+
+    def _require_torch(self) -> None:
+        """Raise `InputError` if this model and its pooling need torch, which is missing."""
+        path = self._folder.transformer / "config.json"
+        kind = read_json(path).get("model_type") if path.is_file() else None
+        what = f"model {self._files.name!r} ({kind}, pooling {self._pooling})"
+        require(what, "torch")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -80,7 +80,9 @@ def may_have_gpu() -> bool:
 
 
 def has_gpu() -> bool:
-    """Return whether torch can use a GPU."""
-    import torch
-
+    """Return whether torch is installed and can use a GPU."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return False
     return torch.cuda.is_available()

@@ -12,6 +12,8 @@ from ...tokens import GROUP_CHARACTERS
 
 SETTINGS = ("special_tokens_map.json", "tokenizer_config.json")
 """Files of a tokenizer's settings; the later one counts."""
+ROLES = ("unk", "sep", "cls", "pad", "mask")
+"""Special tokens of BERT."""
 WORD_PIECE = ("bert", "distilbert", "electra")
 """Model types whose ``vocab.txt`` is of BERT's WordPiece."""
 WORD_PIECE_CLASSES = (
@@ -60,20 +62,27 @@ def _is_word_piece(folder: Path, settings: dict[str, Any]) -> bool:
 
 def _word_piece(path: Path, settings: dict[str, Any]) -> Any:
     """Build BERT's tokenizer from its vocabulary, a token a line."""
-    from tokenizers.implementations import BertWordPieceTokenizer
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     try:
         with path.open(encoding="utf-8") as file:
             vocabulary = {line.rstrip("\n"): i for i, line in enumerate(file)}
-        return BertWordPieceTokenizer(
-            vocabulary,
-            lowercase=settings.get("do_lower_case", True),
-            strip_accents=settings.get("strip_accents"),
+        unknown, separator, start, *others = (_token(settings, role) for role in ROLES)
+        made = Tokenizer(models.WordPiece(vocabulary, unk_token=unknown))
+        made.normalizer = normalizers.BertNormalizer(
             handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
-            **{f"{role}_token": _token(settings, role) for role in ("unk", "sep", "cls", "pad")},
-        )._tokenizer
-    except (OSError, ValueError, TypeError) as error:
+            strip_accents=settings.get("strip_accents"),
+            lowercase=settings.get("do_lower_case", True),
+        )
+        made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        ends = ((token, vocabulary[token]) for token in (separator, start))
+        made.post_processor = processors.BertProcessing(*ends)
+        made.add_special_tokens(
+            [unknown, separator, start, *(t for t in others if t in vocabulary)]
+        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path}: {error}; expected a vocabulary of BERT") from error
+    return made
 
 
 def _token(settings: dict[str, Any], role: str) -> str:

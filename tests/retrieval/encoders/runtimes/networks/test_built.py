@@ -34,6 +34,7 @@ from slimdex.retrieval.encoders.runtimes.quick_start import QuickRuntime, quick_
 from slimdex.retrieval.encoders.runtimes.torch_runtime import LayersNetwork, SentenceNetwork
 from slimdex.retrieval.encoders.sentence_folder import ACTIVATIONS, SentenceFolder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.extras import install_command
 from tests.encoders import VOCABULARY, make_tiny_bert, make_tiny_model
 
 Change = Callable[[Path], object]
@@ -286,3 +287,20 @@ def test_tokenizers_of_transformers_alone(tmp_path: Path) -> None:
     settings = {"tokenizer_class": "BertJapaneseTokenizer"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     assert built_network(SentenceFolder(folder), Pooling("mean")) is None
+
+
+@pytest.mark.parametrize("what", ["gpt2", "wk", "layers"])
+def test_what_needs_torch_names_the_extra(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+    folder = make_tiny_model("gpt2", tmp_path / "m") if what == "gpt2" else tiny_bert
+    monkeypatch.setitem(sys.modules, "torch", None)
+    if what == "layers":  # of a network that is built
+        assert TransformerEncoder(str(folder)).encode_layers("the cat").shape == (1, 4, 32)
+        return
+    pooling, kind = ("wk", "bert") if what == "wk" else ("mean@-1", "gpt2")
+    with pytest.raises(InputError) as error:
+        TransformerEncoder(str(folder), pooling=pooling)
+    expected = f"model {str(folder)!r} ({kind}, pooling {pooling}) requires torch: "
+    assert str(error.value) == expected + install_command("torch")
