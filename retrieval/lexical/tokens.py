@@ -2,9 +2,10 @@
 
 Names and codes are indexed as a whole and in parts: ``os.path.join()`` gives ``os``, ``path``,
 ``join`` and ``os.path.join``, so that a query for the whole name ranks it above texts that share a
-part; ``readTimeout`` gives ``readtimeout``, ``read`` and ``timeout``. Chinese, Japanese and Korean
-are split into character bigrams, as by Lucene's CJKAnalyzer; Thai, Lao, Khmer and Burmese into the
-words that ICU's dictionaries find, as by its ICUTokenizer.
+part; ``readTimeout`` gives ``readtimeout``, ``read`` and ``timeout``. Scripts without spaces
+(Chinese, Japanese, Korean, Thai, Lao, Khmer, Burmese) are split into character bigrams, as by
+Lucene's CJKAnalyzer. Bigrams of Thai find as much as the words of ICU's dictionaries, those of
+Khmer more.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _HAS_LETTER = re.compile(r"[^\W\d_]")
 _UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
 _HAS_DIGIT = re.compile(r"\d")
 _UNSPACED = re.compile(
-    r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+)"
-    r"|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
 )
-"""Runs of scripts without spaces; the first group is those that are split into bigrams."""
+"""Runs of scripts without spaces."""
 
 
 def words_of(text: str) -> list[str]:
@@ -45,7 +46,7 @@ def words_of(text: str) -> list[str]:
     >>> words_of("readTimeout, HTTPServer")
     ['readtimeout', 'read', 'timeout', 'httpserver', 'http', 'server']
     >>> words_of("向量搜索 ok"), words_of("ภาษาไทย ok")
-    (['向量', '量搜', '搜索', 'ok'], ['ภาษา', 'ไทย', 'ok'])
+    (['向量', '量搜', '搜索', 'ok'], ['ภา', 'าษ', 'ษา', 'าไ', 'ไท', 'ทย', 'ok'])
     """
     found = list[str]()
     for run in _normal(text).split():
@@ -149,28 +150,12 @@ def _with_humps(part: str) -> list[str]:
 
 
 def _split(part: str) -> Iterator[str]:
-    """Yield a run of letters, or its words or bigrams in scripts without spaces."""
+    """Yield a run of letters, or its bigrams in scripts without spaces."""
     end = 0
     for found in _UNSPACED.finditer(part):
         if between := part[end : found.start()]:
             yield between[:LONGEST]
         run, end = found[0], found.end()
-        if found[1]:
-            yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
-        else:
-            yield from _dictionary_words(run)
+        yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
     if rest := part[end:]:
         yield rest[:LONGEST]
-
-
-def _dictionary_words(run: str) -> Iterator[str]:
-    """Yield the words of Thai, Lao, Khmer or Burmese."""
-    from icu4py.breakers import WordBreaker
-
-    for decomposed, letter in _AM:  # NFKC takes apart what the dictionaries have in one
-        run = run.replace(decomposed, letter)
-    yield from (word[:LONGEST] for word in WordBreaker(run, "en"))
-
-
-_AM = [("\u0e4d\u0e32", "\u0e33"), ("\u0ecd\u0eb2", "\u0eb3")]
-"""Sara am of Thai and of Lao: normalised, and as it is written."""
