@@ -10,6 +10,7 @@ import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -113,7 +114,7 @@ def measure_start(
     commands = [*_ours(job, shared, install=install), *_others(job, shared, install=install)]
     for turn in range(rounds + 1):
         for done, command in enumerate(commands, start=1):
-            command.attempt(lambda command=command: command.run(job.variables))
+            command.attempt(partial(command.run, job.variables))
             progress("starting", turn * len(commands) + done, (rounds + 1) * len(commands))
     for command in commands:
         del command.seconds[:1]  # it may have read files from disk
