@@ -7,4 +7,4 @@ from .cli import app
 
 if __name__ == "__main__":
     with one_line_errors(), missing_ones_told():
-        app(prog_name="slimdex bench")
+        app(prog_name="slimdex bench", standalone_mode=False)

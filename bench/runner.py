@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from slimdex.retrieval.cli import console
-from slimdex.retrieval.encoders.opening import OpenedEncoder, is_static, open_encoder
+from slimdex.retrieval.encoders.opening import is_static, open_encoder
 from slimdex.retrieval.extras import install_command
 
 from .data.datasets import Dataset, load_dataset, names_of
@@ -15,6 +16,9 @@ from .experiments.retrieval_study import Task, results_file
 from .machine import provenance
 from .options import SetOptions
 from .rows import ResultsFile, Row
+
+if TYPE_CHECKING:
+    from slimdex.retrieval.encoders.opening import OpenedEncoder
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
 def tell(results: ResultsFile, *lines: str) -> None:
     """Print where the rows are, and then their result."""
     for line in (f"{len(results.rows)} rows in {results.path}", *lines):
-        console.out.print(line, soft_wrap=True, markup=False)
+        console.line(line)
 
 
 def note_absent(names: Sequence[str]) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Self
 from .codes.faiss_index import FaissIndex
 from .codes.kinds import FLAT, by_size, kind_named
 from .errors import InputError
-from .options import AUTO, Choices
+from .options import AUTO, REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
 from .reducers.reducer import Reducer, RowFile
-from .reducers.registry import REDUCERS
+from .reducers.registry import reducer_class
 
 MOST_CANDIDATES = 1 << 40
 """More than the rows of any index; the catalog can't store numbers beyond 64 bits."""
@@ -32,7 +32,7 @@ class Settings(Choices):
     candidates : rows to rescore for ten results, and in proportion for more: see
         `options.candidates_for`; 0 turns rescoring off, None scales with the index: see
         `options.usual_candidates`.
-    reducer : a name in `registry.REDUCERS`.
+    reducer : one of `options.REDUCERS`.
     """
 
     def checked(self, dim: int) -> Self:
@@ -141,7 +141,7 @@ class Settings(Choices):
 
     @property
     def _reducer(self) -> type[Reducer]:
-        return REDUCERS[self.reducer]
+        return reducer_class(self.reducer)
 
     def _k(self, dim: int) -> int:
         if self.k is not None:

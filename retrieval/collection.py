@@ -1,35 +1,34 @@
-"""Collection: documents in, hits out. The public face of an `OpenIndex`."""
+"""Collection: documents in, hits out. The public face of an `OpenIndex`.
+
+Methods import what only they need, so that a search does not wait for it.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 from uuid import UUID
 
-from numpy.typing import NDArray
-
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.settings import Settings
 
-from . import adding
-from .catalog.state import Certificate
 from .documents import Document, id_text, id_texts, is_several
 from .encoders.base import AUTO, Encoder
-from .ingest import repair, writer
-from .ingest.writer import Added
 from .open_index import OpenIndex
-from .quality import health
-from .quality.info import facts
-from .quality.tuning import tuner as tuning
-from .quality.tuning.targets import Target, Tuning
-from .quality.tuning.tuner import Asked
-from .search.random_baseline import chance_score
 from .search.request import Hits, SearchRequest
 from .search.searchable import Searchable
 from .search.snapshot_reader import SnapshotReader
-from .sources.given_vectors import GivenVectors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slimdex.indexes.settings import Settings
+
+    from .catalog.state import Certificate
+    from .ingest.writer import Added
+    from .quality.tuning.targets import Target, Tuning
+    from .sources.given_vectors import GivenVectors
 
 LOG = logging.getLogger("slimdex")
 Id = str | int | UUID
@@ -210,6 +209,8 @@ class Collection(Searchable):
         InputError
             If there are no documents yet, or `where` is no expression.
         """
+        from .search.random_baseline import chance_score
+
         return self.core.read(lambda view: chance_score(view, where))
 
     @overload
@@ -262,11 +263,15 @@ class Collection(Searchable):
 
     def info(self) -> dict[str, Any]:
         """Report contents, settings and costs as JSON values."""
+        from .quality.info import facts
+
         return self.core.read(facts)
 
     def verify(self) -> list[str]:
         """Read every byte; returns one line for each fault."""
-        return repair.faults(self.core)
+        from .ingest.repair import faults
+
+        return faults(self.core)
 
     def add(
         self,
@@ -297,17 +302,22 @@ class Collection(Searchable):
             If there are no documents, one lacks an id or text, an id occurs twice, a value can't be
             stored, or the vectors are not one for each document, finite and of its dimensions.
         """
-        added = adding.add_given(self.core, documents, vectors=vectors, refit=refit)
+        from .adding import add_given
+
+        added = add_given(self.core, documents, vectors=vectors, refit=refit)
         for note in added.notes:
             LOG.warning("%s: %s", self.path.name, note)
         return added
 
-    def health(self, *, sample: int = health.QUERIES) -> dict[str, Any]:
+    def health(self, *, sample: int | None = None) -> dict[str, Any]:
         """Measure how far the documents are from those of the fit; see `health.health`.
 
         Raises `InputError` for fewer than three documents, or if `sample` is less than 1.
         """
-        return self.core.read(lambda view: health.health(self.core, view.snapshot, sample))
+        from .quality.health import QUERIES, health
+
+        count = QUERIES if sample is None else sample
+        return self.core.read(lambda view: health(self.core, view.snapshot, count))
 
     @property
     def hybrid(self) -> str:
@@ -322,7 +332,9 @@ class Collection(Searchable):
 
         Needed only for a collection created with `words=False`. Later changes update the index.
         """
-        writer.index_words(self.core, wanted)
+        from .ingest.writer import index_words
+
+        index_words(self.core, wanted)
 
     def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.
@@ -332,6 +344,8 @@ class Collection(Searchable):
         """
         if (ids is None) == (where is None):
             raise InputError("delete: expected either ids or a condition")
+        from .ingest import writer
+
         with self.core.change():
             if where is None:
                 rows = self.core.store.ids.rows(id_texts(ids))
@@ -347,11 +361,15 @@ class Collection(Searchable):
         hnsw), which are rebuilt. The folder needs room for the new files beside the old ones.
         Raises `CorruptError` if vectors are damaged.
         """
-        return writer.compact(self.core)
+        from .ingest.writer import compact
+
+        return compact(self.core)
 
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        return writer.refit(self.core, settings)
+        from .ingest.writer import refit
+
+        return refit(self.core, settings)
 
     def tune(
         self,
@@ -377,12 +395,17 @@ class Collection(Searchable):
             If there are no documents, if the queries have no labels and are too few to prove the
             target or, with `apply`, if nothing reaches it.
         """
+        from .quality.tuning.targets import Target
+        from .quality.tuning.tuner import Asked, tune
+
         asked = Asked.of(queries, labels)
-        return tuning.tune(self.core, target or Target(), asked, apply=apply)
+        return tune(self.core, target or Target(), asked, apply=apply)
 
     def certify(self) -> Certificate:
         """Measure the agreement of the current settings with queries made of documents; keep it.
 
         Raises `InputError` if there are too few documents, or the index does not rescore.
         """
-        return tuning.certify(self.core)
+        from .quality.tuning.tuner import certify
+
+        return certify(self.core)

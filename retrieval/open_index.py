@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -31,16 +31,16 @@ from .encoders.base import (
     is_same_encoder,
     passage_tokens,
 )
+from .encoders.given_encoder import GIVEN
 from .encoders.opening import encoder_from_spec, is_loadable
-from .encoders.transformer import TransformerEncoder
 from .search.request import Hits, SearchRequest
 from .search.snapshot_reader import SnapshotReader
-from .sources.given_vectors import GIVEN, GivenEncoder
 from .storage.commit_log import CommitLog
 from .storage.snapshot import Snapshot
 from .storage.snapshot_manager import SnapshotManager
-from .trials.query_pools import document_pool
-from .trials.recall_trials import Pool
+
+if TYPE_CHECKING:
+    from .trials.recall_trials import Pool
 
 T = TypeVar("T")
 
@@ -83,7 +83,11 @@ class OpenIndex:
         path = Path(path).absolute()  # stays valid if the process changes its folder
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
-        made = TransformerEncoder() if encoder is None else as_encoder(encoder)
+        if encoder is None:
+            from .encoders.transformer import TransformerEncoder
+
+            encoder = TransformerEncoder()
+        made = as_encoder(encoder)
         requested = (settings or Settings()).checked(made.dim)
         made = for_new_documents(made)
         tokens = passage_tokens(passages, made)
@@ -169,19 +173,14 @@ class OpenIndex:
     @property
     def lacks_encoder(self) -> bool:
         """True if texts can't be encoded, for example by a function that `open` was not given."""
-        spec_is_enough = not self.has_encoder or is_loadable(self.state.encoder)
-        return self.loaded_encoder is None and not spec_is_enough
+        return self.loaded_encoder is None and not is_loadable(self.state.encoder)
 
     @property
     def encoder(self) -> Encoder:
         """The encoder that the index was built with, loaded on first use."""
         with self._loading:
             if self.loaded_encoder is None:
-                self.loaded_encoder = (
-                    self._from_spec(self._model)
-                    if self.has_encoder
-                    else GivenEncoder(self.state.dim)
-                )
+                self.loaded_encoder = self._from_spec(self._model)
             return self.loaded_encoder
 
     @property
@@ -261,6 +260,8 @@ class OpenIndex:
 
     def pool(self, snapshot: Snapshot, count: int) -> Pool:
         """Queries made of a snapshot's documents, the same ones in every call."""
+        from .trials.query_pools import document_pool
+
         rng = np.random.default_rng(0)
         return document_pool(snapshot, self.store, self.query_encoder, count, rng)
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from .retrieval.collection import Collection as Collection
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
+    from .retrieval.encoders.given_encoder import GivenEncoder as GivenEncoder
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
     from .retrieval.exporting.export import export as export
     from .retrieval.quality.tuning.targets import Target as Target
     from .retrieval.search.request import SearchRequest as SearchRequest
-    from .retrieval.sources.given_vectors import GivenEncoder as GivenEncoder
 
     __version__: str
 
@@ -37,7 +37,7 @@ _HOMES = {
     "Collection": "retrieval.collection",
     "CorruptError": "indexes.errors",
     "Document": "retrieval.documents",
-    "GivenEncoder": "retrieval.sources.given_vectors",
+    "GivenEncoder": "retrieval.encoders.given_encoder",
     "Hit": "retrieval.documents",
     "InUseError": "indexes.errors",
     "InputError": "indexes.errors",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
@@ -17,9 +17,7 @@ os.environ["SLIMDEX_WHERE_SECONDS"] = "600"
 
 import numpy as np
 import pytest
-import typer.main
 from hypothesis import settings
-from typer.core import TyperGroup
 
 from slimdex.bench.rows import MEASURED, ResultsFile, Row, key_of
 from slimdex.indexes.settings import Settings
@@ -77,23 +75,6 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own_cache(run_folder: Path) -> None:
     """Conversions of tests' models are not kept among the user's."""
     os.environ["SLIMDEX_CACHE"] = str(run_folder / "models")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_command_line() -> Iterator[None]:
-    """Typer's commands are made once, as in a user's process: that takes 80 ms each time."""
-    made: dict[tuple[int, int, int], TyperGroup] = {}
-    make = typer.main.get_group
-
-    def made_once(app: typer.Typer) -> TyperGroup:
-        key = (id(app), len(app.registered_commands), len(app.registered_groups))
-        if key not in made:
-            made[key] = make(app)
-        return made[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_group", made_once)
-        yield
 
 
 @pytest.fixture

@@ -147,6 +147,9 @@ _DEBERTA = _BERT | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": ("BertConfig", "BertModel", _BERT),
     "roberta": ("RobertaConfig", "RobertaModel", _FROM_PAD),
+    "xlm-roberta": ("XLMRobertaConfig", "XLMRobertaModel", _FROM_PAD),
+    "camembert": ("CamembertConfig", "CamembertModel", _FROM_PAD),
+    "data2vec-text": ("Data2VecTextConfig", "Data2VecTextModel", _FROM_PAD),
     "distilbert": (
         "DistilBertConfig",
         "DistilBertModel",

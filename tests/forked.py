@@ -21,7 +21,8 @@ PRELOADED = [
     "rich.markup",
     "rich.progress",
     "rich.table",
-    "typer.rich_utils",
+    "slimdex.retrieval.cli.console",
+    "rich.text",
 ]
 """Not the command line itself: it looks at its terminal when it is imported."""
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
-from typer.core import TyperCommand, TyperGroup, TyperOption
-from typer.main import get_command
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from slimdex.__main__ import app
+from slimdex.retrieval.cli.options.click_commands import Commands
 
 OWN = Path(__file__)
 TESTS = OWN.parent
@@ -23,24 +23,26 @@ PAGES = [TESTS.parent / "README.md", *(TESTS.parent / "docs").rglob("*.md")]
 Command = tuple[str, ...]
 
 
-def walked(found: object, path: Command = ()) -> Iterator[tuple[Command, TyperCommand]]:
-    """The command line's own commands, at any depth: the words of each, and what Typer made."""
-    if isinstance(found, TyperGroup):
-        for name, below in found.commands.items():
+def walked(found: click.Command, path: Command = ()) -> Iterator[tuple[Command, click.Command]]:
+    """The commands at any depth: the words of each, and what Click runs."""
+    if isinstance(found, Commands):
+        context = click.Context(found)
+        for name in found.list_commands(context):
+            below = found.get_command(context, name)
+            assert below is not None
             yield from walked(below, (*path, name))
     else:
-        assert isinstance(found, TyperCommand)
         yield path, found
 
 
-COMMANDS = dict(walked(get_command(app)))
+COMMANDS = dict(walked(app))
 
 
-def options_of(command: Command) -> list[TyperOption]:
-    return [option for option in COMMANDS[command].params if isinstance(option, TyperOption)]
+def options_of(command: Command) -> list[click.Option]:
+    return [option for option in COMMANDS[command].params if isinstance(option, click.Option)]
 
 
-def spellings(option: TyperOption) -> Iterator[tuple[str, ...]]:
+def spellings(option: click.Option) -> Iterator[tuple[str, ...]]:
     """What turns it on, and what turns it off: one of each is to be tested."""
     yield from (tuple(names) for names in (option.opts, option.secondary_opts) if names)
 

@@ -23,4 +23,4 @@ def report(
     with console.progress():
         paths = write_report(out, rows)
     for path in paths:
-        console.out.print(str(path), soft_wrap=True)
+        console.line(str(path))

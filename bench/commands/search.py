@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cli.options.click_commands import Argument
 from slimdex.retrieval.cli.options.opening import Json
 
 from ..options import SetOptions, chosen
@@ -17,7 +16,7 @@ def search(
     *,
     index: Annotated[
         Path | None,
-        typer.Argument(metavar="DIR", help="An index of yours, to be measured instead of sets."),
+        Argument("DIR", "An index of yours, to be measured instead of sets."),
     ] = None,
     only: Annotated[str, "Stores to measure, separated by commas."] = "",
     cold: Annotated[bool, "slimdex alone, its files read from disk (Linux only)."] = False,

@@ -6,16 +6,15 @@ import math
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cli.options.click_commands import Argument
 
 from ..options import Out, whole_numbers
 from ..rows import MEASURED
 
 
 def serve(
-    path: Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")],
+    path: Annotated[Path, Argument("DIR", "The index's folder.")],
     queries: Annotated[Path, "A file of queries, as for `slimdex search`."],
     callers: Annotated[str, "Numbers of concurrent callers, separated by commas."] = "1,8,64",
     seconds: Annotated[float, "How long each number of callers asks."] = 10,

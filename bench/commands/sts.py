@@ -6,19 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ..options import CACHE, Cache, Models, Out, Quick
 from ..rows import MEASURED
 
 
 def sts(
-    data: Annotated[Path, typer.Option(help="Folder with sts/: its seven English sets.")],
+    data: Annotated[Path, "Folder with sts/: its seven English sets."],
     models: Models = "all-MiniLM-L6-v2",
     modes: Annotated[
-        str, typer.Option(help="Poolings, separated by commas: mean, cls, max, last, wk, own.")
+        str, "Poolings, separated by commas: mean, cls, max, last, wk, own."
     ] = "mean,cls,wk",
-    max_length: Annotated[int, typer.Option(help="Most tokens to read of a sentence.")] = 128,
+    max_length: Annotated[int, "Most tokens to read of a sentence."] = 128,
     out: Out = MEASURED,
     cache: Cache = CACHE,
     quick: Quick = False,

@@ -28,6 +28,6 @@ def tables(results: Annotated[Path, "Folder with the rows of results."] = FOLDER
         written = [name for name in names if name in found]
         changed = [name for name in written if write_section(page, name, section(name, results))]
         said = f"{page}: {', '.join(changed) or 'nothing'} changed"
-        console.out.print(said, soft_wrap=True)
+        console.line(said)
     for picture in write_pictures(Path("docs/research"), read_all(results), PICTURES):
-        console.out.print(str(picture), soft_wrap=True)
+        console.line(str(picture))

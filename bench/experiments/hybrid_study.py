@@ -24,6 +24,7 @@ from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.lexical.fusion import AUTO, OFF, Fusion, fusion_of
 from slimdex.retrieval.quality.evaluation.measures import latency, seconds_of
 from slimdex.retrieval.quality.tuning.hybrid_choice import (
@@ -34,7 +35,6 @@ from slimdex.retrieval.quality.tuning.hybrid_choice import (
 )
 from slimdex.retrieval.quality.tuning.metric_choice import ndcg
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from slimdex.retrieval.storage.snapshot import Snapshot
 
 from ..data.cached_vectors import encoded

@@ -1,34 +1,45 @@
-"""Registry of reducers. To add one, list its class here and its name in `choices`."""
+"""Registry of reducers. To add one, name its class here, in the order of `options.REDUCERS`.
+
+A class is imported when it is used: most indexes need one of them.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 from .. import options as choices
 from ..errors import CorruptError
 from ..tensors import load_tensors
-from .autoencoder import TiedAutoencoder
-from .flow import Flow
-from .linear import AllButTheTop, Identity, Pca, RandomProjection, Truncate, Whitening
 from .reducer import Reducer
 
-CLASSES: tuple[type[Reducer], ...] = (
-    Whitening,
-    Pca,
-    AllButTheTop,
-    TiedAutoencoder,
-    Flow,
-    Identity,
-    Truncate,
-    RandomProjection,
+PLACES = (
+    "linear.Whitening",
+    "linear.Pca",
+    "linear.AllButTheTop",
+    "autoencoder.TiedAutoencoder",
+    "flow.Flow",
+    "linear.Identity",
+    "linear.Truncate",
+    "linear.RandomProjection",
 )
-REDUCERS = dict(zip(choices.REDUCERS, CLASSES, strict=True))
-"""Name -> class."""
+
+
+def reducer_class(name: str) -> type[Reducer]:
+    """Import the class of a reducer by its name, one of `options.REDUCERS`.
+
+    >>> reducer_class("pca").__name__
+    'Pca'
+    """
+    module, _, found = PLACES[choices.REDUCERS.index(name)].partition(".")
+    reducer: type[Reducer] = getattr(import_module(f".{module}", __package__), found)
+    return reducer
 
 
 def load_reducer(path: Path) -> Reducer:
     """Load a saved reducer; raise `CorruptError` if its class is unknown."""
     name, _, _ = load_tensors(path)
-    if name not in REDUCERS:
-        raise CorruptError(f"{path}: holds {name!r}; expected one of {', '.join(REDUCERS)}")
-    return REDUCERS[name].load(path)
+    if name not in choices.REDUCERS:
+        expected = ", ".join(choices.REDUCERS)
+        raise CorruptError(f"{path}: holds {name!r}; expected one of {expected}")
+    return reducer_class(name).load(path)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from ..arrays import Matrix, Rows, as_matrix, batches
+from ..errors import InputError
 from .linear import check_components
 from .moments import Moments
 from .reducer import RowFile
@@ -45,16 +47,26 @@ class TrainedReducer:
     def fit(self, X: Matrix) -> Self:
         """Fit to a sample of rows (n, d); `X` may be memory-mapped.
 
-        Raises `InputError` for fewer than 2 rows, n_components above d, or invalid parameters.
+        Raises `InputError` for fewer than 2 rows, n_components above d or invalid parameters, or if
+        torch is missing.
         """
+        self._require_torch()
         return self._fit(sample_of(X, self.random_state))
 
     def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
         """Fit to a sample of the rows on disk."""
+        self._require_torch()
         return self._fit(sample_of_file(vectors, self.random_state))
 
     def _fit(self, X: Matrix) -> Self:
         raise NotImplementedError
+
+    def _require_torch(self) -> None:
+        if find_spec("torch") is None:
+            raise InputError(
+                f"{type(self).__name__} is trained with torch, which is missing; expected the "
+                "extra torch (pip install 'slimdex[torch]')"
+            )
 
 
 def sample_of(X: Matrix, seed: int) -> Matrix:

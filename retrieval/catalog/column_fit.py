@@ -16,10 +16,10 @@ from struct import pack, unpack
 from typing import Any
 from uuid import UUID
 
-import duckdb
-
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import written
+
+from ..duckdb_library import duckdb
 
 SHOWN_BITS = 256
 """Largest bit length of a whole number that messages print: Python refuses much larger ones."""

@@ -13,7 +13,6 @@ from time import monotonic, sleep
 from typing import Any
 from weakref import finalize
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +21,7 @@ from slimdex.indexes.errors import CorruptError, InputError, InUseError, Unreada
 from slimdex.indexes.execution.locks import SharedLock
 
 from ..atomic_files import sync
+from ..duckdb_library import duckdb
 from ..sql import literal
 from .checkpoint_journal import Journal
 from .duckdb_connection import (

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-import duckdb
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches
@@ -15,6 +14,7 @@ from slimdex.indexes.errors import CorruptError, InputError, shortened
 
 from ..column_types import by_lower_name, restored, type_of, types_of
 from ..documents import OWN_COLUMNS, Document, content
+from ..duckdb_library import duckdb
 from ..passages import Passage
 from ..sql import identifier
 from .column_fit import MisfitError, as_stored, shown

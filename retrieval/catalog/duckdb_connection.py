@@ -7,8 +7,7 @@ import os
 import re
 from pathlib import Path
 
-import duckdb
-
+from ..duckdb_library import duckdb
 from ..sql import literal
 
 MEMORY = "SLIMDEX_MEMORY"

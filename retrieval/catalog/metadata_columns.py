@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import duckdb
-
 from slimdex.indexes.errors import InputError
 
 from ..documents import OWN_COLUMNS
+from ..duckdb_library import duckdb
 from ..sql import identifier
 from .database import Database
 from .schema import LIVE

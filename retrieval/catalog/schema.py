@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from functools import cache
 
-import duckdb
-
 from slimdex.indexes.errors import CorruptError
+
+from ..duckdb_library import duckdb
 
 TABLES = {
     "documents": """"row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN,

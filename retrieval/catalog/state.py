@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import READABLE, parsed
-from slimdex.indexes.reducers.registry import REDUCERS
+from slimdex.indexes.options import REDUCERS
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import duckdb
-
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError, InputError
 
+from ..duckdb_library import duckdb
+from ..user_cache import FileFact
 from .database import Database
 from .document_ids import DocumentIds, DocumentOrigins
 from .documents_table import DocumentsTable
-from .duckdb_connection import one_line
+from .duckdb_connection import SIDE_FILES, one_line
 from .metadata_columns import MetadataColumns
 from .passages_table import PassagesTable, ReadingsTable
 from .schema import SCHEMA, TABLES, check_plain, check_schema
@@ -230,14 +230,22 @@ class DocumentStore:
 def _check(path: Path, database: Database) -> None:
     """Raise `CorruptError` for a catalog not made by slimdex, `InputError` for a newer format.
 
-    A migration from an older format will run between the two checks of the tables.
+    A file that passed is not checked again until it changes: DuckDB takes a tenth of a second to
+    list its functions. A migration from an older format will run between the two checks of the
+    tables.
     """
+    sides = [path.with_name(path.name + end) for end in SIDE_FILES]
+    checked = FileFact(f"catalog-{FORMAT}-{duckdb.__version__}", *sides)
+    is_known = checked.known() is True
     try:
-        with database.reading() as cursor:
-            check_plain(cursor)
+        if not is_known:
+            with database.reading() as cursor:
+                check_plain(cursor)
         _check_format(path, [format_ for (format_,) in database.fetch("SELECT format FROM state")])
-        with database.reading() as cursor:
-            check_schema(cursor)
+        if not is_known:
+            with database.reading() as cursor:
+                check_schema(cursor)
+            checked.learn(True)
     except CorruptError as error:
         if str(path) in str(error):  # it is damaged
             raise

@@ -12,11 +12,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
+from click.exceptions import NoArgsIsHelpError
+
 from .safe_text import visible
 
 BAD_INPUT = 2
 INTERRUPTED = 130
-"""Typer's exit code for Ctrl-C."""
+"""Exit code for Ctrl-C, as of shells."""
 DUCKDB_INTERRUPTED = "Query interrupted"
 """Message of the plain RuntimeError that DuckDB raises for Ctrl-C during a query."""
 STOPPED = "stopped; run the same command again to continue"
@@ -31,10 +34,9 @@ def one_line_errors() -> Iterator[None]:
     try:
         _check_arguments()
         yield
-    except SystemExit as stop:
-        if stop.code == INTERRUPTED:
-            say(STOPPED)
-        raise
+    except NoArgsIsHelpError as help:
+        help.show()
+        raise SystemExit(BAD_INPUT) from None
     except Exception as error:
         if is_interrupt(error):
             say(STOPPED)
@@ -47,8 +49,8 @@ def one_line_errors() -> Iterator[None]:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return whether an error is Ctrl-C, also in the form that DuckDB gives it."""
-    if isinstance(error, KeyboardInterrupt):
+    """Return whether an error is Ctrl-C, also in the forms that Click and DuckDB give it."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
         return True
     return type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED
 
@@ -89,6 +91,11 @@ def explained(error: Exception) -> str | None:
 
     if isinstance(error, SlimdexError):
         return in_options(str(error))
+    if isinstance(error, click.UsageError):
+        place = f" (see `{error.ctx.command_path} --help`)" if error.ctx else ""
+        return error.format_message().removesuffix(".") + place
+    if isinstance(error, click.ClickException):
+        return error.format_message()
     if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's
         return f"the disk is full ({error}); free some space and run the same command again"
     return str(error) if isinstance(error, OSError) else None

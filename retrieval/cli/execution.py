@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.execution.progress import Note, listening
 
-from ..operations.address import socket_of
 from . import console
 from .options.opening import OpenOptions
 
@@ -68,6 +67,7 @@ def do(command: Command, index: Path, wait: float) -> dict[str, Any]:
 @contextmanager
 def _own_input(index: Path, command: Command, note: Note = console.note) -> Iterator[Command]:
     """Yield the command; a service gets a copy of this process's standard input."""
+    from ..operations.address import socket_of
     from ..operations.commands import Add, Sync
 
     is_piped = isinstance(command, Add | Sync) and command.sources.is_piped

@@ -31,7 +31,6 @@ from ..search.fused import FusedSearch
 from ..search.request import PASSAGE, Hits, SearchRequest
 from ..search.searchable import Searchable
 from ..search.snapshot_reader import SnapshotReader
-from ..sources.given_vectors import GIVEN, GivenEncoder
 from ..storage.snapshot import Snapshot
 from .milvus_columns import HIT, ID, ID_FIELD
 from .milvus_filter import UntranslatedError, translated
@@ -151,10 +150,8 @@ class MilvusCollection(Searchable):
             return self.folder.encoder
         if self._encoder is None:
             spec = self.pushed.encoder
-            self._encoder = (
-                GivenEncoder(self.pushed.dim)
-                if spec.get("type") == GIVEN
-                else encoder_from_spec(spec, model=self._model, trust_remote_code=self._trusted)
+            self._encoder = encoder_from_spec(
+                spec, model=self._model, trust_remote_code=self._trusted
             )
         return self._encoder
 

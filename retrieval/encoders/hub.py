@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import socket
-import urllib.parse
-import urllib.request
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from slimdex.indexes.errors import CorruptError, InputError
 
-from ..atomic_files import sha256
 from ..extras import install_command
+from ..user_cache import known_sha256
 from .folder_checks import check_model_folder
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -101,14 +97,8 @@ def weights_sha256(folder: Path) -> str:
     files = sorted(folder.glob("*.safetensors"))
     single = folder / "model.safetensors"
     chosen = [single] if single in files else files
-    found = [_sha256_at(file, file.stat().st_size, file.stat().st_mtime_ns) for file in chosen]
+    found = [known_sha256(file) for file in chosen]
     return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
-
-
-@lru_cache
-def _sha256_at(path: Path, size: int, changed: int) -> str:
-    """SHA-256 of a file, cached while its size and time are unchanged."""
-    return sha256(path)
 
 
 def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
@@ -136,9 +126,13 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
 
 def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
     """Return whether the hub answers one request; its client would retry for most of a minute."""
-    if urllib.request.getproxies():
+    import socket
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies
+
+    if getproxies():
         return True  # a proxy resolves names, so only a real request could tell
-    address = urllib.parse.urlsplit(endpoint)
+    address = urlsplit(endpoint)
     port = address.port or (80 if address.scheme == "http" else 443)
     try:
         with socket.create_connection((address.hostname or "", port), timeout=timeout):

@@ -1,19 +1,22 @@
-"""Opening an encoder by model name: a transformer or static vectors."""
+"""Opening an encoder by model name: a transformer or static vectors.
+
+Each kind is imported when it is used.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.errors import InputError
 
-from .hub import find_model
-from .transformer import TransformerEncoder
-from .transformer import encoder_from_spec as transformer_from_spec
-from .word_vectors.folder import static_place
-from .word_vectors.static_encoder import StaticEncoder, static_from_spec
+from .given_encoder import GIVEN, GivenEncoder
 
-OpenedEncoder = TransformerEncoder | StaticEncoder
+if TYPE_CHECKING:
+    from .transformer import TransformerEncoder
+    from .word_vectors.static_encoder import StaticEncoder
+
+    OpenedEncoder = TransformerEncoder | StaticEncoder
 
 
 def is_static(model: str) -> bool:
@@ -21,6 +24,9 @@ def is_static(model: str) -> bool:
 
     Raises `InputError` if the model is not found.
     """
+    from .hub import find_model
+    from .word_vectors.folder import static_place
+
     return Path(model).is_file() or static_place(find_model(model).folder) is not None
 
 
@@ -32,6 +38,8 @@ def model_place(model: str) -> tuple[str, Path]:
     if Path(model).is_file():
         path = Path(model).resolve()
         return str(path), path
+    from .hub import find_model
+
     files = find_model(model)
     return files.name, files.folder
 
@@ -51,6 +59,8 @@ def open_encoder(
     Raises `InputError` if the model is not found, or an option does not apply to its kind.
     """
     if not is_static(model):
+        from .transformer import TransformerEncoder
+
         return TransformerEncoder(
             model,
             pooling=pooling,
@@ -60,6 +70,8 @@ def open_encoder(
             document_prompt=document_prompt,
             trust_remote_code=trust_remote_code,
         )
+    from .word_vectors.static_encoder import StaticEncoder
+
     options = {
         "max_length": max_length,
         "precision": None if precision in ("auto", StaticEncoder.precision) else precision,
@@ -73,18 +85,24 @@ def open_encoder(
 
 
 def is_loadable(spec: dict[str, Any]) -> bool:
-    """Return whether an encoder can be loaded from its spec; a function can't."""
-    return spec.get("type") in ("static", "transformer")
+    """Return whether an encoder can be opened from its spec; a function can't."""
+    return spec.get("type") in (GIVEN, "static", "transformer")
 
 
 def encoder_from_spec(
     spec: dict[str, Any], *, model: str | None = None, trust_remote_code: bool = False
-) -> OpenedEncoder:
+) -> OpenedEncoder | GivenEncoder:
     """Open the encoder that an index was built with, and verify that it is the same.
 
     `model` is the model's location if it has moved. Raises `InputError` if it is missing or
     different, or has custom code that must be trusted again.
     """
+    if spec.get("type") == GIVEN:
+        return GivenEncoder(spec["dim"])
     if spec.get("type") == "static":
+        from .word_vectors.static_encoder import static_from_spec
+
         return static_from_spec(spec, model=model)
+    from .transformer import encoder_from_spec as transformer_from_spec
+
     return transformer_from_spec(spec, model=model, trust_remote_code=trust_remote_code)

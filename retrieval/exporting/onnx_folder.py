@@ -14,7 +14,7 @@ from slimdex.indexes.execution.progress import progress
 
 from ..encoders.tokens import random_batch
 from ..encoders.transformer import TransformerEncoder
-from .libraries import require
+from ..extras import require
 from .reduced_model import ReducedModel
 from .static_parts import definition_of
 
@@ -39,10 +39,10 @@ def write(model: ReducedModel, folder: Path) -> list[str]:
     The tokenizer truncates and pads. The settings hold the maximum length and the prompts.
     Vectors from onnxruntime are compared with torch's. Returns no notes.
 
-    Raises `InputError` if onnx or onnxruntime is missing, the tokenizer is written in Python, or
+    Raises `InputError` if a library is missing, the tokenizer is written in Python, or
     the network is too large for a file or gives different vectors in onnxruntime.
     """
-    require("onnx", "onnx", "onnxruntime")
+    require("to='onnx'", "export", "onnx", "onnxruntime", "torch", "transformers")
     _write_tokenizer(model, folder)
     from .onnx_networks import network_of
 

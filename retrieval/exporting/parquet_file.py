@@ -14,7 +14,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit
-from .libraries import require
+from ..extras import require
 from .selection import Selection
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def write(selection: Selection, path: Path) -> list[str]:
     InputError
         If pyarrow is missing, or Parquet does not support a column's type.
     """
-    require("parquet", "pyarrow")
+    require("to='parquet'", "export", "pyarrow")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -8,7 +8,6 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.layers import Dense, Layer, layers_of
 
-from ..encoders.opening import OpenedEncoder
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.static_encoder import StaticEncoder
 from ..open_index import OpenIndex
@@ -22,7 +21,7 @@ class ReducedModel:
     `layers` follow the encoder, in order; none for full vectors.
     """
 
-    encoder: OpenedEncoder
+    encoder: TransformerEncoder | StaticEncoder
     layers: list[Layer]
 
     @classmethod

@@ -16,9 +16,9 @@ from haystack.errors import FilterError
 from ..catalog.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
 from ..collection import Collection
 from ..documents import Document as OwnDocument
+from ..encoders.given_encoder import GivenEncoder
 from ..encoders.opening import open_encoder
 from ..search.request import SearchRequest
-from ..sources.given_vectors import GivenEncoder
 from .metadata import as_columns, as_metadata, column_of
 
 ORDERED = (">", ">=", "<", "<=")

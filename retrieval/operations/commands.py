@@ -16,14 +16,11 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note
 
 from ..as_json import document_json, hit_json
-from ..catalog.where.conditions import Compare, as_sql
 from ..collection import Collection
-from ..ingest.writer import Added
-from ..quality.refitting import check_refit
-from ..search.excerpts import beginning, nearest_passages
 from ..search.request import SearchRequest
 
 if TYPE_CHECKING:
+    from ..ingest.writer import Added
     from .building import Sources
 
 STANDARD_INPUT = "-"
@@ -109,6 +106,7 @@ class Add:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return `Collection.info` after the addition, with "added"."""
+        from ..quality.refitting import check_refit
         from .building import add as add_sources
 
         check_refit(self.refit)
@@ -143,6 +141,7 @@ class Sync:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the counts of `syncing.counts`, and "gone": deleted rows that still take space."""
+        from ..quality.refitting import check_refit
         from .syncing import counts
         from .syncing import sync as sync_sources
 
@@ -232,6 +231,8 @@ class Search:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return each query's hits, excerpts of their texts, and the score of random documents."""
+        from ..search.excerpts import beginning, nearest_passages
+
         request = self.request
         columns = chosen_columns(self.columns, list(collection.core.store.columns.committed))
         found = collection.answer(request)
@@ -283,6 +284,8 @@ class Fetch:
     def _known_by(self, collection: Collection) -> str:
         if self.id in collection or "path" not in collection.core.store.columns.committed:
             return self.id
+        from ..catalog.where.conditions import Compare, as_sql
+
         found = collection.documents_where(as_sql(Compare("path", "=", self.id)))
         return found[0].id if len(found) == 1 else self.id
 

@@ -9,7 +9,6 @@ from slimdex.indexes.arrays import without
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..atomic_files import size
-from ..encoders.runtimes.processor import precision_note
 from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
 from .refit_advice import fit_advice, kind_advice
@@ -24,7 +23,6 @@ def facts(view: SnapshotReader) -> dict[str, Any]:
     if state.settings is not None:
         kind = state.settings.kind
         advice += kind_advice(path, state.requested, kind, searched, snapshot.noun)
-    precision = precision_note(str(state.encoder.get("precision")))
     return {
         "path": str(path),
         "documents": len(snapshot),
@@ -42,7 +40,7 @@ def facts(view: SnapshotReader) -> dict[str, Any]:
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": view.store.columns.committed,
         "memory": memory(snapshot),
-        "notes": [*advice, *([precision] if precision else [])],
+        "notes": advice,
         "words": _words(snapshot),
         "files": {file.name: size(file) for file in sorted(path.iterdir())},
     }

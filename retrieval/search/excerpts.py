@@ -17,7 +17,7 @@ from ..encoders.tokens import DEFAULT_LENGTH
 
 LENGTH = 160
 """Characters of an excerpt."""
-PATIENCE = 0.5
+PATIENCE = 0.15
 """Time limit in seconds for encoding parts of texts."""
 CHARACTERS_PER_TOKEN = 4
 """Typical value, to estimate how much of a text an encoder has read."""

@@ -6,10 +6,10 @@ Rows found only by lexical search are scored by their vectors too, so that each 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from ..encoders.runtimes.processor import cores
 from ..lexical.fusion import Candidates, Fusion
 from ..lexical.word_index import Found, WordIndex
 from .dense import DenseSearch
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 WORDED = 200
 """Smallest number of rows to find by lexical search."""
@@ -67,7 +70,7 @@ def candidates(
     """Rows found by either search for queries as texts and as vectors (q, d)."""
     search = partial(words.search, k=max(k, WORDED), rows=dense.allowed, hidden=dense.hidden)
     is_long = len(texts) > 1 and len(texts) * len(words) >= LONG and cores() > 1
-    with ThreadPoolExecutor(cores()) if is_long else nullcontext() as pool:
+    with _threads() if is_long else nullcontext() as pool:
         searches = pool.map(search, texts) if pool else map(search, texts)
         scores, rows = dense(queries, max(k, dense.candidates))
         near = [Found(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
@@ -80,3 +83,9 @@ def candidates(
     with stage("rescore"):
         others = map(Found, dense.cosines(queries, missing), missing)
         return [Candidates.joined(*each) for each in zip(near, others, worded, strict=True)]
+
+
+def _threads() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(cores())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from slimdex.indexes.execution.progress import progress
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries
 from ..lexical.fusion import AUTO, OFF, Fusion, fusion_of
-from .reranking import CrossEncoder
+
+if TYPE_CHECKING:
+    from .reranking import CrossEncoder
 
 DOCUMENT, PASSAGE = PER = ("document", "passage")
 """Units of hits."""

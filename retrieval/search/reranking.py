@@ -19,6 +19,7 @@ from slimdex.indexes.errors import InputError, SlimdexError
 
 from ..documents import Hit, content
 from ..encoders.hub import find_model
+from ..extras import require
 
 BATCH = 32
 """Pairs per batch."""
@@ -41,6 +42,7 @@ class CrossEncoder:
     """
 
     def __init__(self, model: str | Path, *, trust_remote_code: bool = False) -> None:
+        require(f"--rerank {model}", "torch")
         from safetensors import SafetensorError
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 

@@ -28,8 +28,6 @@ ARRAY, ARCHIVE = ".npy", ".npz"
 """Endings of numpy's files: one array, and several by name."""
 IDS, VECTORS = "ids", "vectors"
 """Names of the arrays in an archive: the documents' ids (optional) and vectors."""
-GIVEN = "given"
-"""Encoder type of an index without an encoder."""
 LOCAL_HEADER = Struct("<26xHH")
 """Local header of a file in a zip archive, before its name and extra field."""
 CHUNK = 16_384
@@ -58,24 +56,6 @@ class GivenVectors(Protocol):
     def fingerprint(self) -> str:
         """Digest that changes with the vectors."""
         ...
-
-
-class GivenEncoder:
-    """Placeholder for the encoder of an index of given vectors; it can't encode."""
-
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        """Raise `InputError`: the vectors come from outside."""
-        raise InputError(
-            f"text {texts[0]!r}: this index was built from given vectors and has no encoder; "
-            f"expected vectors of {self.dim} dimensions"
-        )
-
-    def spec(self) -> dict[str, Any]:
-        """Return the dimensions, the only known property."""
-        return {"type": GIVEN, "dim": self.dim}
 
 
 class ArrayVectors:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from slimdex.__main__ import main
 from slimdex.bench.cli import app

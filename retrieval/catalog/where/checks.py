@@ -16,11 +16,10 @@ from functools import cache
 from threading import TIMEOUT_MAX, Event, Thread
 from typing import Any
 
-import duckdb
-
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import TooDeepError, parsed
 
+from ...duckdb_library import duckdb
 from .allowed import (
     BUILDERS,
     CLASSES,

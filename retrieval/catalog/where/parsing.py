@@ -10,10 +10,9 @@ import json
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-import duckdb
-
 from slimdex.indexes.errors import InputError, shortened
 
+from ...duckdb_library import duckdb
 from ...sql import identifier
 from .allowed import CLOCKS
 from .checks import limited, refusal, scratch, tree_of

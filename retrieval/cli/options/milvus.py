@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 
 @dataclass(frozen=True)
 class MilvusOptions:
@@ -17,8 +15,7 @@ class MilvusOptions:
     ] = None
     token: Annotated[
         str,
-        typer.Option(
-            envvar="MILVUS_TOKEN", help="Credentials for the server: USER:PASSWORD, or an API key."
-        ),
+        {"envvar": "MILVUS_TOKEN"},
+        "Credentials for the server: USER:PASSWORD, or an API key.",
     ] = ""
     insecure: Annotated[bool, "Send the token to another machine without TLS."] = False

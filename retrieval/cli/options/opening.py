@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from click import Context, Parameter
 
-Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The index's folder.")]
+from .click_commands import Argument
+
+Dir = Annotated[Path, Argument("DIR", "The index's folder.")]
 Dirs = Annotated[
     list[str],
-    typer.Argument(
-        metavar="DIR", help="Folders of indexes; NAME=DIR serves one under another name."
-    ),
+    Argument("DIR", "Folders of indexes; NAME=DIR serves one under another name."),
 ]
 Json = Annotated[bool, "--json", "Print one JSON object and nothing else."]
 Wait = Annotated[float, "SECONDS", "How long to wait for other processes that are using the index."]
@@ -24,7 +24,7 @@ Model = Annotated[
 ]
 
 
-def _warned(trusted: bool) -> bool:
+def _warned(ctx: Context, param: Parameter, trusted: bool) -> bool:
     if trusted:
         from .. import console
 
@@ -34,11 +34,8 @@ def _warned(trusted: bool) -> bool:
 
 Trust = Annotated[
     bool,
-    typer.Option(
-        "--trust-remote-code",
-        help="Run Python code that comes with the model; only for authors you trust.",
-        callback=_warned,
-    ),
+    {"callback": _warned},
+    "Run Python code that comes with the model; only for authors you trust.",
 ]
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from slimdex.indexes.errors import InputError
 
+from .click_commands import Argument
 from .opening import Where
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class QueryOptions:
 
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUERY", help="What to search for; all words are one query."),
+        Argument("QUERY", "What to search for; all words are one query."),
     ] = None
     query: Annotated[list[str] | None, "A query; can be repeated."] = None
     queries: Annotated[Path | None, "A file of queries: .txt with one per line, or any source."] = (
@@ -51,17 +50,18 @@ class QueryOptions:
 
         Raises `InputError` if there are none or several sources of them, or the file can't be read.
         """
-        from ...sources.given_vectors import read_query_vectors
-        from ...sources.source import read_pairs
-
         values = (self.words, self.query, self.queries, self.query_vector)
         names = ("QUERY", "--query", "--queries", "--query-vector")
         ways = [name for name, value in zip(names, values, strict=True) if value]
         if len(ways) != 1:
             raise InputError(f"search: {' and '.join(ways) or 'no query'}; expected {WAYS}")
         if self.query_vector:
+            from ...sources.given_vectors import read_query_vectors
+
             return Queries(vectors=read_query_vectors(self.query_vector))
         if self.queries:
+            from ...sources.source import read_pairs
+
             pairs = read_pairs(str(self.queries))
             if not pairs:
                 raise InputError(f"{self.queries}: no queries; expected at least one")
@@ -103,7 +103,6 @@ class SearchOptions:
     def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
         """Build the request for queries; a cross-encoder is loaded after all else is checked."""
         from ...search.request import SearchRequest
-        from ...search.reranking import CrossEncoder
 
         request = SearchRequest(
             queries.texts,
@@ -118,6 +117,8 @@ class SearchOptions:
         )
         if self.rerank is None:
             return request
+        from ...search.reranking import CrossEncoder
+
         return replace(
             request, rerank=CrossEncoder(self.rerank, trust_remote_code=trust_remote_code)
         )

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from slimdex.indexes.errors import InputError
+
+from .click_commands import Argument
 
 if TYPE_CHECKING:
     from ...operations.commands import AskedSources
@@ -32,9 +32,9 @@ class SourceOptions:
 
     sources: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Folders and files: Markdown, rst, HTML, PDF, DOCX, ODT, EPUB, notebooks, mail, "
+        Argument(
+            "SOURCE",
+            "Folders and files: Markdown, rst, HTML, PDF, DOCX, ODT, EPUB, notebooks, mail, "
             "code; tables (.jsonl .json .csv .tsv .parquet .xlsx .sqlite .duckdb; FILE#TABLE for "
             "one of several); .txt with one document per line; also .gz and .zst. BEIR folders, - "
             "for standard input, python: for the standard library's docstrings, python:PACKAGE "

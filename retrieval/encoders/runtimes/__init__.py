@@ -1,5 +1,6 @@
-"""Runtimes: networks run by OpenVINO or torch, converted once and kept.
+"""Runtimes: networks run by OpenVINO or torch.
 
-Files import only what is above them: openvino_library, cache, processor, streams, openvino_runtime,
-precision_choice, torch_runtime, network_loader.
+`networks` builds those of the BERT family; others are converted from torch once and cached. Files
+and folders import only what is above them: openvino_library, cache, processor, streams,
+openvino_runtime, precision_choice, networks, quick_start, torch_runtime, network_loader.
 """

@@ -1,14 +1,13 @@
-"""Cache of networks converted for OpenVINO, in the user's cache folder.
+"""Cache of networks converted for OpenVINO.
 
 A cached conversion needs neither torch nor transformers, whose imports take seconds: a large part
-of the time of a search from the command line. The cache can be deleted at any time.
+of the time of a search from the command line.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from contextlib import suppress
@@ -17,12 +16,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ...user_cache import cache_folder, known_sha256
 from .openvino_library import openvino_library
 
 LAYOUT = 1
 """Version of the cache's format."""
 LIBRARIES = ("slimdex", "openvino", "torch", "transformers", "tokenizers")
-OWN_CODE = ("torch_runtime.py", "../pooling.py")
+OWN_CODE = ("torch_runtime.py", "../pooling.py", "networks/*.py")
 """Packages whose versions a conversion depends on."""
 FACTS, TOKENIZER, MODEL = "facts.json", "tokenizer.json", "model.xml"
 SMALL_FILES = ("*.json", "*.txt", "*.model")
@@ -61,10 +61,11 @@ class Conversion:
 def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
     """Cache key: a digest of weights, settings and package versions."""
     parts = [str(LAYOUT), sha256, pooling, *map(_version, LIBRARIES)]
-    parts += [_digest(Path(__file__).parent / name) for name in OWN_CODE]
+    here = Path(__file__).parent
+    parts += [known_sha256(path) for name in OWN_CODE for path in sorted(here.glob(name))]
     for pattern in SMALL_FILES:
         for path in sorted(folder.rglob(pattern)):
-            parts += [path.name, _digest(path)]
+            parts += [path.name, known_sha256(path)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
@@ -81,7 +82,7 @@ def load_conversion(key: str) -> Conversion | None:
 
         manifest = json.loads((folder / FACTS).read_text())
         for name, digest in manifest["files"].items():
-            if _digest(folder / name) != digest:
+            if known_sha256(folder / name) != digest:
                 raise ValueError(name)
         tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
         model = openvino_library().Core().read_model(folder / MODEL)
@@ -101,7 +102,7 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
             library = openvino_library()
             library.save_model(conversion.model, new / MODEL, compress_to_fp16=False)
             conversion.tokenizer.save(str(new / TOKENIZER))
-            files = {path.name: _digest(path) for path in new.iterdir()}
+            files = {path.name: known_sha256(path) for path in new.iterdir()}
             manifest = {"facts": asdict(conversion.facts), "files": files}
             (new / FACTS).write_text(json.dumps(manifest))
             if not folder.exists():
@@ -123,41 +124,6 @@ def remember_refusal(key: str) -> None:
     with suppress(OSError, RuntimeError):
         cache_folder().mkdir(parents=True, exist_ok=True)
         (cache_folder() / f"{key}.refused").touch()
-
-
-def remembered(name: str) -> Any:
-    """Load a value saved by `remember`; None if missing or damaged."""
-    try:
-        return json.loads((cache_folder() / f"{name}.json").read_bytes())
-    except (OSError, RuntimeError, ValueError):
-        return None
-
-
-def remember(name: str, value: Any) -> None:
-    """Save a small JSON-serialisable value; the last of concurrent writers wins."""
-    with suppress(OSError, RuntimeError):
-        folder = cache_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor, new = tempfile.mkstemp(dir=folder, prefix="new-")
-        try:
-            with open(descriptor, "w") as file:
-                json.dump(value, file)
-            os.replace(new, folder / f"{name}.json")
-        except BaseException:
-            Path(new).unlink(missing_ok=True)
-            raise
-
-
-def cache_folder() -> Path:
-    """Cache folder: SLIMDEX_CACHE, or slimdex in the user's cache folder."""
-    if own := os.environ.get("SLIMDEX_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slimdex"
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _version(package: str) -> str:

@@ -1,12 +1,18 @@
-"""NetworkLoader: a model's network, ready to run, from the cache or by conversion."""
+"""NetworkLoader: a model's network, ready to run: built, from the cache, or converted."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...atomic_files import sha256
+from slimdex.indexes.errors import InputError
+
+from ...extras import require
+from ...user_cache import known_sha256
+from ..folder_checks import read_json
 from ..hub import ModelFiles, weights_sha256
 from ..pooling import Pooling
 from ..sentence_folder import Dense, SentenceFolder
@@ -20,8 +26,10 @@ from .cache import (
     remember_refusal,
     was_refused,
 )
+from .networks.built import built_layers, built_network, first_texts
 from .openvino_runtime import OpenVinoRuntime, Runtime
 from .processor import has_gpu, may_have_gpu
+from .quick_start import QuickRuntime, starts_quickly
 
 if TYPE_CHECKING:
     from .torch_runtime import SentenceNetwork, Transformer
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
 class NetworkLoader:
     """Loader of a model's network with its pooling and head.
 
-    Only methods that convert or load the network import torch and transformers.
+    Only methods that convert a network, or load it for a GPU, import torch and transformers.
 
     Parameters
     ----------
@@ -39,7 +47,6 @@ class NetworkLoader:
     Attributes
     ----------
     sha256 : of the transformer's weights, combined with those of Dense layers, if any.
-    key : cache key of the conversion.
     """
 
     def __init__(
@@ -47,16 +54,28 @@ class NetworkLoader:
     ) -> None:
         self._files, self._folder, self._pooling, self._trusted = files, folder, pooling, trusted
         self.sha256 = self._combined_sha256()
-        head = ",".join(type(part).__name__ for part in folder.head)
-        self.key = conversion_key(files.folder, self.sha256, f"{pooling} {head}")
+
+    @cached_property
+    def key(self) -> str:
+        """Cache key of the conversion and its measurements."""
+        head = ",".join(type(part).__name__ for part in self._folder.head)
+        return conversion_key(self._files.folder, self.sha256, f"{self._pooling} {head}")
 
     def load(self, precision: str) -> tuple[Runtime, Facts, Any]:
-        """Load runtime, facts and tokenizer from the cache, or convert the model."""
+        """Build runtime, facts and tokenizer, or load them from the cache, or convert the model."""
+        on_gpu = _on_gpu(precision)
+        if (
+            starts_quickly()
+            and not self._trusted
+            and not on_gpu
+            and (quick := self._quick(precision))
+        ):
+            return quick
         key = self.key
-        on_gpu = precision != "int8" and may_have_gpu() and has_gpu()
-        if not self._trusted and not on_gpu and (kept := load_conversion(key)):
-            return OpenVinoRuntime(kept.model, precision, key), kept.facts, kept.tokenizer
+        if not self._trusted and not on_gpu and (made := self._built() or load_conversion(key)):
+            return OpenVinoRuntime(made.model, precision, key), made.facts, made.tokenizer
 
+        self._require_torch()
         from .torch_runtime import openvino_model, torch_runtime
 
         network = self._build(self._transformer)
@@ -76,7 +95,14 @@ class NetworkLoader:
         return OpenVinoRuntime(model, precision, key), facts, tokenizer
 
     def load_layers(self, mode: str, precision: str) -> Runtime:
-        """Load the network that pools every layer by a mode."""
+        """Build or convert the network that pools every layer by a mode."""
+        if not self._trusted and not _on_gpu(precision):
+            with self._explained():
+                built = built_layers(self._folder, mode)
+            if built is not None:
+                return OpenVinoRuntime(built, precision)
+
+        self._require_torch()
         from .torch_runtime import LayersNetwork, openvino_model, torch_runtime
 
         network = LayersNetwork(self._transformer.module, mode).eval()
@@ -87,7 +113,47 @@ class NetworkLoader:
 
     def network(self) -> SentenceNetwork:
         """Load the network in torch, on the CPU, in float32."""
+        self._require_torch()
         return self._build(self._load_transformer())
+
+    def _quick(self, precision: str) -> tuple[Runtime, Facts, Any] | None:
+        with self._explained():
+            found = first_texts(self._folder, self._pooling)
+        if found is None or precision == "auto":  # which asks OpenVINO what the processor can do
+            return None
+        network, facts, tokenizer = found
+
+        def start() -> OpenVinoRuntime:
+            built = self._built()
+            assert built is not None
+            return OpenVinoRuntime(built.model, precision, self.key)
+
+        return QuickRuntime(network, precision, start), facts, tokenizer
+
+    def _built(self) -> Conversion | None:
+        with self._explained():
+            return built_network(self._folder, self._pooling)
+
+    def _require_torch(self) -> None:
+        """Raise `InputError` if this model and its pooling need torch, which is missing."""
+        path = self._folder.transformer / "config.json"
+        kind = read_json(path).get("model_type") if path.is_file() else None
+        what = f"model {self._files.name!r} ({kind}, pooling {self._pooling})"
+        require(what, "torch")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise errors of a malformed folder as `InputError`."""
+        try:
+            yield
+        except InputError:
+            raise
+        except (OSError, ValueError, RuntimeError) as error:  # OpenVINO's are RuntimeErrors
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise InputError(
+                f"model {self._files.name!r}: {reason}; expected a folder with a transformers "
+                "model or a hub id"
+            ) from error
 
     def _build(self, transformer: Transformer) -> SentenceNetwork:
         from .torch_runtime import build_network
@@ -107,5 +173,11 @@ class NetworkLoader:
 
     def _combined_sha256(self) -> str:
         found = weights_sha256(self._folder.transformer)
-        dense = [sha256(part.weights) for part in self._folder.head if isinstance(part, Dense)]
+        dense = [
+            known_sha256(part.weights) for part in self._folder.head if isinstance(part, Dense)
+        ]
         return hashlib.sha256("".join([found, *dense]).encode()).hexdigest() if dense else found
+
+
+def _on_gpu(precision: str) -> bool:
+    return precision != "int8" and may_have_gpu() and has_gpu()

@@ -19,7 +19,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
 
-from .cache import remember, remembered
+from ...user_cache import remember, remembered
 from .openvino_runtime import OpenVinoRuntime
 from .processor import processor_key
 from .streams import Batch

@@ -16,9 +16,6 @@ from .openvino_library import openvino_library
 OWN_CODE = ("openvino_runtime.py", "streams.py", "precision_choice.py")
 """Files whose changes may affect measurements."""
 
-HALVES = {"bf16": "BF16", "fp16": "FP16"}
-"""16-bit precisions -> OpenVINO's name of the capability."""
-
 
 @cache
 def _core_and_process() -> tuple[Any, int]:
@@ -54,13 +51,6 @@ def processor_key() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def precision_note(precision: str) -> str | None:
-    """Return a note if this processor lacks products in the given 16-bit precision."""
-    if precision not in HALVES or may_have_gpu() or HALVES[precision] in capabilities():
-        return None
-    return f"encoded in {precision}, which this processor lacks: queries are encoded in fp32"
-
-
 _most_cores: int | None = None
 
 
@@ -90,7 +80,9 @@ def may_have_gpu() -> bool:
 
 
 def has_gpu() -> bool:
-    """Return whether torch can use a GPU."""
-    import torch
-
+    """Return whether torch is installed and can use a GPU."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return False
     return torch.cuda.is_available()

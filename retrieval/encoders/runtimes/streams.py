@@ -17,8 +17,8 @@ from typing import Any
 
 from slimdex.indexes.arrays import Matrix
 
+from ...user_cache import remember, remembered
 from ..tokens import Ids
-from .cache import remember, remembered
 
 Batch = tuple[Ids, Ids]
 """Ids and mask (n, seq)."""

@@ -18,7 +18,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
-from ..runtimes.cache import cache_folder
+from ...user_cache import cache_folder
 from .files import words_of
 
 LAYOUT = 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from slimdex.bench.cli import app
 from slimdex.bench.experiments.index_study import PARTS, half_remembered, measure_index

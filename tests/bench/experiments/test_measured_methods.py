@@ -13,7 +13,7 @@ from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measu
 from slimdex.bench.reporting.findings import default_row, of_task, small_row, uncompressed_row
 from slimdex.bench.rows import ResultsFile
 from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.reducers.registry import REDUCERS
+from slimdex.indexes.options import REDUCERS
 from slimdex.indexes.settings import Settings
 from tests.bench.conftest import ABOUT
 

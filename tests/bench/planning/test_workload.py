@@ -18,7 +18,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -135,3 +136,9 @@ def test_what_can_t_be_fitted(X: Matrix) -> None:
         TiedAutoencoder(2).fit(X[:1])
     same = TiedAutoencoder(2, epochs=1).fit(np.ones((10, 4), dtype=np.float32))
     assert np.isfinite(same.transform(np.ones((2, 4), dtype=np.float32))).all()
+
+
+def test_without_torch_the_extra_is_named(X: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match=r"trained with torch, .*pip install 'slimdex\[torch\]'"):
+        TiedAutoencoder(4).fit(X)

@@ -10,7 +10,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import listening, progress
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import adding
-from slimdex.retrieval.cli import console
+from slimdex.retrieval.cli import console, progress_display
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
@@ -44,10 +44,9 @@ def test_the_time_left_is_about_right_from_the_first_line_on(
     corpus: str,
 ) -> None:
     encoder, said = ClockEncoder(), list[tuple[float, float]]()
-    monkeypatch.setattr(console, "monotonic", lambda: encoder.now)
-    monkeypatch.setattr(console.err, "_force_terminal", False)
+    monkeypatch.setattr(progress_display, "monotonic", lambda: encoder.now)
     texts = ["abc " * CORPORA[corpus](i) for i in range(3000)]
-    report = console._Lines()
+    report = progress_display._Lines()
     with Collection.create(tmp_path / "x", encoder, Settings(kind="flat")) as collection:
 
         def watched(stage: str, done: int, total: int) -> None:
@@ -95,8 +94,7 @@ def test_a_stage_that_begins_again_has_a_rate_of_its_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(console, "monotonic", lambda: now)
-    monkeypatch.setattr(console.err, "_force_terminal", False)
+    monkeypatch.setattr(progress_display, "monotonic", lambda: now)
     with console.progress():
         for start in (0.0, 500.0):
             now = start

@@ -23,7 +23,7 @@ from rich.cells import cell_len
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from tests.forked import command
 from tests.slow import slow
 

@@ -19,6 +19,7 @@ from slimdex.retrieval.catalog.passages_table import DocumentRows
 from slimdex.retrieval.cli.reports import health_lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import encoding, writer
 from slimdex.retrieval.ingest.reencoding import encode_lost
 from slimdex.retrieval.ingest.repair import repair, verify
@@ -27,7 +28,6 @@ from slimdex.retrieval.quality.evaluation.ablation import losses
 from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
 from slimdex.retrieval.quality.refit_advice import fit_advice
 from slimdex.retrieval.search.document_search import nearest_documents
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from slimdex.retrieval.trials.query_pools import rows_of_documents
 from tests.encoders import ReadingEncoder, WordEncoder, failing
 

@@ -14,10 +14,10 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.int8_rows import packed, packed_width, unpacked
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest.reencoding import encode_lost
 from slimdex.retrieval.ingest.repair import repair, verify
 from slimdex.retrieval.operations.building import Sources, build
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import WordEncoder, failing
 
 DIM = 48

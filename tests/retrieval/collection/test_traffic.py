@@ -11,8 +11,8 @@ import pytest
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest.repair import verify
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.chance import CHANCE
 from tests.conftest import Report
 from tests.slow import slow

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli.app import app

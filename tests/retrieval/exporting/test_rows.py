@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
@@ -334,9 +335,7 @@ def test_what_can_not_be_exported_is_refused(collection: Collection, tmp_path: P
 def test_a_library_that_is_missing_is_named(
     collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slimdex.retrieval.exporting import libraries
-
-    monkeypatch.setattr(libraries, "find_spec", lambda module: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError) as error:
         export(collection, tmp_path / "x", "parquet")
     assert str(error.value).endswith(f"requires pyarrow: {install_command('export')}")

@@ -12,9 +12,9 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, STORED, VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest.reencoding import encode_lost
 from slimdex.retrieval.ingest.repair import repair, verify
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
 
@@ -96,7 +96,7 @@ def test_an_interruption_costs_one_block(path: Path) -> None:
 
 
 def test_repair_with_the_index_s_own_encoder(tmp_path: Path, tiny_bert: Path) -> None:
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     from slimdex.retrieval.cli.app import app
 

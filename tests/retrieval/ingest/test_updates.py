@@ -16,9 +16,9 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval import adding
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.staging import Addition
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.conftest import Copies
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow

@@ -296,7 +296,7 @@ def test_a_source_that_is_gone_or_empty_deletes_nothing(
 
 
 def test_an_index_of_given_vectors_can_not_be_synced() -> None:
-    from slimdex.retrieval.sources.given_vectors import GivenEncoder
+    from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 
     write(**{"a.jsonl": '{"id": 1, "text": "a"}\n'})
     with Collection.create("g", GivenEncoder(4), PLAIN) as collection:

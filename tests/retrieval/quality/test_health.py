@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import InputError
@@ -22,12 +22,12 @@ from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.cli.reports import health_lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repair import repair, verify
 from slimdex.retrieval.quality.certified_recall import Measured, measured, promised, verdict
 from slimdex.retrieval.quality.fit_drift import Drift, drift
 from slimdex.retrieval.quality.refitting import after_addition, may_have_changed
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.trials.recall_trials import Pool
 from tests.encoders import WordEncoder

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from slimdex.indexes.codes import kinds
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.quality.refit_advice import coding_seconds
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import WordEncoder
 from tests.slow import slow
 

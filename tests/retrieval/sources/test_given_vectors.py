@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from slimdex import Collection, Document, GivenEncoder
 from slimdex.indexes.arrays import Matrix, normalize_rows

@@ -21,9 +21,9 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval import adding
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repair import verify
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.chance import CHANCE
 from tests.conftest import Copies
 from tests.encoders import WordEncoder

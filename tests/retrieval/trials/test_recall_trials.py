@@ -15,7 +15,7 @@ from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.trials import query_pools, recall_trials
 from slimdex.retrieval.trials.query_pools import CLOZE, MIXED, VECTORS, document_pool, sentences
 from slimdex.retrieval.trials.recall_trials import Pool, Trials, recalls

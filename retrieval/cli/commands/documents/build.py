@@ -35,10 +35,10 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build an index. After an interruption, the same command goes on where it stopped."""
+    from ....encoders.given_encoder import GivenEncoder
     from ....operations.building import build as build_index
     from ....operations.building import prove
     from ....operations.commands import with_addition
-    from ....sources.given_vectors import GivenEncoder
 
     wanted = settings.settings()
     aim = _target_beside(wanted, target)

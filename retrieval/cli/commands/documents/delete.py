@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ... import console
 from ...execution import do
+from ...options.click_commands import Argument
 from ...options.opening import Dir, Json, Wait, Where
 
 
 def delete(
     index: Dir,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of documents.")] = None,
+    ids: Annotated[list[str] | None, Argument("ID", "Ids of documents.")] = None,
     where: Where = None,
     wait: Wait = 0,
     as_json: Json = False,

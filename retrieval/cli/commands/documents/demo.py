@@ -46,16 +46,16 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
         passages = f", {cut:,} long ones as several passages" if cut else ""
         console.line(f"{len(collection):,} docstrings in {out}{passages}")
         console.prose(READING)
-        console.out.print()
+        console.line("")
         found = collection.search_many(QUERIES, limit=3)
         for query, hits in zip(QUERIES, found, strict=True):
             answers.show_hits(query, hits)
         with console.progress():
             count, rows = comparison(collection)
-        console.out.print()
+        console.line("")
         console.prose(COMPARED.format(count=count))
         console.show_table(["", "bytes in memory", "by name", "by words"], rows)
-        console.out.print()
+        console.line("")
         console.line(f"Try your own: {_command()} search {out} sort a list")
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ... import console
 from ...execution import do
+from ...options.click_commands import Argument
 from ...options.opening import Dir, Json, Wait
 
 
 def open_document(
     index: Dir,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The document's id or path.")],
+    id: Annotated[str, Argument("ID", "The document's id or path.")],
     wait: Wait = 0,
     as_json: Json = False,
 ) -> None:

@@ -27,13 +27,15 @@ def search(
 ) -> None:
     """Find the documents nearest in meaning."""
     from ....as_json import hit_from_json
+    from ....encoders.runtimes.quick_start import quick_start
     from ....operations.commands import Search
     from ... import answers
 
     asked = queries.read()
     request = options.request(asked, trust_remote_code=opening.trust_remote_code)
     excerpts = not as_json and request.rerank is None
-    answer = Index(index, opening).do(Search(request.first_stage, excerpts, show or []))
+    with quick_start():
+        answer = Index(index, opening).do(Search(request.first_stage, excerpts, show or []))
     found = [[hit_from_json(hit) for hit in hits] for hits in answer["hits"]]
     if request.rerank is not None:
         answer["chance_score"] = None

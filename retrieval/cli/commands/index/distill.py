@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 
 from ... import console
+from ...options.click_commands import Argument
 from ...options.opening import Json, Trust
 from ...options.sources import Text, note_if_typed
 
@@ -19,9 +18,7 @@ from ...options.sources import Text, note_if_typed
 def distill(
     model: Annotated[
         str,
-        typer.Argument(
-            metavar="MODEL", help="A transformer, or word vectors, as for `build --model`."
-        ),
+        Argument("MODEL", "A transformer, or word vectors, as for `build --model`."),
     ],
     out: Annotated[Path, "A new folder, which `build --model` takes."],
     dim: Annotated[

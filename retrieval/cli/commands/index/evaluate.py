@@ -44,8 +44,8 @@ def _show(report: dict[str, Any]) -> None:
     from ....quality.evaluation.measures import COLUMNS, LABELS, explained
 
     console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
-    console.out.print()
+    console.line("")
     console.show_measures({name: report[name] for name in COLUMNS if name in report}, LABELS)
-    console.out.print()
+    console.line("")
     for text in explained(report):
         console.prose(text)

@@ -50,7 +50,7 @@ def info(
 
 def _losses(core: OpenIndex, labels: LabelOptions, as_json: bool) -> None:
     from ....quality.evaluation.ablation import losses
-    from ... import reports
+    from ... import loss_report
 
     given = labels.read() or (None, None)
     with console.progress():
@@ -61,8 +61,8 @@ def _losses(core: OpenIndex, labels: LabelOptions, as_json: bool) -> None:
     console.line(
         f"{report['queries']:,} queries ({report['pool']}), {report['documents']:,} documents"
     )
-    console.out.print()
-    console.show_table(reports.loss_heads(report), reports.loss_rows(report))
-    console.out.print()
-    for text in reports.loss_explanations(report):
+    console.line("")
+    console.show_table(loss_report.loss_heads(report), loss_report.loss_rows(report))
+    console.line("")
+    for text in loss_report.loss_explanations(report):
         console.prose(text)

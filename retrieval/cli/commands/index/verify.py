@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ... import console
 from ...errors import BAD_INPUT, say
 from ...options.milvus import MilvusOptions
@@ -44,4 +42,4 @@ def verify(
         for fault in faults:
             say(fault)
     if faults:
-        raise typer.Exit(BAD_INPUT)
+        raise SystemExit(BAD_INPUT)

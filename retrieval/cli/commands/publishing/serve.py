@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,6 +58,8 @@ def serve(
     wait: Wait = 0,
 ) -> None:
     """Serve indexes over HTTP: searches and changes, for programs, people and agents."""
+    import logging
+
     from ....collection import Collection
     from ....server.running import run
     from ....server.service import Service, named_places

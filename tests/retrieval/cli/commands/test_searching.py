@@ -11,9 +11,9 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
 from slimdex.retrieval.search.reranking import CrossEncoder
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from tests.encoders import make_cross_encoder
 
 from ..running import PETS, Runner, write

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import openvino
 import pytest
 from safetensors.torch import load_file, save_file
 
@@ -17,7 +16,6 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import as_recorded, is_same_encoder
 from slimdex.retrieval.encoders.runtimes import precision_choice
-from slimdex.retrieval.encoders.runtimes.cache import cache_folder
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
 from slimdex.retrieval.encoders.runtimes.precision_choice import (
     FEWEST_TEXTS,
@@ -29,8 +27,8 @@ from slimdex.retrieval.encoders.runtimes.precision_choice import (
     compared,
     sample_texts,
 )
-from slimdex.retrieval.encoders.runtimes.processor import precision_note
 from slimdex.retrieval.encoders.transformer import TransformerEncoder, encoder_from_spec
+from slimdex.retrieval.user_cache import cache_folder
 
 WORTH_IT = {"gain": 1.5, "cosine": 0.9996, "agreement": 0.98}
 SETTINGS = Settings(kind="fp16")
@@ -221,12 +219,3 @@ def test_a_spec_names_the_precision_of_its_vectors(auto: TransformerEncoder) -> 
     assert not is_same_encoder(coarse.spec(), auto.spec() | {"max_length": 5})
     assert as_recorded(auto, coarse.spec()).spec() == coarse.spec()
     assert auto.in_precision(auto.precision) is auto
-
-
-def test_a_precision_that_the_processor_has_not_is_told() -> None:
-    has = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    assert precision_note("fp32") is precision_note("int8") is precision_note("None") is None
-    if "BF16" not in has and not Path("/dev/nvidia0").exists():
-        assert precision_note("bf16") == (
-            "encoded in bf16, which this processor lacks: queries are encoded in fp32"
-        )

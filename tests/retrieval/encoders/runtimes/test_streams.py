@@ -15,10 +15,10 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.runtimes import streams as module
-from slimdex.retrieval.encoders.runtimes.cache import remember, remembered
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
 from slimdex.retrieval.encoders.runtimes.streams import Batch, Streams
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.user_cache import remember, remembered
 
 TEXTS = [
     " ".join(["the", "cat", "dog", "rain", "a"][: i % 5 + 1] * (i % 7 + 1)) for i in range(200)

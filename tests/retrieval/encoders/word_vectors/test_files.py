@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.encoders.runtimes.cache import cache_folder
 from slimdex.retrieval.encoders.word_vectors import parsed_files
 from slimdex.retrieval.encoders.word_vectors.files import LONGEST_LINE, words_of
 from slimdex.retrieval.encoders.word_vectors.parsed_files import read_word_vectors
+from slimdex.retrieval.user_cache import cache_folder
 
 from .written_files import FORMATS, Writer, binary, glove, some_vectors, word2vec
 

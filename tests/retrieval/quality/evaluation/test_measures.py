@@ -13,6 +13,7 @@ from slimdex.indexes.ranking import agreement
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.quality.evaluation import measures as evaluation
 from slimdex.retrieval.quality.evaluation.exact_search import ExactSearch
 from slimdex.retrieval.quality.evaluation.labels import per_query, read_qrels
@@ -25,7 +26,6 @@ from slimdex.retrieval.quality.evaluation.measures import (
     latency,
 )
 from slimdex.retrieval.search.snapshot_reader import SnapshotReader
-from slimdex.retrieval.sources.given_vectors import GivenEncoder
 from slimdex.retrieval.trials.query_pools import CLOZE, document_pool
 from slimdex.retrieval.trials.recall_trials import Pool
 from tests.conftest import Copies

@@ -1,4 +1,4 @@
-"""Options as the fields of dataclasses, and as Typer shows and fills them."""
+"""Options as the fields of dataclasses, and as Click shows and fills them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from typer.testing import CliRunner
+import click
+from click.testing import CliRunner
 
-from slimdex.retrieval.cli.options.flat_signature import flat
+from slimdex.retrieval.cli.options.click_commands import Argument, command_of
 
 
 @dataclass(frozen=True)
 class Sizes:
-    place: Annotated[Path, typer.Argument(help="A place.")]
+    place: Annotated[Path, Argument("PLACE", "A place.")]
     width: Annotated[int, "-w", "COLUMNS", "How wide."] = 3
     is_deep: Annotated[bool, "Be deep."] = False
 
@@ -32,9 +32,7 @@ def test_a_command_gets_what_is_given() -> None:
     def enlarge(sizes: Sizes = BIG) -> None:
         got.append(sizes)
 
-    app = typer.Typer()
-    for command in (show, enlarge):
-        app.command()(flat(command))
+    app = click.Group(commands=[command_of(show, "show"), command_of(enlarge, "enlarge")])
     run = CliRunner().invoke
     assert run(app, ["show", "a", "--is-deep", "--more", "x"]).exit_code == 0
     assert run(app, ["enlarge", "-w", "7"]).exit_code == 0

@@ -1,0 +1,153 @@
+"""Click commands from functions, whose parameters and dataclasses declare the options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache, wraps
+from importlib import import_module
+from inspect import Parameter
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import click
+
+SETTINGS = {"max_content_width": 100}
+"""Widest help; a narrower terminal wraps it."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Positional argument: its name in help, and its help."""
+
+    metavar: str
+    help: str
+
+
+class Commands(click.Group):
+    """Group of commands, each imported only when it is used.
+
+    Parameters
+    ----------
+    places : names of commands -> "module:function", or "module:group".
+    """
+
+    def __init__(
+        self, places: Mapping[str, str], help: str, params: list[click.Parameter] | None = None
+    ) -> None:
+        super().__init__(help=help, params=params, no_args_is_help=True, context_settings=SETTINGS)
+        self.places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of `places`."""
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None if the name is unknown."""
+        if cmd_name not in self.places:
+            return None
+        return _imported(cmd_name, self.places[cmd_name])
+
+
+@cache
+def _imported(name: str, place: str) -> click.Command:
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(module), attribute)
+    return found if isinstance(found, click.Command) else command_of(found, name)
+
+
+def command_of(function: Callable[..., None], name: str) -> click.Command:
+    """Make a command of a function, with an option for each parameter.
+
+    `Annotated[int, "-n", "NUMBER", "Hits."]` declares an option: its names (by default the
+    parameter's), the name of its value in help (by default the type), and its help. A bool is a
+    flag that turns something on. A dict adds settings of `click.Option`. `Argument` in place of
+    the strings declares a positional argument. A parameter whose type is a dataclass stands for
+    the dataclass's fields; if its default is an instance, their defaults are its values.
+    """
+    params, groups = list[click.Parameter](), dict[str, tuple[Any, list[str]]]()
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        group, default = parameter.annotation, parameter.default
+        if is_dataclass(group):
+            given = {} if default is Parameter.empty else vars(default)
+            params += (made := list(_of_fields(group, given)))
+            groups[parameter.name] = group, [each.name for each in made if each.name]
+        else:
+            params.append(_declared(parameter.name, group, default))
+
+    @wraps(function)
+    def called(**given: Any) -> None:
+        for group_name, (group, names) in groups.items():
+            given[group_name] = group(**{field: given.pop(field) for field in names})
+        function(**given)
+
+    help = inspect.getdoc(function) or ""
+    first = " ".join(help.partition("\n\n")[0].split())
+    return click.Command(
+        name,
+        params=params,
+        callback=called,
+        help=help,
+        short_help=first,
+        context_settings=SETTINGS,
+    )
+
+
+def _of_fields(group: Any, given: Mapping[str, Any]) -> Iterator[click.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        default = Parameter.empty if field.default is MISSING else field.default
+        yield _declared(field.name, hints[field.name], given.get(field.name, default))
+
+
+def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
+    kind, *words = get_args(annotation)
+    is_required = default is Parameter.empty
+    kind, is_list = _value_type(kind)
+    facts: dict[str, Any] = {"required": is_required, "type": _click_type(kind)}
+    if is_list:
+        facts["callback"] = _list_or_none
+    elif not is_required:
+        facts["default"] = default
+    if isinstance(words[0], Argument):
+        metavar = words[0].metavar if is_required else f"[{words[0].metavar}]"
+        metavar += "..." if is_list else ""
+        nargs = -1 if is_list else 1
+        return click.Argument([name], nargs=nargs, metavar=metavar, help=words[0].help, **facts)
+    texts = [word for word in words[:-1] if isinstance(word, str)]
+    names = [word for word in texts if word.startswith("-")] or [f"--{name.replace('_', '-')}"]
+    for word in words:
+        if isinstance(word, dict):
+            facts |= word
+    if kind is bool:
+        del facts["type"]
+    return click.Option(
+        [*names, name],
+        metavar=next((word for word in texts if not word.startswith("-")), None),
+        help=words[-1],
+        multiple=is_list,
+        is_flag=kind is bool,
+        show_default=kind is not bool and default not in (None, ""),
+        **facts,
+    )
+
+
+def _value_type(kind: Any) -> tuple[Any, bool]:
+    """Return the type of one value, and whether there may be several.
+
+    >>> _value_type(list[str] | None), _value_type(int)
+    ((<class 'str'>, True), (<class 'int'>, False))
+    """
+    if get_origin(kind) in (Union, UnionType):
+        (kind,) = (each for each in get_args(kind) if each is not type(None))
+    return (get_args(kind)[0], True) if get_origin(kind) is list else (kind, False)
+
+
+def _click_type(kind: Any) -> Any:
+    return click.Path(path_type=Path) if kind is Path else kind
+
+
+def _list_or_none(ctx: click.Context, param: click.Parameter, value: Any) -> list[Any] | None:
+    return list(value) or None

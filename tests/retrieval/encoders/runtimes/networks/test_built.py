@@ -1,0 +1,306 @@
+"""Networks built with OpenVINO's operations, against transformers and torch."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling
+from slimdex.retrieval.encoders.runtimes.networks.architectures import ARCHITECTURES
+from slimdex.retrieval.encoders.runtimes.networks.built import (
+    built_layers,
+    built_network,
+    first_texts,
+)
+from slimdex.retrieval.encoders.runtimes.networks.first_texts import ACTIVATIONS as numpys
+from slimdex.retrieval.encoders.runtimes.networks.hidden_states import buckets
+from slimdex.retrieval.encoders.runtimes.networks.operations import activated, ops
+from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
+from slimdex.retrieval.encoders.runtimes.quick_start import QuickRuntime, quick_start
+from slimdex.retrieval.encoders.runtimes.torch_runtime import LayersNetwork, SentenceNetwork
+from slimdex.retrieval.encoders.sentence_folder import ACTIVATIONS, SentenceFolder
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.extras import install_command
+from tests.encoders import VOCABULARY, make_tiny_bert, make_tiny_model
+
+Change = Callable[[Path], object]
+QUICK = ("bert", "roberta", "distilbert")
+SHAPES = ((1, 1), (1, 9), (3, 7), (2, 40))
+BUILT_WITHOUT_TORCH = """
+import sys
+sys.modules |= {"torch": None, "transformers": None}
+from slimdex import TransformerEncoder
+print(*TransformerEncoder(sys.argv[1], precision="fp32").encode("the cat")[0])
+"""
+
+
+def batch(shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Random ids, also of padding; each text is a token shorter than the one before."""
+    ids = np.random.default_rng(1).integers(0, len(VOCABULARY), shape)
+    mask = np.ones(shape, dtype=np.int64)
+    for i in range(1, len(mask)):
+        mask[i, -i:] = 0
+    return ids, mask
+
+
+def differs(model: Any, network: torch.nn.Module) -> float:
+    """Largest relative difference between a built network's output and torch's."""
+    runtime, worst = OpenVinoRuntime(model, "fp32"), 0.0
+    for shape in SHAPES:
+        ids, mask = batch(shape)
+        (found,) = runtime.run([(ids, mask)])
+        with torch.inference_mode():
+            exact = network(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
+        assert found.shape == exact.shape
+        worst = max(worst, float(np.linalg.norm(found - exact) / np.linalg.norm(exact)))
+    return worst
+
+
+def loaded(folder: Path) -> Any:
+    return transformers.AutoModel.from_pretrained(folder, dtype="float32").eval()
+
+
+def vectors_differ(folder: Path, pooling: str = "mean") -> float:
+    chosen = parse_pooling(pooling)
+    built = built_network(SentenceFolder(folder), chosen)
+    assert built is not None
+    return differs(built.model, SentenceNetwork(loaded(folder), chosen, [], built.facts.dim))
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
+        for name in ARCHITECTURES
+    ],
+)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.mark.parametrize("mode", ["mean", "max", "cls", "last"])
+def test_all_layers_are_torchs(model: Path, mode: str) -> None:
+    built = built_layers(SentenceFolder(model), mode)
+    assert differs(built, LayersNetwork(loaded(model), mode)) < 1e-5
+
+
+def test_vectors_are_torchs(model: Path) -> None:
+    for pooling in ("mean", "max@1,2,-1", "cls@0"):
+        assert vectors_differ(model, pooling) < 1e-5
+
+
+def test_the_models_own_pooler_is_torchs(model: Path) -> None:
+    if loaded(model).config.model_type in ("electra", "distilbert"):
+        with pytest.raises(InputError, match="'pooler': the model has no pooler; expected cls"):
+            built_network(SentenceFolder(model), Pooling("pooler"))
+    else:
+        assert vectors_differ(model, "pooler") < 1e-5
+
+
+def test_neither_torch_nor_transformers_is_needed(tiny_bert: Path) -> None:
+    command = [sys.executable, "-c", BUILT_WITHOUT_TORCH, str(tiny_bert)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = np.array(done.stdout.split(), dtype=np.float32)
+    expected = TransformerEncoder(str(tiny_bert), precision="fp32").encode("the cat")[0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max@1,2,-1", "cls@0", "last", "pooler"])
+def test_numpys_vectors_are_those_of_the_graph(model: Path, pooling: str) -> None:
+    if pooling == "pooler" and loaded(model).config.model_type in ("electra", "distilbert"):
+        return
+    folder, chosen = SentenceFolder(model), parse_pooling(pooling)
+    built, found = built_network(folder, chosen), first_texts(folder, chosen)
+    assert built is not None
+    assert found is not None
+    network, facts, _ = found
+    assert facts == built.facts
+    runtime = OpenVinoRuntime(built.model, "fp32")
+    for length in (1, 2, 9, 40):
+        ids, mask = batch((1, length))
+        (expected,) = runtime.run([(ids, mask)])
+        vector = network.encode(ids[0])
+        assert vector.dtype == np.float32
+        np.testing.assert_allclose(vector, expected, atol=2e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_numpys_activations_are_torchs(name: str) -> None:
+    x = np.linspace(-9, 9, 501, dtype=np.float32)[None]
+    expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(numpys[name.lower()](x), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ["gelu_new", "relu", "silu", "tanh"])
+def test_numpys_layers_have_their_activations(
+    tiny_bert: Path, tmp_path: Path, activation: str
+) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    set_config(tmp_path, hidden_act=activation)
+    exact = TransformerEncoder(str(tmp_path), precision="fp32").encode("the cat")
+    with quick_start():
+        quick = TransformerEncoder(str(tmp_path), precision="fp32")
+    assert isinstance(quick._runtime, QuickRuntime)
+    np.testing.assert_allclose(quick.encode("the cat"), exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_of_heads_are_torchs(name: str) -> None:
+    x = np.linspace(-6, 6, 101, dtype=np.float32)[None]
+    given = ops().parameter([-1, -1], np.float32)
+    import openvino
+
+    model = openvino.Model([activated(given, name.lower())], [given])
+    (found,) = openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x).values()
+    expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("activation", ["gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"])
+def test_activations_of_layers_are_torchs(tiny_bert: Path, tmp_path: Path, activation: str) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    set_config(tmp_path, hidden_act=activation)
+    assert vectors_differ(tmp_path) < 1e-5
+
+
+def test_distances_have_mpnets_biases() -> None:
+    distances = torch.arange(-511, 512)
+    expected = MPNetEncoder.relative_position_bucket(distances).numpy()
+    np.testing.assert_array_equal(buckets(512, 32), expected)
+
+
+def set_config(folder: Path, **values: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def rewritten(folder: Path, rename: Callable[[str], str], dtype: torch.dtype) -> None:
+    """Rename a checkpoint's tensors and store them in a type, in two files."""
+    path = folder / "model.safetensors"
+    tensors = {rename(name): x.to(dtype) for name, x in load_file(path).items()}
+    path.unlink()
+    index = dict[str, str]()
+    for part in (0, 1):
+        names = sorted(tensors)[part::2]
+        file = f"model-{part}.safetensors"
+        save_file({name: tensors[name] for name in names}, folder / file, {"format": "pt"})
+        index |= dict.fromkeys(names, file)
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": index})
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_checkpoints_with_a_head_old_names_and_several_files(
+    tiny_bert: Path, tmp_path: Path, dtype: torch.dtype
+) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+
+    def old(name: str) -> str:
+        name = re.sub(r"(LayerNorm\.)weight", r"\1gamma", name)
+        return "bert." + re.sub(r"(LayerNorm\.)bias", r"\1beta", name)
+
+    rewritten(tmp_path, old, dtype)
+    assert vectors_differ(tmp_path, "mean@0,-1") < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"num_hidden_layers": 4}, r"no weights for encoder\.layer\.3\.attention\.self\.query"),
+        ({"num_attention_heads": 5}, "width 32; expected a multiple of 5 heads"),
+        ({"num_attention_heads": 0}, "3 layers, 0 heads"),
+        ({"layer_norm_eps": "x"}, "layer_norm_eps='x'; expected float"),
+        ({"pad_token_id": [1]}, r"pad_token_id=\[1\]; expected int"),
+    ],
+)
+def test_configurations_that_do_not_fit(
+    tiny_bert: Path, tmp_path: Path, values: dict[str, Any], match: str
+) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    set_config(tmp_path, **values)
+    with pytest.raises(InputError, match=match + ".*; expected a folder with a transformers model"):
+        TransformerEncoder(str(tmp_path))
+
+
+@pytest.mark.parametrize("values", [{"hidden_act": "mish"}, {"is_decoder": True}])
+def test_other_structures_are_left_to_torch(
+    tiny_bert: Path, tmp_path: Path, values: dict[str, Any]
+) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    set_config(tmp_path, **values)
+    assert built_network(SentenceFolder(tmp_path), Pooling("mean")) is None
+
+
+def test_weights_of_another_shape(tiny_bert: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["encoder.layer.0.intermediate.dense.weight"] = torch.zeros(64, 31)
+    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match="expected a folder with a transformers model"):
+        TransformerEncoder(str(tmp_path))
+
+
+def vocabulary_only(folder: Path) -> Path:
+    """Replace a tiny BERT's tokenizer by a vocabulary, as in old folders."""
+    make_tiny_bert(folder)
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"do_lower_case": False},
+        {"tokenizer_class": "BertTokenizer", "strip_accents": False},
+        {"tokenize_chinese_chars": False, "unk_token": "[MASK]"},
+    ],
+)
+def test_a_vocabulary_is_read_as_by_transformers(tmp_path: Path, settings: dict[str, Any]) -> None:
+    folder = vocabulary_only(tmp_path)
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    texts = ["The cat's Dog", "zürich  rain", "日本 the [SEP] cat", "", "[cls] x\n\ty"]
+    theirs = transformers.BertTokenizer.from_pretrained(folder)
+    built = built_network(SentenceFolder(folder), Pooling("mean"))
+    assert built is not None
+    assert [built.tokenizer.encode(text).ids for text in texts] == theirs(texts)["input_ids"]
+
+
+def test_tokenizers_of_transformers_alone(tmp_path: Path) -> None:
+    folder = vocabulary_only(tmp_path)
+    settings = {"tokenizer_class": "BertJapaneseTokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert built_network(SentenceFolder(folder), Pooling("mean")) is None
+
+
+@pytest.mark.parametrize("what", ["gpt2", "wk", "layers"])
+def test_what_needs_torch_names_the_extra(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+    folder = make_tiny_model("gpt2", tmp_path / "m") if what == "gpt2" else tiny_bert
+    monkeypatch.setitem(sys.modules, "torch", None)
+    if what == "layers":  # of a network that is built
+        assert TransformerEncoder(str(folder)).encode_layers("the cat").shape == (1, 4, 32)
+        return
+    pooling, kind = ("wk", "bert") if what == "wk" else ("mean@-1", "gpt2")
+    with pytest.raises(InputError) as error:
+        TransformerEncoder(str(folder), pooling=pooling)
+    expected = f"model {str(folder)!r} ({kind}, pooling {pooling}) requires torch: "
+    assert str(error.value) == expected + install_command("torch")

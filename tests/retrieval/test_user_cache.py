@@ -1,0 +1,91 @@
+"""The user's cache folder, and facts of files that are remembered while the files stay the same."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from time import time
+
+import pytest
+
+from slimdex.retrieval import user_cache
+from slimdex.retrieval.user_cache import FileFact, cache_folder, known_sha256
+
+LONG_AGO = time() - 3600
+
+
+@pytest.fixture
+def big(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A large file that was last changed an hour ago; its inode's change can't be set back."""
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(user_cache, "RACY", 0)
+    (tmp_path / "big").write_bytes(b"a" * user_cache.LARGE)
+    return tmp_path / "big"
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_digest_is_computed_once(big: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert known_sha256(big) == sha256(big)
+    monkeypatch.setattr(user_cache, "sha256", None)  # called, it would fail
+    assert known_sha256(big) == sha256(big)
+    monkeypatch.chdir(big.parent)
+    assert known_sha256(Path("big")) == sha256(big)
+
+
+@pytest.mark.parametrize("way", ["in place", "replaced", "with its old time"])
+def test_a_changed_file_has_another_digest(big: Path, way: str) -> None:
+    os.utime(big, (LONG_AGO, LONG_AGO))
+    before = known_sha256(big)
+    new = b"b" * user_cache.LARGE
+    if way == "replaced":
+        (big.parent / "new").write_bytes(new)
+        os.replace(big.parent / "new", big)
+    else:
+        big.write_bytes(new)
+    if way != "in place":
+        os.utime(big, (LONG_AGO, LONG_AGO))
+    assert known_sha256(big) == hashlib.sha256(new).hexdigest() != before
+
+
+def test_a_file_changed_just_now_is_not_remembered(
+    big: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_cache, "RACY", 3600 * 10**9)
+    known_sha256(big)
+    assert FileFact("sha256", big).known() is None
+
+
+def test_a_fact_of_several_files_ends_with_any_of_them(big: Path) -> None:
+    other = big.parent / "other"
+    FileFact("pair", big, other).learn([1, "two"])
+    assert FileFact("pair", big, other).known() == [1, "two"]
+    assert FileFact("pair", big).known() is FileFact("else", big, other).known() is None
+    other.write_text("there now")
+    assert FileFact("pair", big, other).known() is None
+
+
+def test_a_file_that_changes_while_it_is_read_teaches_nothing(big: Path) -> None:
+    fact = FileFact("slow", big)
+    big.write_bytes(b"c" * user_cache.LARGE)
+    fact.learn("of the old bytes")
+    assert FileFact("slow", big).known() is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"stamps": 1}'])
+def test_a_damaged_fact_is_unknown(big: Path, damage: bytes) -> None:
+    known_sha256(big)
+    (kept,) = cache_folder().glob("sha256-*.json")
+    kept.write_bytes(damage)
+    assert known_sha256(big) == sha256(big)
+
+
+def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLIMDEX_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert cache_folder() == Path("/somewhere/slimdex")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path.home() / ".cache" / "slimdex"
