@@ -129,11 +129,9 @@ def _ours(job: Job, shared: Row, *, install: bool) -> list[Command]:
     """Python itself, and commands of slimdex on an index that is built first."""
     environment, index = Environment.current(), str(job.folder / "slimdex.index")
     if install:
-        if not (ROOT / "pyproject.toml").exists():
-            raise InputError(f"--install without a checkout: {ROOT} has no pyproject.toml")
-        progress("installing slimdex", 0, 1)
+        progress(f"installing {OURS}", 0, 1)
         place = job.folder / "environments" / OURS
-        environment = Environment.installed(place, [str(ROOT)], "")
+        environment = Environment.installed(place, [str(_clone(job.folder))], "")
     words = {
         "python -c pass": [str(environment.python), "-c", "pass"],
         f"{OURS} --help": [environment.slimdex, "--help"],
@@ -149,6 +147,15 @@ def _ours(job: Job, shared: Row, *, install: bool) -> list[Command]:
     search.run(job.variables | {"SLIMDEX_CACHE": str(job.folder / "empty")})
     search.row["first_s"] = search.seconds.pop()
     return [*commands.values()]
+
+
+def _clone(folder: Path) -> Path:
+    """Clone this checkout's last commit, since building a package leaves files in its folder."""
+    if not (ROOT / ".git").exists():
+        raise InputError(f"--install without a checkout: {ROOT} has no .git")
+    clone = folder / "checkout"
+    run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(clone)])
+    return clone
 
 
 def _others(job: Job, shared: Row, *, install: bool) -> list[Command]:
