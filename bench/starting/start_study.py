@@ -10,6 +10,7 @@ import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -113,7 +114,7 @@ def measure_start(
     commands = [*_ours(job, shared, install=install), *_others(job, shared, install=install)]
     for turn in range(rounds + 1):
         for done, command in enumerate(commands, start=1):
-            command.attempt(lambda command=command: command.run(job.variables))
+            command.attempt(partial(command.run, job.variables))
             progress("starting", turn * len(commands) + done, (rounds + 1) * len(commands))
     for command in commands:
         del command.seconds[:1]  # it may have read files from disk
@@ -128,11 +129,9 @@ def _ours(job: Job, shared: Row, *, install: bool) -> list[Command]:
     """Python itself, and commands of slimdex on an index that is built first."""
     environment, index = Environment.current(), str(job.folder / "slimdex.index")
     if install:
-        if not (ROOT / "pyproject.toml").exists():
-            raise InputError(f"--install without a checkout: {ROOT} has no pyproject.toml")
-        progress("installing slimdex", 0, 1)
+        progress(f"installing {OURS}", 0, 1)
         place = job.folder / "environments" / OURS
-        environment = Environment.installed(place, [str(ROOT)], "")
+        environment = Environment.installed(place, [str(_clone(job.folder))], "")
     words = {
         "python -c pass": [str(environment.python), "-c", "pass"],
         f"{OURS} --help": [environment.slimdex, "--help"],
@@ -148,6 +147,15 @@ def _ours(job: Job, shared: Row, *, install: bool) -> list[Command]:
     search.run(job.variables | {"SLIMDEX_CACHE": str(job.folder / "empty")})
     search.row["first_s"] = search.seconds.pop()
     return [*commands.values()]
+
+
+def _clone(folder: Path) -> Path:
+    """Clone this checkout's last commit, since building a package leaves files in its folder."""
+    if not (ROOT / ".git").exists():
+        raise InputError(f"--install without a checkout: {ROOT} has no .git")
+    clone = folder / "checkout"
+    run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(clone)])
+    return clone
 
 
 def _others(job: Job, shared: Row, *, install: bool) -> list[Command]:

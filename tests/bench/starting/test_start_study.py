@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+import slimdex.bench.commands.start as command
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.reporting.tables.studies import start
 from slimdex.bench.reporting.verdict import start_line
-from slimdex.bench.rows import ResultsFile, Row
-from slimdex.bench.starting import peer_programs
+from slimdex.bench.rows import Row, read_rows
+from slimdex.bench.starting import peer_programs, start_study
 from slimdex.bench.starting.environments import run, site_bytes
-from slimdex.bench.starting.start_study import Job, measure_start
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from tests.bench.conftest import ABOUT
+from tests.bench.test_cli import bench
 
 TEXTS = {"1": "the cat", "2": "a dog and the rain", "3": "dog dog"}
 
@@ -30,13 +30,15 @@ def documents(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_rows_of_a_small_run(tiny_bert: Path, documents: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    job = Job.of_source(str(documents), str(tiny_bert), "the cat", folder, 2)
-    results = ResultsFile(tmp_path / "start-bert.jsonl")
-    assert measure_start(job, 1, install=False, results=results, about=ABOUT) == []
-    rows = {row["method"]: row for row in results.rows.values()}
+def test_rows_of_a_small_run(
+    tiny_bert: Path, documents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start_study, "QUICK_ROUNDS", 1)
+    monkeypatch.setattr(command, "QUICK_DOCUMENTS", 2)
+    words = ["start", "--source", documents, "--model", tiny_bert, "--query", "the cat", "--quick"]
+    said = bench(*words, folder=tmp_path).splitlines()
+    rows = {row["method"]: row for row in read_rows(tmp_path / "bench-results", "start")}
+    assert said[-1] == start_line([*rows.values()])
     assert list(rows)[:4] == ["python -c pass", "slimdex --help", "slimdex info", "slimdex search"]
     assert "sentence-transformers" in rows
     assert {(row["documents"], row["processes"]) for row in rows.values()} == {(2, 1)}
