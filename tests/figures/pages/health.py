@@ -12,6 +12,7 @@ from slimdex.retrieval.quality.refitting import GROWN
 
 from ..links import Figure
 
+SAMPLE_OF_HEALTH = signature(Collection.health).parameters["sample"].default
 FIGURES = [
     Figure("on 2,048 of the old documents", lambda: [SAMPLED_ROWS]),
     Figure(

@@ -198,7 +198,7 @@ class Traffic:
         self.unsure.clear()
 
     def memory(self) -> int:
-        """Bytes that the service holds between two changes; some hold as much again for a second."""
+        """Bytes held between two changes, of which some take as much again for a moment."""
         with self.changing:
             return psutil.Process(self.running.process.pid).memory_info().rss
 
