@@ -200,7 +200,8 @@ class Traffic:
     def memory(self) -> int:
         """Bytes held between two changes, of which some take as much again for a moment."""
         with self.changing:
-            return psutil.Process(self.running.process.pid).memory_info().rss
+            held: int = psutil.Process(self.running.process.pid).memory_info().rss
+            return held
 
     def lost(self) -> list[str]:
         """What was acknowledged and is not there as it was."""

@@ -142,7 +142,7 @@ def _gelu_tanh(x: Array) -> Array:
 
 
 def _sigmoid(x: Array) -> Array:
-    result: Array = np.float32(1) / (1 + np.exp(-x))
+    result: Array = np.reciprocal(1 + np.exp(-x))
     return result
 
 
