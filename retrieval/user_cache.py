@@ -6,7 +6,9 @@ import hashlib
 import json
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from time import time_ns
 from typing import Any
@@ -92,12 +94,25 @@ def _stamp(path: Path) -> list[int] | None:
     return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_dev]
 
 
+_IN_FULL: ContextVar[bool] = ContextVar("in_full", default=False)
+
+
+@contextmanager
+def read_in_full() -> Iterator[None]:
+    """Let `known_sha256` read files within, whatever is remembered of them."""
+    before = _IN_FULL.set(True)
+    try:
+        yield
+    finally:
+        _IN_FULL.reset(before)
+
+
 def known_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, remembered if the file is large."""
     if path.stat().st_size < LARGE:
         return sha256(path)
     fact = FileFact("sha256", path)
-    known = fact.known()
+    known = None if _IN_FULL.get() else fact.known()
     if known is None:
         fact.learn(known := sha256(path))
     return str(known)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, SlimdexError
 
 from .given_encoder import GIVEN, GivenEncoder
 
@@ -106,3 +106,33 @@ def encoder_from_spec(
     from .transformer import encoder_from_spec as transformer_from_spec
 
     return transformer_from_spec(spec, model=model, trust_remote_code=trust_remote_code)
+
+
+def weights_faults(spec: dict[str, Any]) -> list[str]:
+    """Read the weights of an index's transformer in full; a line if they are others than its own.
+
+    A model that is not on this machine is no fault of the index.
+    """
+    if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
+        return []
+    from ..user_cache import read_in_full
+    from .hub import PACKAGED, find_model
+    from .pooling import parse_pooling
+    from .runtimes.network_loader import NetworkLoader
+    from .sentence_folder import read_folder
+
+    model = spec["model"]
+    if not Path(model).is_dir() and model not in PACKAGED:
+        return []
+    try:
+        with read_in_full():
+            files = find_model(model)
+            folder = read_folder(files.folder, pooling_given="head" not in spec)
+            pooling = parse_pooling(spec["pooling"])
+            found = NetworkLoader(files, folder, pooling, trusted=False).sha256
+    except SlimdexError as error:
+        return [str(error)]
+    expected = spec["sha256"]
+    if found == expected:
+        return []
+    return [f"model {model!r} has sha256 {found}; the index was built with {expected}"]

@@ -9,6 +9,7 @@ from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.options import AUTO
 
+from ..encoders.opening import weights_faults
 from ..open_index import OpenIndex
 from ..storage.verification import catalog_faults, derived_faults, index_faults, vector_faults
 from . import writer
@@ -19,8 +20,9 @@ def verify(path: str | Path, *, wait: float = 0.0) -> list[str]:
     """Return one line for each fault, naming the file; an empty list if there is none.
 
     Reads every byte: checksums of derived files, of each block of vectors and norms, and of
-    DuckDB's own blocks; the numbers of documents, vectors, codes and moments must agree. Waits for
-    another process that writes, as `Collection.open` does.
+    DuckDB's own blocks, and of the weights of a transformer on this machine; the numbers of
+    documents, vectors, codes and moments must agree. Waits for another process that writes, as
+    `Collection.open` does.
     """
     with closing(OpenIndex.open(path, read_only=True, wait=wait)) as core:
         return faults(core)
@@ -29,7 +31,8 @@ def verify(path: str | Path, *, wait: float = 0.0) -> list[str]:
 def faults(core: OpenIndex) -> list[str]:
     """Return a line for each fault, while no change is in progress."""
     with core.unchanged() as snapshot:
-        return index_faults(core.commit_log, snapshot)
+        found = index_faults(core.commit_log, snapshot)
+        return [*found, *weights_faults(snapshot.state.encoder)]
 
 
 def repair(

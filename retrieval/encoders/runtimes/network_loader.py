@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import progress
 
 from ...extras import require
 from ...user_cache import known_sha256
@@ -82,6 +83,7 @@ class NetworkLoader:
             return OpenVinoRuntime(own.model, precision, key), own.facts, own.tokenizer
 
         self._require_torch()
+        progress("converting the model", 0, 1)
         from .torch_runtime import openvino_model, torch_runtime
 
         network = self._build(self._transformer)
@@ -98,6 +100,7 @@ class NetworkLoader:
             # The saved model rounds slightly differently; use it, as later processes will.
             kept = load_conversion(key)
             model = kept.model if kept else model
+        progress("converting the model", 1, 1)
         return OpenVinoRuntime(model, precision, key), facts, tokenizer
 
     def load_layers(self, mode: str, precision: str) -> Runtime:

@@ -10,12 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval import user_cache
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from slimdex.retrieval.ingest.repair import verify
 from tests.encoders import make_tiny_model
 
 QUERY = "the cat"
@@ -94,3 +96,26 @@ def test_what_makes_encoders_the_same() -> None:
     assert not is_same_encoder(spec, spec | {"sha256": "2"})
     assert not is_same_encoder(spec, spec | {"pooling": "y"})
     assert not is_same_encoder({"type": "own", "model": "a"}, {"type": "own", "model": "b"})
+
+
+def test_verify_reads_the_weights_in_full(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digest is remembered from before, and the file looks unchanged."""
+    monkeypatch.setattr(user_cache, "LARGE", 0)
+    monkeypatch.setattr(user_cache, "RACY", 0)
+    (moved / "new").rename(moved / "old")
+    path = moved / "old" / "model.safetensors"
+    assert verify(moved / "i") == []
+    facts = path.stat()
+    monkeypatch.setattr(user_cache, "_stamp", lambda _: [facts.st_size, 1, 1, 1, 1])
+    known = user_cache.known_sha256(path)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert user_cache.known_sha256(path) == known
+    (line,) = verify(moved / "i")
+    assert line.startswith(f"model '{moved / 'old'}' has sha256")
+    path.unlink()
+    (line,) = verify(moved / "i")
+    assert "no model.safetensors in that folder" in line
+    shutil.rmtree(moved / "old")
+    assert verify(moved / "i") == []
