@@ -46,7 +46,7 @@ def test_rows_of_a_small_run(
     assert "sentence-transformers" in rows
     assert {(row["documents"], row["processes"]) for row in rows.values()} == {(2, 1)}
     floor, search = rows["python -c pass"]["start_s"], rows["slimdex search"]
-    assert 0 < floor < search["start_s"] < search["first_s"]
+    assert 0 < floor < min(search["start_s"], search["first_s"])
     (table,) = start([*rows.values()])
     assert len(table.rows) == len(rows)
 
