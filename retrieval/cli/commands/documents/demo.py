@@ -102,17 +102,22 @@ def comparison(collection: Collection) -> tuple[int, list[list[str]]]:
     ids = core.store.ids.by_row(core.state.rows)
     step = max(len(ids) // MEASURED, 1)
     asked = [*core.store.documents.read(range(0, len(ids), step)).values()]
-    exact = ExactSearch(core)
+    exact, words = ExactSearch(core), core.snapshot.words
+    assert words is not None
     ours = collection.info()["memory"]["ram_bytes_per_vector"]
-    searches: dict[str, tuple[float, Callable[[str, Matrix], Rows]]] = {
+    searches: dict[str, tuple[float | None, Callable[[str, Matrix], Rows]]] = {
         "slimdex": (ours, lambda text, vector: core.ranked(text, vector, 10)[1]),
         "slimdex, meaning alone": (ours, lambda _, vector: core.nearest(vector, 10)[1]),
         "uncompressed vectors": (
             exact.memory()["ram_bytes_per_vector"],
             lambda _, vector: exact(vector, 10)[1],
         ),
+        "words alone (BM25)": (None, lambda text, _: words.search(text, 10).rows),
     }
-    table = {name: [name, f"{size:,.0f}"] for name, (size, _) in searches.items()}
+    table = {
+        name: [name, "on disk" if size is None else f"{size:,.0f}"]
+        for name, (size, _) in searches.items()
+    }
     for texts in (
         [document.id for document in asked],
         [" ".join(document.text.split(". ")[0].split()[::2]) for document in asked],
