@@ -149,15 +149,12 @@ class Collection(Searchable):
     ) -> Collection:
         """Open the collection of a folder for changes, or create it if there is no folder.
 
+        Raises errors as `open` and `create` do.
+
         Parameters
         ----------
         encoder : as for `create`; by default an existing collection's own.
         settings, stored, passages, words : as for `create`; an existing collection keeps its own.
-
-        Raises
-        ------
-        InputError, CorruptError
-            As `open` and `create` do.
         """
         if Path(path).exists():
             return cls.open(path, encoder)
@@ -309,15 +306,14 @@ class Collection(Searchable):
             LOG.warning("%s: %s", self.path.name, note)
         return added
 
-    def health(self, *, sample: int | None = None) -> dict[str, Any]:
+    def health(self, *, sample: int = 2000) -> dict[str, Any]:
         """Measure how far the documents are from those of the fit; see `health.health`.
 
         Raises `InputError` for fewer than three documents, or if `sample` is less than 1.
         """
-        from .quality.health import QUERIES, health
+        from .quality.health import health
 
-        count = QUERIES if sample is None else sample
-        return self.core.read(lambda view: health(self.core, view.snapshot, count))
+        return self.core.read(lambda view: health(self.core, view.snapshot, sample))
 
     @property
     def hybrid(self) -> str:
@@ -344,15 +340,9 @@ class Collection(Searchable):
         """
         if (ids is None) == (where is None):
             raise InputError("delete: expected either ids or a condition")
-        from .ingest import writer
+        from .ingest.writer import delete_found
 
-        with self.core.change():
-            if where is None:
-                rows = self.core.store.ids.rows(id_texts(ids))
-            else:
-                rows = self.core.view(self.core.snapshot).rows_where(where)
-            writer.delete(self.core, rows)
-            return len(rows)
+        return delete_found(self.core, None if ids is None else id_texts(ids), where)
 
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many.

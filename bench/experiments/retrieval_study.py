@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.encoders.opening import OpenedEncoder
 from slimdex.retrieval.quality.evaluation.measures import latency
 
 from ..data.cached_vectors import encoded
@@ -24,6 +23,9 @@ from ..engines.remote_object import WorkerError
 from ..machine import Resident
 from ..rows import ResultsFile, Row, key_of
 from .measured_methods import grid, uncompressed
+
+if TYPE_CHECKING:
+    from slimdex.retrieval.encoders.opening import OpenedEncoder
 
 TIMED_QUERIES = 300
 """Queries timed one at a time, on one thread and on all."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,15 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.linear import Whitening, principal_axes
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.retrieval.encoders.opening import OpenedEncoder, is_static, open_encoder
+from slimdex.retrieval.encoders.opening import is_static, open_encoder
 from slimdex.retrieval.encoders.pooling import WK
 
 from ..data.cached_vectors import encoded
 from ..data.pairs import Pairs, correlations
 from ..rows import ResultsFile, Row, key_of
+
+if TYPE_CHECKING:
+    from slimdex.retrieval.encoders.opening import OpenedEncoder
 
 TARGET = "target"
 OWN, CLS = "own", "cls"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,25 +11,13 @@ from ..as_json import json_of
 from .errors import in_options
 from .progress_display import progress as progress
 from .safe_text import json_escaped, visible
+from .terminal import terminal
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.text import Text
 
-UNLIMITED = 1 << 20
-"""Width of a pipe or file: nothing is cut or wrapped."""
 LEAST_WIDTH = 10
 """Minimum width at which text is wrapped here instead of by the terminal."""
-
-
-@cache
-def terminal(*, stderr: bool = False) -> Console:
-    """Return the console of stdout or stderr; `rich` is imported for the first line printed."""
-    from rich.console import Console
-
-    if stderr:
-        return Console(stderr=True, highlight=False)
-    return Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
 
 
 def note(text: str) -> None:

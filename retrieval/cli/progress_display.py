@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from slimdex.indexes.execution.progress import listening
 
+from .terminal import terminal
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -49,8 +51,6 @@ class _Bars:
             TextColumn,
             TimeRemainingColumn,
         )
-
-        from .console import terminal
 
         bars = Progress(
             TextColumn("{task.description}"),

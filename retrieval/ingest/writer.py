@@ -65,6 +65,20 @@ def delete(core: OpenIndex, documents: Rows) -> None:
         core.show(snapshot.without(rows, commit_log))
 
 
+def delete_found(core: OpenIndex, ids: Sequence[str] | None, where: str | None) -> int:
+    """Delete the documents of some ids, or else those that a condition holds for; return how many.
+
+    Raises `InputError` if an id is unknown, or the condition is invalid.
+    """
+    with core.change():
+        if ids is not None:
+            rows = core.store.ids.rows(ids)
+        else:
+            rows = core.view(core.snapshot).rows_where(where or "")
+        delete(core, rows)
+        return len(rows)
+
+
 def add_pending(core: OpenIndex, gone: Rows) -> Added:
     """Commit the staged documents, all encoded; delete `gone` and older ones of the same ids.
 

@@ -4,8 +4,7 @@ Names and codes are indexed as a whole and in parts: ``os.path.join()`` gives ``
 ``join`` and ``os.path.join``, so that a query for the whole name ranks it above texts that share a
 part; ``readTimeout`` gives ``readtimeout``, ``read`` and ``timeout``. Scripts without spaces
 (Chinese, Japanese, Korean, Thai, Lao, Khmer, Burmese) are split into character bigrams, as by
-Lucene's CJKAnalyzer. Bigrams of Thai find as much as the words of ICU's dictionaries, those of
-Khmer more.
+Lucene's CJKAnalyzer.
 """
 
 from __future__ import annotations
