@@ -149,12 +149,12 @@ class Collection(Searchable):
     ) -> Collection:
         """Open the collection of a folder for changes, or create it if there is no folder.
 
-        Raises errors as `open` and `create` do.
-
         Parameters
         ----------
         encoder : as for `create`; by default an existing collection's own.
         settings, stored, passages, words : as for `create`; an existing collection keeps its own.
+
+        Raises errors as `open` and `create` do.
         """
         if Path(path).exists():
             return cls.open(path, encoder)
@@ -347,9 +347,8 @@ class Collection(Searchable):
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many.
 
-        Codes are not trained again, so answers stay the same, except those of graphs (kind
-        hnsw), which are rebuilt. The folder needs room for the new files beside the old ones.
-        Raises `CorruptError` if vectors are damaged.
+        Codes are not trained again, so answers stay the same, except those of graphs (kind hnsw).
+        The folder needs room for both files. Raises `CorruptError` if vectors are damaged.
         """
         from .ingest.writer import compact
 

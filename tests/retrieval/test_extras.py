@@ -28,7 +28,7 @@ BROUGHT_BY_THESE = {
     *("datasets", "grpcio", "markupsafe"),
 }
 """Packages that those of the extras need, and slimdex imports."""
-ALWAYS = {"slimdex", "huggingface_hub"}
+ALWAYS = {"slimdex", "huggingface_hub", "_duckdb"}
 """Modules that cannot be missing, beside those of what slimdex needs itself."""
 IMPORT = re.compile(r"^ *(?:import (\w+)|from (\w+)[\w.]* import )", re.MULTILINE)
 CHECKOUT = {"dir_info": {"editable": True}}

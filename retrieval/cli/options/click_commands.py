@@ -128,7 +128,7 @@ def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
         metavar=next((word for word in texts if not word.startswith("-")), None),
         help=words[-1],
         multiple=is_list,
-        is_flag=kind is bool,
+        is_flag=True if kind is bool else None,
         show_default=kind is not bool and default not in (None, ""),
         **facts,
     )

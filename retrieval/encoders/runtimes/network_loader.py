@@ -27,6 +27,7 @@ from .cache import (
     was_refused,
 )
 from .networks.built import built_layers, built_network, first_texts
+from .networks.exported import exported_file, exported_network, exported_sha256
 from .openvino_runtime import OpenVinoRuntime, Runtime
 from .processor import has_gpu, may_have_gpu
 from .quick_start import QuickRuntime, starts_quickly
@@ -53,6 +54,7 @@ class NetworkLoader:
         self, files: ModelFiles, folder: SentenceFolder, pooling: Pooling, *, trusted: bool
     ) -> None:
         self._files, self._folder, self._pooling, self._trusted = files, folder, pooling, trusted
+        self._exported = None if trusted else exported_file(folder.transformer, pooling)
         self.sha256 = self._combined_sha256()
 
     @cached_property
@@ -63,6 +65,10 @@ class NetworkLoader:
 
     def load(self, precision: str) -> tuple[Runtime, Facts, Any]:
         """Build runtime, facts and tokenizer, or load them from the cache, or convert the model."""
+        if (file := self._exported) is not None:
+            with self._explained():
+                made = exported_network(file, self._folder, self._pooling)
+            return OpenVinoRuntime(made.model, precision, self.key), made.facts, made.tokenizer
         on_gpu = _on_gpu(precision)
         if (
             starts_quickly()
@@ -72,8 +78,8 @@ class NetworkLoader:
         ):
             return quick
         key = self.key
-        if not self._trusted and not on_gpu and (made := self._built() or load_conversion(key)):
-            return OpenVinoRuntime(made.model, precision, key), made.facts, made.tokenizer
+        if not self._trusted and not on_gpu and (own := self._built() or load_conversion(key)):
+            return OpenVinoRuntime(own.model, precision, key), own.facts, own.tokenizer
 
         self._require_torch()
         from .torch_runtime import openvino_model, torch_runtime
@@ -172,7 +178,8 @@ class NetworkLoader:
         )
 
     def _combined_sha256(self) -> str:
-        found = weights_sha256(self._folder.transformer)
+        file = self._exported
+        found = exported_sha256(file) if file else weights_sha256(self._folder.transformer)
         dense = [
             known_sha256(part.weights) for part in self._folder.head if isinstance(part, Dense)
         ]

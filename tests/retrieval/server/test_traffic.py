@@ -197,6 +197,12 @@ class Traffic:
                 self.known.pop(id, None)
         self.unsure.clear()
 
+    def memory(self) -> int:
+        """Bytes held between two changes, of which some take as much again for a moment."""
+        with self.changing:
+            held: int = psutil.Process(self.running.process.pid).memory_info().rss
+            return held
+
     def lost(self) -> list[str]:
         """What was acknowledged and is not there as it was."""
         found = []
@@ -228,7 +234,7 @@ def test_searches_and_changes_of_all_kinds(tmp_path: Path, report: Report) -> No
         held = []
         for part in (0.2, 0.3):
             time.sleep(part * SECONDS)
-            held.append(psutil.Process(traffic.running.process.pid).memory_info().rss)
+            held.append(traffic.memory())
         traffic.down.set()
         traffic.running.process.kill()
         with traffic.changing:  # what was under way has failed, or a command has done it alone
@@ -239,7 +245,7 @@ def test_searches_and_changes_of_all_kinds(tmp_path: Path, report: Report) -> No
         held_again = []
         for part in (0.2, 0.3):
             time.sleep(part * SECONDS)
-            held_again.append(psutil.Process(traffic.running.process.pid).memory_info().rss)
+            held_again.append(traffic.memory())
         traffic.over.set()
         for thread in threads:
             thread.join(120)

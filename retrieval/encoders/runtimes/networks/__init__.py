@@ -1,5 +1,6 @@
-"""Networks built from a model's folder with OpenVINO's operations, without torch.
+"""Networks of a model's folder that need no torch, with pooling and head.
 
-`built` puts the other files together. Files import only what is above them: weights,
-architectures, operations, hidden_states, sentence_vectors, first_texts, folder_tokenizer, built.
+`built` makes them from weights, `exported` reads ready-made ones; the other files are their parts.
+Files import only what is above them: weights, architectures, operations, hidden_states,
+sentence_vectors, first_texts, folder_tokenizer, built, exported.
 """

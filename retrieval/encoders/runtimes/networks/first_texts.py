@@ -73,7 +73,8 @@ class FirstTexts:
         weights = self.family.weights
         unit = x - x.mean(axis=1, keepdims=True)
         unit /= np.sqrt(np.square(unit).mean(axis=1, keepdims=True) + self.family.shape.epsilon)
-        return unit * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+        scaled: Array = unit * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+        return scaled
 
     def _embedded(self, ids: NDArray[np.int64]) -> Array:
         family, weights = self.family, self.family.weights
@@ -141,7 +142,8 @@ def _gelu_tanh(x: Array) -> Array:
 
 
 def _sigmoid(x: Array) -> Array:
-    return np.float32(1) / (1 + np.exp(-x))
+    result: Array = np.reciprocal(1 + np.exp(-x))
+    return result
 
 
 def _elu(x: Array) -> Array:

@@ -121,7 +121,7 @@ class Family:
         A mask of booleans would be converted in every layer.
         """
         seen = ops().unsqueeze(ops().convert(mask, "boolean"), integers(1, 2))
-        lowest = np.finfo(np.float32).min
+        lowest = float(np.finfo(np.float32).min)
         return ops().select(seen, self._biases(ids), scalar(lowest, np.float32))
 
     def _biases(self, ids: Node) -> Node:

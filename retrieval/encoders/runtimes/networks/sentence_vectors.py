@@ -98,7 +98,7 @@ def _mean(hidden: Node, mask: Node) -> Node:
 
 def _max(hidden: Node, mask: Node) -> Node:
     seen = ops().unsqueeze(ops().convert(mask, "boolean"), integers(2))
-    lowest = scalar(np.finfo(np.float32).min, np.float32)
+    lowest = scalar(float(np.finfo(np.float32).min), np.float32)
     return ops().reduce_max(ops().select(seen, hidden, lowest), integers(1), False)
 
 
