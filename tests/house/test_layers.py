@@ -133,3 +133,13 @@ def test_indexes_know_no_text_and_import_torch_late_if_at_all() -> None:
         assert not re.search(r"^(import|from) torch", text, re.M)
         trained = path.stem in ("training_rows", "autoencoder", "flow_steps", "flow")
         assert trained or not re.search(r"^\s*(import|from) torch", text, re.M)
+
+
+def test_only_two_files_import_torch_at_once() -> None:
+    """They are imported late; the rest works without the extra `torch`."""
+    pattern = re.compile(r"^(import|from) (torch|transformers)\b", re.MULTILINE)
+    found = {str(path) for path in FILES if pattern.search((ROOT / path).read_text())}
+    assert found == {
+        "retrieval/encoders/runtimes/torch_runtime.py",
+        "retrieval/exporting/onnx_networks.py",
+    }

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from slimdex.indexes.arrays import Matrix
@@ -27,6 +25,7 @@ from ..pooling import POOLER, Pooling, pool
 from ..sentence_folder import Dense, Normalize
 from ..tokens import Ids, padding_id, random_batch
 from .cache import Facts
+from .networks.sentence_vectors import dense
 from .openvino_library import openvino_library
 from .openvino_runtime import CPU_TOKENS
 from .processor import capabilities
@@ -317,18 +316,10 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
 
 
 def _linear(part: Dense, width: int) -> nn.Linear:
-    try:
-        weights = load_file(part.weights)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{part.weights}: {error}; expected safetensors") from error
-    weight, bias = weights.get("linear.weight"), weights.get("linear.bias")
-    if weight is None or weight.ndim != 2 or weight.shape[1] != width:
-        shape = None if weight is None else tuple(weight.shape)
-        raise InputError(f"{part.weights}: linear.weight {shape}; expected (any, {width})")
-    if bias is not None and tuple(bias.shape) != (len(weight),):
-        raise InputError(f"{part.weights}: bias {tuple(bias.shape)}; expected ({len(weight)},)")
-    linear = nn.Linear(width, weight.shape[0], bias=bias is not None)
-    linear.load_state_dict({"weight": weight.float()} | ({} if bias is None else {"bias": bias}))
+    weight, bias = dense(part, width)
+    linear = nn.Linear(width, len(weight), bias=bias is not None)
+    arrays = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+    linear.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return linear
 
 
