@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -319,6 +320,7 @@ class Database:
 
     def fetch_table(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> Any:
         """All rows of a query as a `pyarrow.Table`; requires pyarrow."""
+        import_module("duckdb")  # the package adds relations to the connections of its extension
         with self.reading(epoch) as cursor:
             return cursor.sql(sql, params=list(values)).to_arrow_table()
 

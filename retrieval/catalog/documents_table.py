@@ -291,9 +291,10 @@ class DocumentsTable:
         where = checked(where, names)
         with self._database.reading(epoch) as cursor:
             try:
-                documents = cursor.sql(f'SELECT * FROM documents WHERE "row" < {int(stop)}')
+                committed = f'(SELECT * FROM documents WHERE "row" < {int(stop)})'
                 with limited(cursor):
-                    found = documents.filter(where).project('"row"').fetchnumpy()
+                    sql = f'SELECT "row" FROM {committed} WHERE ({where}\n)'
+                    found = cursor.execute(sql).fetchnumpy()
                 return np.sort(found["row"].astype(np.int64))
             except SlowConditionError as error:
                 raise SlowConditionError(str(refusal(where, str(error), names))) from error

@@ -203,7 +203,7 @@ def _bound(where: str, columns: Mapping[str, str]) -> dict[str, Any]:
     try:
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE documents({described})")
         with limited(cursor):
-            cursor.sql("SELECT * FROM documents").filter(where).fetchall()
+            cursor.execute(f"SELECT * FROM documents WHERE ({where}\n)").fetchall()
     except duckdb.Error as error:
         reason = " ".join(str(error).split("\n\n")[0].split())
         raise refusal(where, reason, [*columns]) from error

@@ -13,6 +13,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
+from slimdex.retrieval.encoders.runtimes.quick_start import quick_start
 from slimdex.retrieval.search.reranking import CrossEncoder
 from tests.encoders import make_cross_encoder
 
@@ -81,7 +82,10 @@ def test_hits_below_a_score_are_left_out(pets: Runner) -> None:
     words = ("search", "pets", "the cat sat on the mat", "--json")
     hits = pets(*words).json["queries"][0]["hits"]
     assert (hits[0]["id"], len(hits)) == ("cat", 3)
-    with Collection.open("pets", read_only=True, model=pets.model) as collection:
+    with (
+        quick_start(),
+        Collection.open("pets", read_only=True, model=pets.model) as collection,
+    ):
         scores = [hit.score for hit in collection.search(words[2])]
     assert scores[1] < scores[0]
     for least, left in ((-1, 3), (scores[1], 2), (scores[1] + 1e-6, 1), (scores[0], 1)):
