@@ -5,6 +5,7 @@ Only this module imports torch and transformers. Import it late: they take secon
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -290,6 +291,8 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
     except ImportError as error:
         raise ConversionError(str(error)) from error
     example = tuple(map(torch.from_numpy, random_batch((2, 5), vocabulary)))
+    root = logging.getLogger()
+    level = root.level
     try:
         with warnings.catch_warnings(), torch.inference_mode():
             warnings.simplefilter("ignore")  # tracing warns about every shape
@@ -312,6 +315,8 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
         raise
     except Exception as error:  # traced model code may raise anything
         raise ConversionError(" ".join(str(error).split())[:200]) from error
+    finally:
+        root.setLevel(level)  # the conversion silences every logger's warnings
     return model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,6 +117,13 @@ def test_all_layers_in_one_pass(model: Path, reference: Reference) -> None:
             expected = np.stack([reference.vector(text, mode, [i]) for i in range(LAYERS + 1)])
             scale = max(np.abs(expected).max(), 1.0)
             np.testing.assert_allclose(vectors, expected, atol=1e-5 * scale)
+
+
+def test_warnings_are_logged_as_before(model: Path) -> None:
+    """OpenVINO's converter sets the level of all loggers to that of errors."""
+    before = logging.getLogger().level
+    TransformerEncoder(str(model), pooling="max", precision="fp32")
+    assert logging.getLogger().level == before
 
 
 @pytest.mark.slow
