@@ -11,6 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 import openvino
 import pytest
+import tokenizers
 import torch
 import transformers
 from hypothesis import given
@@ -27,7 +28,7 @@ from slimdex.retrieval.encoders.hub import (
     hub_reachable,
     weights_sha256,
 )
-from slimdex.retrieval.encoders.tokens import token_batches
+from slimdex.retrieval.encoders.tokens import Tokenizer, padded_length, token_batches
 from slimdex.retrieval.encoders.transformer import TransformerEncoder, encoder_from_spec
 from tests.encoders import make_tiny_model
 
@@ -90,6 +91,10 @@ def test_vectors_depend_neither_on_batch_size_nor_on_order(tiny_bert: Path) -> N
     vectors = large.encode(TEXTS)
     np.testing.assert_allclose(small.encode(TEXTS), vectors, atol=1e-5)
     np.testing.assert_allclose(large.encode(TEXTS[::-1])[::-1], vectors, atol=1e-5)
+    words = [" ".join(["cat", "dog", "rain"] * 21)[: 4 * length] for length in range(1, 63)]
+    np.testing.assert_allclose(
+        large.encode(words), np.concatenate([large.encode(text) for text in words]), atol=1e-5
+    )
 
 
 def test_bf16_is_near_and_says_so(tiny_bert: Path) -> None:
@@ -117,8 +122,30 @@ def test_token_batches_hold_every_text_once_within_the_budget(
 ) -> None:
     found = list(token_batches(lengths, budget))
     assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
+    sizes = dict[int, int]()
     for batch in found:
-        assert len(batch) == 1 or max(lengths[i] for i in batch) * len(batch) <= budget
+        width = padded_length(max(lengths[i] for i in batch))
+        assert len(batch) == 1 or width * len(batch) <= budget
+        assert sizes.setdefault(width, len(batch)) == len(batch) or batch is found[-1]
+
+
+def test_padded_lengths_are_few_and_near() -> None:
+    found = [padded_length(length) for length in range(1, 513)]
+    assert all(length <= new < length * 17 / 16 for length, new in enumerate(found, 1))
+    assert len(set(found)) == 31 + 4 * 16 + 1
+    assert [padded_length(new) for new in found] == found
+
+
+@given(st.lists(st.integers(1, 70), min_size=1, max_size=20))
+def test_padding_keeps_tokens_and_the_maximum_length(lengths: list[int]) -> None:
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel())
+    tokenizer = Tokenizer(words, pad_id=7, max_length=65)
+    texts = [list(range(100, 100 + length)) for length in lengths]
+    ids, mask = tokenizer.padded(texts)
+    assert [row[seen == 1].tolist() for row, seen in zip(ids, mask, strict=True)] == texts
+    assert (ids[mask == 0] == 7).all()
+    longest = max(lengths)
+    assert longest <= ids.shape[1] <= max(longest, 65)
 
 
 @pytest.mark.slow
