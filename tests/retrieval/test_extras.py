@@ -173,4 +173,4 @@ def test_what_is_missing_is_one_line_with_its_extra(
     monkeypatch.setattr(encoders, "_installed", lambda package: False)
     missing = encoders.missing_contenders("all-MiniLM-L6-v2")
     assert missing["sentence-transformers"] == f"not installed: sentence_transformers; {advised}"
-    assert missing["sentence-transformers, ONNX"].endswith("optimum.onnxruntime")
+    assert missing["CTranslate2"] == f"not installed: ctranslate2; {advised}"

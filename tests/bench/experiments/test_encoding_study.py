@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +28,17 @@ def test_rows_of_a_small_run(
     pairs = Pairs("STS-B", words[:3], words[3:], np.array([1.0, 2.0, 3.0]))
     texts = Texts("words", words * 20, [" ".join(words * 9)] * 5, [pairs])
     results = ResultsFile(tmp_path / "encode-bert.jsonl")
+    tiny_bert = shutil.copytree(tiny_bert, tmp_path / "bert")
+    config = json.loads((tiny_bert / "config.json").read_text())
+    config["position_embedding_type"] = "absolute"  # which CTranslate2 requires
+    (tiny_bert / "config.json").write_text(json.dumps(config))
     failed = measure_encoders(str(tiny_bert), tiny_bert, texts, results, ABOUT)
     assert failed == []
     rows = {row["encoder"]: row for row in results.rows.values()}
     expected = {c.name for c in CONTENDERS} - set(missing_contenders(str(tiny_bert)))
     assert set(rows) == expected >= {"slimdex auto", "slimdex fp32", "slimdex bf16", "slimdex int8"}
+    for name in {"ONNX Runtime", "fastembed", "CTranslate2"} & expected:
+        assert rows[name]["STS-B"] == pytest.approx(rows["slimdex fp32"]["STS-B"])
     row, encoder = rows["slimdex fp32"], TransformerEncoder(str(tiny_bert), precision="fp32")
     assert row["short_tokens"] == encoder.count_tokens(texts.short)
     assert row["long_tokens"] == 5 * 64
