@@ -19,7 +19,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.opening import open_encoder
 from slimdex.retrieval.encoders.runtimes.openvino_library import openvino_library
-from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS, with_compressed_weights
+from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS
 
 from ..data.datasets import DOCSTRINGS, Dataset, load_dataset
 from ..data.pairs import Pairs, read_seven, spearman
@@ -107,8 +107,8 @@ class _Process:
 class _Products:
     """Bare matrix products of a model's shape, the limit of every encoder.
 
-    The faster of torch and OpenVINO counts; which that is depends on the processor. Int8 is
-    OpenVINO's, which includes quantising the tokens' side.
+    The faster of torch and OpenVINO counts; which that is depends on the processor. Neither has
+    products in int8 that include no quantising.
     """
 
     def __init__(self, width: int) -> None:
@@ -125,12 +125,10 @@ class _Products:
         self._ways: dict[str, list[Callable[[], object]]] = {
             "fp32": [partial(torch.matmul, ours, theirs)],
             "bf16": [partial(torch.matmul, ours.bfloat16(), theirs.bfloat16())],
-            "int8": [],
         }
         for precision, ways in self._ways.items():
             options = {"INFERENCE_PRECISION_HINT": HINTS.get(precision, "f32")}
-            network = with_compressed_weights(model) if precision == "int8" else model
-            request = openvino.Core().compile_model(network, "CPU", options).create_infer_request()
+            request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
             ways.append(partial(request.infer, [a], share_inputs=True, share_outputs=True))
 
     def rate(self, precision: str) -> float:
@@ -165,7 +163,7 @@ def measure_encoders(
             process = stack.enter_context(Subprocess(_Process, each.make, str(folder)))
             asked.append(Contender(each.name, process, {"key": key_of(row)} | row))
         products = stack.enter_context(Subprocess(_Products, reference.dim))
-        rates = dict.fromkeys(("fp32", "bf16", "int8"), 0.0)
+        rates = dict.fromkeys(("fp32", "bf16"), 0.0)
 
         def rate() -> None:
             for precision, best in rates.items():

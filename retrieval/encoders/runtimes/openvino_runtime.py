@@ -67,7 +67,7 @@ class OpenVinoRuntime:
         if precision == "auto":
             precision = "bf16" if "BF16" in capabilities() else "fp32"
         self.model, self.key, self.precision = model, key, precision
-        self._network = with_compressed_weights(model) if precision == "int8" else model
+        self._network = _with_compressed_weights(model) if precision == "int8" else model
         self._request = self._compiled("LATENCY").create_infer_request()
         self._lock = Lock()
         self._streams = Streams(
@@ -115,7 +115,7 @@ class OpenVinoRuntime:
         return openvino_core().compile_model(self._network, "CPU", options)
 
 
-def with_compressed_weights(model: Any) -> Any:
+def _with_compressed_weights(model: Any) -> Any:
     """Copy a model with matrix weights compressed to 8 bits, with a scale for each row.
 
     A CPU with 8-bit products quantises activations dynamically, in groups of dimensions; other CPUs
