@@ -6,7 +6,7 @@ TESTS ?=
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
-.PHONY: demo test check sweep explore clean
+.PHONY: demo test check sweep explore manual docs dist sbom clean
 
 demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
@@ -18,6 +18,7 @@ check: $(VENV)/ready  ## What CI runs: style, types, every test, long sweeps sam
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy docs/site/*.py
 	$(PYTEST) -m "" --durations 20 $(TESTS)
 
 sweep: $(VENV)/ready  ## Long sweeps whole; counts go to bench-results/sweep-counts.jsonl.
@@ -29,8 +30,31 @@ explore: $(VENV)/ready  ## What no run has tried: another seed, more random exam
 	SLIMDEX_EXPLORE=1 SLIMDEX_SEED=$(SEED) \
 	  $(PYTEST) -m "hypothesis or sweep" --hypothesis-seed=$(SEED) $(TESTS)
 
+manual: $(VENV)/ready  ## The manual page, docs/slimdex.1, which wheels install.
+	$(BIN)/python docs/site/manual.py
+
+# NO_MKDOCS_2_WARNING: of a version that Material for MkDocs does not allow.
+docs: $(VENV)/docs  ## A site that needs no server: build/site/index.html; llms.txt.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# Two builds of one commit give the same wheel, byte for byte: files have the time of the commit.
+dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+dist: $(VENV)/python  ## A source archive and a wheel, in dist/.
+	$(INSTALL) build
+	rm -rf dist build
+	$(BIN)/python -m build
+
+# Of a new environment: the wheel, and the libraries that it brings on this system.
+sbom: dist  ## A software bill of materials (CycloneDX), in build/sbom/.
+	$(INSTALL) cyclonedx-bom
+	$(PYTHON) -m venv build/bare
+	build/bare/bin/python -m pip install --quiet --no-compile dist/*.whl
+	mkdir -p build/sbom
+	$(BIN)/cyclonedx-py environment --output-reproducible \
+	  --output-file build/sbom/slimdex.cdx.json build/bare
+
 clean:
-	rm -rf $(VENV) slimdex-demo.index
+	rm -rf $(VENV) dist build slimdex-demo.index
 
 $(VENV)/python: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +67,10 @@ $(VENV)/demo: $(VENV)/python
 	$(INSTALL) -e .
 	touch $@
 
+$(VENV)/docs: $(VENV)/python
+	$(INSTALL) -e '.[docs]'
+	touch $@ $(VENV)/demo
+
 $(VENV)/ready: $(VENV)/python
 	$(INSTALL) -e '.[test]'
-	touch $@ $(VENV)/demo
+	touch $@ $(VENV)/demo $(VENV)/docs

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from slimdex.bench.data.local_encoder import open_local
 from slimdex.retrieval.cli import console
-from slimdex.retrieval.encoders.opening import is_static, open_encoder
+from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.extras import install_command
 
 from .data.datasets import Dataset, load_dataset, names_of
@@ -18,7 +19,7 @@ from .options import SetOptions
 from .rows import ResultsFile, Row
 
 if TYPE_CHECKING:
-    from slimdex.retrieval.encoders.opening import OpenedEncoder
+    from slimdex.bench.data.local_encoder import LocalEncoder
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Job:
     """
 
     task: Task
-    encoder: OpenedEncoder
-    open_encoder: Callable[[], OpenedEncoder]
+    encoder: LocalEncoder
+    open_encoder: Callable[[], LocalEncoder]
     results: ResultsFile
     about: Row
 
@@ -81,7 +82,7 @@ class Runner:
 
     def _jobs(self, options: SetOptions, chosen: Sequence[Dataset], about: Row) -> Iterator[Job]:
         precision = options.precision or ("auto" if self.timed else "fp32")
-        how = partial(open_encoder, pooling=options.pooling, max_length=options.max_length)
+        how = partial(open_local, pooling=options.pooling, max_length=options.max_length)
         for model in options.models.split(","):
             encoder = how(model, precision=precision)
             again = partial(how, encoder.spec()["model"], precision=encoder.precision)

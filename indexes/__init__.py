@@ -2,7 +2,7 @@
 
 Knows nothing of text, DuckDB or encoders.
 Files and folders import only what is above them: errors, execution, json_text, tensors, arrays,
-ranking, bounds, options, vectors, codes, reducers, search, settings.
+ranking, bounds, options, maps, vectors, codes, reducers, search, settings.
 """
 
 import os

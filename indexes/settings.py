@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from .codes.faiss_index import FaissIndex
-from .codes.kinds import FLAT, by_size, kind_named
+from .codes.kinds import FLAT, kind_named
 from .errors import InputError
-from .options import AUTO, REDUCERS, Choices
+from .options import REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
 from .reducers.reducer import Reducer, RowFile
@@ -26,7 +26,7 @@ class Settings(Choices):
 
     Parameters
     ----------
-    k : dimensions to keep, at most the encoder's; None means half of them.
+    k : dimensions to keep, at most the encoder's; None means half of them, or the kind's `share`.
     beta, gamma : whitening parameters, 0 to 1, also used for rescoring at full dimension.
     kind : a name in `kinds.KINDS` or a FAISS factory string; "auto" depends on the rows.
     candidates : rows to rescore for ten results, and in proportion for more: see
@@ -95,7 +95,7 @@ class Settings(Choices):
         if not moments.n:
             raise InputError("no vectors; expected some to fit a reducer on")
         out, changes = replace(self, kind=kind_named(self.kind, moments.n).name), list[str]()
-        k, dim = self._k(moments.dim), moments.dim
+        k, dim = self._k(moments.dim, moments.n), moments.dim
         _, _, rank = principal_axes(moments, self.beta)
         too_wide = k > rank and self._reducer.bounded_by_rank
         is_few, is_free = moments.n < dim, self.k is None
@@ -118,17 +118,14 @@ class Settings(Choices):
 
     def resolved(self, dim: int, rows: int) -> Self:
         """Return settings with k and kind resolved for a large enough corpus."""
-        return replace(self, k=self._k(dim), kind=kind_named(self.kind, rows).name)
+        return replace(self, k=self._k(dim, rows), kind=kind_named(self.kind, rows).name)
 
     def matches(self, settings: Settings, dim: int) -> bool:
         """Return whether the settings in force are these, not the replacement for a small corpus.
 
         For kind `auto`, the choice for any number of rows counts as a match.
         """
-        wanted = self.resolved(dim, 0)
-        if self.kind == AUTO and settings.kind == by_size(sys.maxsize).name:
-            wanted = replace(wanted, kind=settings.kind)
-        return settings == wanted
+        return settings in (self.resolved(dim, 0), self.resolved(dim, sys.maxsize))
 
     def fit_reducer(self, vectors: RowFile, moments: Moments) -> Reducer:
         """Fit the reducer to these vectors, with subspaces balanced for the kind; requires k."""
@@ -143,10 +140,9 @@ class Settings(Choices):
     def _reducer(self) -> type[Reducer]:
         return reducer_class(self.reducer)
 
-    def _k(self, dim: int) -> int:
+    def _k(self, dim: int, rows: int = 0) -> int:
         if self.k is not None:
             return self.k
         if self._reducer is Identity:
             return dim
-        multiple = kind_named(self.kind).multiple
-        return dim // 2 // multiple * multiple or min(multiple, dim)
+        return kind_named(self.kind, rows).dimensions(dim)

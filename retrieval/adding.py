@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -13,13 +14,17 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from .catalog.metadata_columns import widened
+from .encoders.base import Encoder
 from .ingest import encoding, writer
+from .ingest.preparing import Prepared
 from .ingest.staging import Addition, stage
-from .ingest.writer import Added
+from .ingest.writer import Added, Finished
+from .lexical.tokens import TERMS, Terms
 from .open_index import OpenIndex
 from .quality import refitting
 from .sources.given_vectors import GivenVectors, as_given
 from .sources.tabular.records import as_documents
+from .storage.snapshot import Snapshot
 
 
 def add_given(
@@ -37,23 +42,37 @@ def add_given(
 
 
 def add(core: OpenIndex, addition: Addition, *, refit: str = "auto") -> Added:
-    """Stage, encode and commit documents; `refit` is as for `Collection.add`."""
+    """Encode, stage and commit documents; `refit` is as for `Collection.add`."""
     refitting.check_refit(refit)
     if addition.vectors is None and not core.has_encoder:
         raise InputError(f"{core.path}: built from given vectors; expected vectors for these")
+    core.check_writable()  # before texts are encoded, which takes long
     start = perf_counter()
+    prepared = Prepared(core, addition)
     with core.change():
-        before = core.store.columns.committed
-        staged = stage(core.commit_log, addition, lambda: core.encoder)
-        notes = widened(before, core.store.columns.committed)
-        core.show(core.snapshot.with_columns(core.store.columns.committed))
-        if core.state.unfinished:
-            added = resume(core, addition.vectors, refit=refit, start=start, gone=staged.gone)
-        else:
-            writer.delete(core, staged.gone)
-            added = Added(0, 0, [], deleted=len(staged.gone))
-        notes += added.notes
-        return replace(added, notes=notes, unchanged=staged.unchanged, moved=staged.moved)
+        with core.commit_log.transaction() if prepared.is_small else nullcontext():
+            finished = _committed(core, prepared)
+        _show(core, finished)
+    added = finished.added
+    return _settled(core, added, start, refit) if added.documents else added
+
+
+def _committed(core: OpenIndex, prepared: Prepared) -> Finished:
+    """Stage and commit documents, in their turn."""
+    commit_log = core.commit_log
+    before = core.store.columns.committed
+    staged = stage(commit_log, prepared.addition, lambda: prepared.encoder)
+    notes = widened(before, core.store.columns.seen)
+    if commit_log.state.unfinished:
+        encoder = prepared.encoder if core.has_encoder else core.encoder
+        finished = _finished(core, encoder, prepared.addition.vectors, staged.gone, prepared.terms)
+    else:
+        if len(staged.gone):
+            writer.commit_deletion(commit_log, staged.gone)
+        finished = Finished(Added(0, 0, [], deleted=len(staged.gone)))
+    notes += finished.added.notes
+    added = replace(finished.added, notes=notes, unchanged=staged.unchanged, moved=staged.moved)
+    return replace(finished, added=added)
 
 
 def resume(
@@ -61,8 +80,6 @@ def resume(
     vectors: GivenVectors | None = None,
     *,
     refit: str = "auto",
-    start: float | None = None,
-    gone: Rows = NO_ROWS,
 ) -> Added:
     """Finish an interrupted addition from where its vectors end.
 
@@ -70,16 +87,39 @@ def resume(
     ----------
     vectors : the given vectors of the whole addition, if it had some.
     refit : as for `Collection.add`.
-    start : when the addition began, by `perf_counter`; by default now.
-    gone : first rows of documents to delete in the same commit.
     """
     refitting.check_refit(refit)
-    start = perf_counter() if start is None else start
+    start = perf_counter()
     with core.change():
         if not core.state.unfinished:
             raise InputError(f"{core.path}: nothing to resume; expected an unfinished addition")
-        encoded = encoding.encode_pending(core.commit_log, core.encoder, vectors, gone)
-        added = writer.add_pending(core, gone)
-        settled = refitting.after_addition(core, perf_counter() - start, refit)
-        notes = [*added.notes, *settled.notes]
-        return replace(added, notes=notes, refitted=settled.refitted, encoded=encoded)
+        finished = _finished(core, core.encoder, vectors)
+        _show(core, finished)
+    return _settled(core, finished.added, start, refit)
+
+
+def _finished(
+    core: OpenIndex,
+    encoder: Encoder,
+    vectors: GivenVectors | None,
+    gone: Rows = NO_ROWS,
+    terms: Terms = TERMS,
+) -> Finished:
+    """Encode and commit what is staged; delete the documents `gone` in the same commit."""
+    encoded = encoding.encode_pending(core.commit_log, encoder, vectors, gone)
+    finished = writer.add_pending(core, gone, terms)
+    return replace(finished, added=replace(finished.added, encoded=encoded))
+
+
+def _show(core: OpenIndex, finished: Finished) -> None:
+    """Give a committed addition to searches."""
+    if finished.loaded is None:
+        core.show()
+    else:
+        core.show(Snapshot.of(core.commit_log, finished.loaded))
+
+
+def _settled(core: OpenIndex, added: Added, start: float, refit: str) -> Added:
+    """Check the fit after an addition that began at `start`; refit if necessary."""
+    settled = refitting.after_addition(core, perf_counter() - start, refit)
+    return replace(added, notes=[*added.notes, *settled.notes], refitted=settled.refitted)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from glob import escape
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, InUseError
+
+from .locks import NAMES, locked
 
 T = TypeVar("T")
 
 CATALOG = "catalog.duckdb"
+HEAD = "head.bin"
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
 """Format of vectors (`vector_file.STORED`) -> ending of their file."""
 ENDINGS = {
@@ -31,16 +33,24 @@ ENDINGS = {
     "moments": ("safetensors",),
     "reducer": ("safetensors",),
     "rescorer": ("safetensors",),
+    "map": ("safetensors",),
     "codes": ("faiss",),
     "words": ("tantivy",),
+    "before": ("bin",),
 }
 """Role of a numbered file -> possible endings, the default first."""
 FOLDERS = ("tantivy",)
 """Endings of folders of files."""
+OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
+"""False on Windows, which also renames no open file and syncs none that may only be read."""
 OUR_FILES = re.compile(
     rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(chain(*ENDINGS.values())))})(\.tmp)?"
-    rf"|{re.escape(CATALOG)}\.(new(\.wal.*)?|journal\.tmp)"
+    rf"|{re.escape(CATALOG)}\.(new(\.wal.*)?|journal\.tmp)|{re.escape(HEAD)}\.tmp"
 )
+WORK = re.compile(r"work-[0-9a-f]{8}")
+"""Folders of `work_folder`."""
+FIXED = (CATALOG, HEAD, *NAMES)
+"""Names of files, or beginnings of them, that every index has."""
 
 
 def file_name(held: str, generation: int, ending: str | None = None) -> str:
@@ -52,6 +62,12 @@ def file_name(held: str, generation: int, ending: str | None = None) -> str:
     return f"{held}-{generation:06d}.{ending or ENDINGS[held][0]}"
 
 
+def stored_as(vectors: str) -> str:
+    """Format of a file of vectors, a name of `vector_file.STORED`, by its ending."""
+    ending = vectors.rpartition(".")[2]
+    return next(name for name, its in STORED_ENDINGS.items() if its == ending)
+
+
 def check_folder(folder: Path) -> None:
     """Raise `CorruptError` unless all slimdex files in an index's folder are plain files.
 
@@ -60,10 +76,11 @@ def check_folder(folder: Path) -> None:
     """
     with os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.name.startswith(CATALOG) and not OUR_FILES.fullmatch(entry.name):
+            is_work = WORK.fullmatch(entry.name) is not None
+            if not is_work and not _is_ours(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if entry.name == f"{CATALOG}.tmp":  # where DuckDB spills
+                if is_work or entry.name == f"{CATALOG}.tmp":  # where DuckDB spills
                     continue
                 if entry.name.removesuffix(".tmp").endswith(FOLDERS):
                     with suppress(FileNotFoundError):  # a writer has replaced it
@@ -74,6 +91,10 @@ def check_folder(folder: Path) -> None:
                 raise CorruptError(
                     f"{entry.path}: {kind}; expected a plain file in an index's folder"
                 )
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(FIXED) or OUR_FILES.fullmatch(name) is not None
 
 
 def _check_plain(folder: str) -> None:
@@ -126,7 +147,10 @@ class FileRecord:
 
 
 def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
-    """Let `write` create a temporary file, make it durable, and rename it."""
+    """Let `write` create a temporary file, make it durable, and rename it.
+
+    The new name is durable once the folder is synced, as each commit does.
+    """
     temporary = path.with_name(path.name + ".tmp")
     try:
         write(temporary)
@@ -136,7 +160,6 @@ def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync(path.parent)
     return record
 
 
@@ -180,35 +203,30 @@ def publish_file(path: Path, write: Callable[[Path], T]) -> T:
 def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """A locked temporary file in the same folder, removed at the end.
 
-    Unlocked temporary files belong to no process and are removed.
+    Unlocked temporary files belong to no process and are removed; Windows can't lock them, so
+    they stay there.
     """
     place, pattern = path.absolute(), f".{escape(path.name)}-{'[0-9a-f]' * 8}"
-    for left in place.parent.glob(pattern):
-        with suppress(OSError), _locked(left):
+    for left in place.parent.glob(pattern) if OPENS_FOLDERS else ():
+        with suppress(OSError, InUseError), locked(left):
             remove(left)
     new = place.with_name(f".{path.name}-{secrets.token_hex(4)}")
     make(new)
     try:
-        with _locked(new):
+        with locked(new) if OPENS_FOLDERS else nullcontext():
             yield new
     finally:
         remove(new)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Lock a file or folder; raises `BlockingIOError` if another process or thread holds it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def sync(path: Path) -> None:
-    """Make a file's bytes durable, or the names in a folder: fsync of its files omits names."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Make a file's bytes durable, or the names in a folder: fsync of its files omits names.
+
+    Windows keeps names durable itself.
+    """
+    if not OPENS_FOLDERS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR)
     try:
         os.fsync(descriptor)
     except OSError as error:

@@ -6,7 +6,7 @@ Methods import what only they need, so that a search does not wait for it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 from uuid import UUID
@@ -15,7 +15,9 @@ from slimdex.indexes.errors import InputError
 
 from .documents import Document, id_text, id_texts, is_several
 from .encoders.base import AUTO, Encoder
+from .locks import WAIT
 from .open_index import OpenIndex
+from .quality.measurable import Measurable
 from .search.request import Hits, SearchRequest
 from .search.searchable import Searchable
 from .search.snapshot_reader import SnapshotReader
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
     from .catalog.state import Certificate
+    from .ingest.undoing import Undone
     from .ingest.writer import Added
-    from .quality.tuning.targets import Target, Tuning
     from .sources.given_vectors import GivenVectors
 
 LOG = logging.getLogger("slimdex")
@@ -35,12 +37,12 @@ Id = str | int | UUID
 Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
 
 
-class Collection(Searchable):
+class Collection(Searchable, Measurable):
     """Documents that can be searched by meaning.
 
-    One process writes to a collection, or any number of processes read it. In one process any
-    number of threads may search one `Collection` while others change it: each search sees one
-    committed state from beginning to end, and changes wait for each other.
+    Any number of processes and threads may search a collection and change it. Each search sees
+    one committed state from beginning to end, with every commit that ended before it; changes
+    take turns.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "notes.index"
@@ -70,21 +72,23 @@ class Collection(Searchable):
         stored: str = "fp16",
         passages: str | int | None = AUTO,
         words: bool = True,
+        shared_filesystem: bool = False,
     ) -> Collection:
         """Create an empty collection in a new folder.
 
         Parameters
         ----------
         encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for another model (in its
-            `fastest` precision, unless it was made with another one), a `StaticEncoder`, a
-            `SentenceTransformer`, or a function from a list of texts to their vectors (n, dim);
-            `GivenEncoder(dim)` for vectors from elsewhere.
+            `fastest` precision, unless it was made with another one), a `StaticEncoder`, an
+            `HttpEncoder`, a `SentenceTransformer`, or a function from a list of texts to their
+            vectors (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
         settings : how vectors are reduced and compared; by default `Settings()`.
         stored : type of the vectors on disk: "fp16", or "int8" in half the bytes.
         passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
             a hit is a document with its best passage. By default the number that the encoder reads,
             if it counts tokens; with "off", the rest of a text stays unread.
         words : index the documents' words too, so that searches also find exact words and names.
+        shared_filesystem : as for `open`.
 
         Raises
         ------
@@ -92,7 +96,15 @@ class Collection(Searchable):
             If the folder exists, or the encoder does not allow the settings or the passages.
         """
         return cls(
-            OpenIndex.create(path, encoder, settings, stored=stored, passages=passages, words=words)
+            OpenIndex.create(
+                path,
+                encoder,
+                settings,
+                stored=stored,
+                passages=passages,
+                words=words,
+                shared_filesystem=shared_filesystem,
+            )
         )
 
     @classmethod
@@ -101,27 +113,29 @@ class Collection(Searchable):
         path: str | Path,
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         *,
-        read_only: bool = False,
         model: str | None = None,
         trust_remote_code: bool = False,
-        wait: float = 0.0,
+        api_key_file: str | Path | None = None,
+        wait: float = WAIT,
+        shared_filesystem: bool = False,
     ) -> Collection:
         """Open an existing collection; its encoder is loaded on first use.
-
-        Many processes can read at a time (`read_only=True`), or one can write.
 
         Parameters
         ----------
         encoder : the one that the collection was built with, in any precision; by default it is
             loaded from where it was.
-        model : folder or hub id of the encoder's model, if it has moved.
-        wait : seconds to wait for other processes that write or, before writing, read.
+        model : folder, hub id or URL of the encoder's model, if it has moved.
+        wait : seconds that a change waits for its turn while other processes write.
         trust_remote_code : run Python code that comes with the encoder's model, if it has any.
+        api_key_file : holds the key of the encoder's server; by default as for `HttpEncoder`.
+        shared_filesystem : allow changes on a network file system (NFS, SMB, 9p), where locks must
+            work between all machines that change the collection. It can be read there in any case.
 
         Raises
         ------
         InputError
-            If there is no collection, another process is writing, or the encoder is another one.
+            If there is no collection, or the encoder is another one.
         CorruptError
             If the catalog is damaged.
         """
@@ -129,10 +143,11 @@ class Collection(Searchable):
             OpenIndex.open(
                 path,
                 encoder,
-                read_only=read_only,
                 model=model,
                 trust_remote_code=trust_remote_code,
+                api_key_file=api_key_file,
                 wait=wait,
+                shared_filesystem=shared_filesystem,
             )
         )
 
@@ -147,21 +162,17 @@ class Collection(Searchable):
         passages: str | int | None = AUTO,
         words: bool = True,
     ) -> Collection:
-        """Open the collection of a folder for changes, or create it if there is no folder.
+        """Open the collection of a folder, or create it if there is no folder.
 
-        Parameters
-        ----------
-        encoder : as for `create`; by default an existing collection's own.
-        settings, stored, passages, words : as for `create`; an existing collection keeps its own.
-
-        Raises errors as `open` and `create` do.
+        An existing collection keeps its settings, whatever is given. Raises errors as `open` and
+        `create` do.
         """
         if Path(path).exists():
             return cls.open(path, encoder)
         return cls.create(path, encoder, settings, stored=stored, passages=passages, words=words)
 
     def close(self) -> None:
-        """Release the catalog for other processes."""
+        """End: later calls raise `InputError`."""
         self.core.close()
 
     def __len__(self) -> int:
@@ -171,6 +182,11 @@ class Collection(Searchable):
     def path(self) -> Path:
         """The collection's folder."""
         return self.core.path
+
+    @property
+    def version(self) -> int:
+        """Number that grows with each commit, by any process."""
+        return self.core.snapshot.state.version
 
     @property
     def encoder(self) -> Encoder:
@@ -190,21 +206,12 @@ class Collection(Searchable):
     def chance_score(self, where: str | None = None) -> float | None:
         """Estimate the best score of the same number of random documents; lower hits mean nothing.
 
-        It takes some milliseconds, and is the same for every query; see `random_baseline`.
+        It takes some milliseconds, and is the same for every query; see `random_baseline`. With
+        `where`, only documents that it holds for count.
 
-        Parameters
-        ----------
-        where : as for `search`; counts only the documents that it holds for.
-
-        Returns
-        -------
-        A cosine; None for fewer than 100 documents or passages, for an index that does not rescore,
-        and for vectors that differ in few directions.
-
-        Raises
-        ------
-        InputError
-            If there are no documents yet, or `where` is no expression.
+        Returns a cosine; None for fewer than 100 documents or passages, for an index that does not
+        rescore, and for vectors that differ in few directions. Raises `InputError` if there are no
+        documents yet, or `where` is no expression.
         """
         from .search.random_baseline import chance_score
 
@@ -279,9 +286,8 @@ class Collection(Searchable):
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id.
 
-        All of them are added or none. Unchanged documents are left out, and a text whose document
-        changed only in metadata is not encoded again. `Added.notes` are logged as warnings of the
-        logger "slimdex", too.
+        All of them are added or none. Unchanged documents are left out, and unchanged texts are not
+        encoded again. `Added.notes` are logged as warnings of the logger "slimdex", too.
 
         Parameters
         ----------
@@ -293,11 +299,8 @@ class Collection(Searchable):
             time than the addition did, and otherwise advises it; "never" advises it; "always"
             refits. The documents are committed before a refit, and can be searched during it.
 
-        Raises
-        ------
-        InputError
-            If there are no documents, one lacks an id or text, an id occurs twice, a value can't be
-            stored, or the vectors are not one for each document, finite and of its dimensions.
+        Raises `InputError` if there are no documents, one lacks an id or text, an id occurs twice,
+        a value can't be stored, or the vectors don't fit the documents or are not finite.
         """
         from .adding import add_given
 
@@ -305,15 +308,6 @@ class Collection(Searchable):
         for note in added.notes:
             LOG.warning("%s: %s", self.path.name, note)
         return added
-
-    def health(self, *, sample: int = 2000) -> dict[str, Any]:
-        """Measure how far the documents are from those of the fit; see `health.health`.
-
-        Raises `InputError` for fewer than three documents, or if `sample` is less than 1.
-        """
-        from .quality.health import health
-
-        return self.core.read(lambda view: health(self.core, view.snapshot, sample))
 
     @property
     def hybrid(self) -> str:
@@ -350,45 +344,28 @@ class Collection(Searchable):
         Codes are not trained again, so answers stay the same, except those of graphs (kind hnsw).
         The folder needs room for both files. Raises `CorruptError` if vectors are damaged.
         """
-        from .ingest.writer import compact
+        from .ingest.rewriting.compacting import compact
 
         return compact(self.core)
 
+    def undo(self) -> Undone:
+        """Return to the documents, settings and files before the last change; again, to the later.
+
+        A change by any process counts: an addition with the fit after it, a deletion, `reduce`,
+        `tune` or `index_words`. Columns that the change made stay, without values.
+
+        Raises `InputError` if there is no such change since the collection was made, compacted,
+        migrated or repaired.
+        """
+        from .ingest.undoing import undo
+
+        return undo(self.core)
+
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        from .ingest.writer import refit
+        from .ingest.rewriting.fitting import refit
 
         return refit(self.core, settings)
-
-    def tune(
-        self,
-        target: Target | None = None,
-        *,
-        queries: Sequence[str] | Sequence[tuple[str, str]] | None = None,
-        labels: Mapping[str, Mapping[str, int]] | None = None,
-        apply: bool = False,
-    ) -> Tuning:
-        """Find the cheapest settings that agree with exact search, and prove it; see `tuning`.
-
-        Parameters
-        ----------
-        target : by default an agreement of .99, at the lowest cost.
-        queries : real queries, as texts or (id, text); by default some are made of the documents.
-        labels : query id -> document id -> relevance, to choose (beta, gamma) and, with a words'
-            index, the fusion of `hybrid="auto"`.
-        apply : give the settings to the index, as `reduce` does, and keep the certificate.
-
-        Raises
-        ------
-        InputError
-            If there are no documents, if the queries have no labels and are too few to prove the
-            target or, with `apply`, if nothing reaches it.
-        """
-        from .quality.tuning.targets import Target
-        from .quality.tuning.tuner import Asked, tune
-
-        asked = Asked.of(queries, labels)
-        return tune(self.core, target or Target(), asked, apply=apply)
 
     def certify(self) -> Certificate:
         """Measure the agreement of the current settings with queries made of documents; keep it.

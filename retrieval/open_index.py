@@ -17,11 +17,10 @@ from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 
-from .atomic_files import STORED_ENDINGS, file_name
-from .catalog.folder_lock import waiting
+from .atomic_files import STORED_ENDINGS, FileRecord, file_name
 from .catalog.state import State
 from .catalog.store import DocumentStore
-from .encoders.adapters import as_encoder
+from .encoders.adapters import MappedEncoder, as_encoder, source_spec, space_spec
 from .encoders.base import (
     AUTO,
     PLACE,
@@ -33,9 +32,11 @@ from .encoders.base import (
 )
 from .encoders.given_encoder import GIVEN
 from .encoders.opening import encoder_from_spec, is_loadable
+from .locks import WAIT
 from .search.request import Hits, SearchRequest
 from .search.snapshot_reader import SnapshotReader
 from .storage.commit_log import CommitLog
+from .storage.network_filesystems import check_local
 from .storage.snapshot import Snapshot
 from .storage.snapshot_manager import SnapshotManager
 
@@ -51,7 +52,6 @@ class OpenIndex:
     Attributes
     ----------
     commit_log : the committed state, the catalog and the files.
-    loaded_encoder : the encoder, once it is loaded.
     """
 
     def __init__(
@@ -61,9 +61,15 @@ class OpenIndex:
         *,
         model: str | None = None,
         trust_remote_code: bool = False,
+        api_key_file: str | Path | None = None,
+        shared_filesystem: bool = False,
     ) -> None:
-        self.commit_log, self.loaded_encoder = commit_log, encoder
-        self._model, self._trusted = model, trust_remote_code
+        self.commit_log = commit_log
+        self._given = [] if encoder is None else [encoder]
+        self._loaded: tuple[tuple[FileRecord | None, dict[str, Any]], Encoder] | None = None
+        self._moved = None if model is None else (source_spec(commit_log.state.encoder), model)
+        self._trusted, self._key_file = trust_remote_code, api_key_file
+        self._shared_filesystem = shared_filesystem
         self._snapshots, self._loading = SnapshotManager(commit_log), RLock()
 
     @classmethod
@@ -76,6 +82,7 @@ class OpenIndex:
         stored: str = "fp16",
         passages: str | int | None = AUTO,
         words: bool = True,
+        shared_filesystem: bool = False,
     ) -> OpenIndex:
         """Create an empty index; see `Collection.create`."""
         if stored not in STORED_ENDINGS:
@@ -83,6 +90,8 @@ class OpenIndex:
         path = Path(path).absolute()  # stays valid if the process changes its folder
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
+        if not shared_filesystem:
+            check_local(path)
         if encoder is None:
             from .encoders.transformer import TransformerEncoder
 
@@ -92,14 +101,14 @@ class OpenIndex:
         made = for_new_documents(made)
         tokens = passage_tokens(passages, made)
         state = State(
-            _plain(made.spec()),
+            plain(made.spec()),
             made.dim,
             requested,
             vectors=file_name("vectors", 1, STORED_ENDINGS[stored]),
             passages=tokens,
             words=file_name("words", 1) if words else None,
         )
-        return cls(CommitLog.create(path, state), made)
+        return cls(CommitLog.create(path, state), made, shared_filesystem=shared_filesystem)
 
     @classmethod
     def open(
@@ -107,28 +116,35 @@ class OpenIndex:
         path: str | Path,
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         *,
-        read_only: bool = False,
         model: str | None = None,
         trust_remote_code: bool = False,
-        wait: float = 0.0,
+        api_key_file: str | Path | None = None,
+        wait: float = WAIT,
+        shared_filesystem: bool = False,
     ) -> OpenIndex:
         """Open an existing index; see `Collection.open`."""
         made = None if encoder is None else as_encoder(encoder)
-        given = None if made is None else _plain(made.spec())
-        where = Path(path).absolute()
-        commit_log = waiting(wait, lambda: CommitLog.open(where, read_only=read_only))
-        expected = commit_log.state.encoder
+        given = None if made is None else plain(made.spec())
+        commit_log = CommitLog.open(Path(path).absolute(), wait)
+        expected = source_spec(commit_log.state.encoder)
         try:
             if given is not None and not is_same_encoder(given, expected):
                 raise InputError(f"encoder {given}; this index was built with {expected}")
             made = made and as_recorded(made, expected)
-            return cls(commit_log, made, model=model, trust_remote_code=trust_remote_code)
+            return cls(
+                commit_log,
+                made,
+                model=model,
+                trust_remote_code=trust_remote_code,
+                api_key_file=api_key_file,
+                shared_filesystem=shared_filesystem,
+            )
         except BaseException:
             commit_log.store.database.close()
             raise
 
     def close(self) -> None:
-        """Release the catalog for other processes."""
+        """End: later calls raise `InputError`."""
         self.store.database.close()
 
     def __len__(self) -> int:
@@ -141,8 +157,14 @@ class OpenIndex:
         return self.commit_log.path
 
     @property
+    def is_in_place(self) -> bool:
+        """True unless the folder was moved or replaced since it was opened."""
+        return self.store.database.is_in_place
+
+    @property
     def state(self) -> State:
         """The committed state, including that of an unfinished addition."""
+        _ = self.snapshot  # follows other processes
         return self.commit_log.state
 
     @property
@@ -152,7 +174,7 @@ class OpenIndex:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The snapshot that searches get."""
+        """The snapshot that searches get, with the newest commit of any process."""
         return self._snapshots.snapshot
 
     @property
@@ -172,32 +194,75 @@ class OpenIndex:
 
     @property
     def lacks_encoder(self) -> bool:
-        """True if texts can't be encoded, for example by a function that `open` was not given."""
-        return self.loaded_encoder is None and not is_loadable(self.state.encoder)
+        """True if texts can't be encoded: vectors were given, or `open` lacks the function."""
+        is_passed = bool(self._given) or is_loadable(self.state.encoder)
+        return not (self.has_encoder and is_passed)
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder that the index was built with, loaded on first use."""
+        """The encoder of queries and new documents, loaded on first use."""
+        return self.encoder_of(self.commit_log.state)
+
+    def encoder_of(self, state: State) -> Encoder:
+        """The encoder of a state, mapped if it has a map."""
         with self._loading:
-            if self.loaded_encoder is None:
-                self.loaded_encoder = self._from_spec(self._model)
-            return self.loaded_encoder
+            key = state.files.get("map"), state.encoder
+            if self._loaded is None or self._loaded[0] != key:
+                self._loaded = key, self._opened(state)
+            return self._loaded[1]
+
+    def _opened(self, state: State) -> Encoder:
+        record, spec = state.files.get("map"), source_spec(state.encoder)
+        source = self.encoder_from(spec)
+        if record is None:
+            return source
+        record.check(self.path)
+        from slimdex.indexes.maps.affine_map import AffineMap
+
+        made = AffineMap.load(self.path / record.name, (source.dim, state.dim))
+        return MappedEncoder(source, made, space_spec(state.encoder))
+
+    def _given_for(self, spec: dict[str, Any]) -> Encoder | None:
+        """An encoder that a caller gave and that has this spec."""
+        return next((e for e in self._given if is_same_encoder(plain(e.spec()), spec)), None)
+
+    def give(self, encoder: Encoder) -> None:
+        """Use an encoder of the caller for the state whose spec it has."""
+        with self._loading:
+            self._given.append(encoder)
 
     @property
     def query_encoder(self) -> Encoder | None:
-        """The encoder; None if vectors were given."""
-        return self.encoder if self.has_encoder else None
+        """The encoder; None if texts can't be encoded."""
+        return None if self.lacks_encoder else self.encoder
 
-    def _from_spec(self, model: str | None) -> Encoder:
-        return encoder_from_spec(self.state.encoder, model=model, trust_remote_code=self._trusted)
+    def encoder_from(self, spec: dict[str, Any]) -> Encoder:
+        """The encoder of a spec: one that a caller gave, or else loaded from where it is.
+
+        The place of a moved model is that of the encoder at opening only: another process may
+        have changed the encoder since.
+        """
+        model = None
+        if self._moved is not None and is_same_encoder(spec, self._moved[0]):
+            model = self._moved[1]
+        return self._given_for(spec) or self._from_spec(spec, model)
+
+    def _from_spec(self, spec: dict[str, Any], model: str | None) -> Encoder:
+        return encoder_from_spec(
+            spec, model=model, trust_remote_code=self._trusted, api_key_file=self._key_file
+        )
 
     def move_model(self, model: str) -> None:
         """Record another place of the encoder's model; see `Collection.move_model`."""
         with self.change():
-            moved, spec = self._from_spec(model), self.state.encoder
-            place = {key: moved.spec()[key] for key in PLACE}
-            self.commit_log.commit(replace(self.state, encoder=spec | place))
-            self.loaded_encoder, self._model = moved, None
+            spec = self.state.encoder
+            source = source_spec(spec)
+            moved = self._from_spec(source, model)
+            place = {key: value for key, value in moved.spec().items() if key in PLACE}
+            is_mapped = source is not spec
+            spec = spec | {"source": source | place} if is_mapped else spec | place
+            self.commit_log.commit(replace(self.state, encoder=spec))
+            self._given, self._loaded, self._moved = [moved], None, None
 
     def read(self, read: Callable[[SnapshotReader], T]) -> T:
         """Call a function with the newest snapshot, and again if its files are gone by then.
@@ -211,16 +276,22 @@ class OpenIndex:
         return self._snapshots.unchanged()
 
     def change(self) -> AbstractContextManager[None]:
-        """Context of the only change at a time; if it fails, show what is committed.
+        """Context of a change in the writers' turn; if it fails, show what is committed.
 
-        Raises `InputError` if the index is read-only, this thread is in a transaction, or the
-        folder was moved.
+        Raises `InputError` if this thread is in a transaction, or the folder was moved or is on a
+        network file system.
         """
+        self.check_writable()
         return self._snapshots.change()
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Give this snapshot to searches from now on; only within `change`."""
-        self._snapshots.shown = snapshot
+    def check_writable(self) -> None:
+        """Raise `InputError` on a network file system, unless it was opened to be changed there."""
+        if not self._shared_filesystem:
+            check_local(self.path)
+
+    def show(self, snapshot: Snapshot | None = None) -> None:
+        """Give the committed state to searches from now on; only within `change`."""
+        self._snapshots.show(snapshot)
 
     def view(self, snapshot: Snapshot) -> SnapshotReader:
         """The documents and answers of a snapshot."""
@@ -233,7 +304,8 @@ class OpenIndex:
             nonlocal request
             _ = view.snapshot.index  # a damaged folder is reported before a model is loaded
             view.fusion(request)  # so is a fusion that is impossible
-            request = request.encoded(lambda: self.encoder)  # once, even if it reads again
+            state = view.snapshot.state  # if it reads again, encoded again for another epoch only
+            request = request.encoded(lambda: self.encoder_of(state), state.epoch)
             return view.shown(*view.nearest(request))
 
         return self.read(read)
@@ -266,7 +338,7 @@ class OpenIndex:
         return document_pool(snapshot, self.store, self.query_encoder, count, rng)
 
 
-def _plain(spec: dict[str, Any]) -> dict[str, Any]:
+def plain(spec: dict[str, Any]) -> dict[str, Any]:
     """A spec as the catalog gives it back: JSON has no tuples."""
     try:
         plain: dict[str, Any] = parsed(written(spec))

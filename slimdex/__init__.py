@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
     from .retrieval.encoders.given_encoder import GivenEncoder as GivenEncoder
+    from .retrieval.encoders.over_http.http_encoder import HttpEncoder as HttpEncoder
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
     from .retrieval.exporting.export import export as export
     from .retrieval.quality.tuning.targets import Target as Target
+    from .retrieval.remote.remote_collection import RemoteCollection as RemoteCollection
     from .retrieval.search.request import SearchRequest as SearchRequest
 
     __version__: str
@@ -39,9 +41,11 @@ _HOMES = {
     "Document": "retrieval.documents",
     "GivenEncoder": "retrieval.encoders.given_encoder",
     "Hit": "retrieval.documents",
+    "HttpEncoder": "retrieval.encoders.over_http.http_encoder",
     "InUseError": "indexes.errors",
     "InputError": "indexes.errors",
     "MilvusCollection": "retrieval.cluster.milvus_search",
+    "RemoteCollection": "retrieval.remote.remote_collection",
     "SearchRequest": "retrieval.search.request",
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",
@@ -58,9 +62,11 @@ __all__ = [
     "Document",
     "GivenEncoder",
     "Hit",
+    "HttpEncoder",
     "InUseError",
     "InputError",
     "MilvusCollection",
+    "RemoteCollection",
     "SearchRequest",
     "Settings",
     "SlimdexError",

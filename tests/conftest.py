@@ -136,7 +136,7 @@ def rng() -> np.random.Generator:
 
 
 class Report(Protocol):
-    def __call__(self, line: str, **counts: int) -> None:
+    def __call__(self, line: str, **counts: float) -> None:
         """Print a line at the end of the run; of a whole sweep, store counts as a row."""
 
 
@@ -144,7 +144,7 @@ class Report(Protocol):
 def report(record_property: Callable[[str, object], None]) -> Report:
     """Counts and seeds, to be seen when all is well; counts are named as columns of results."""
 
-    def said(line: str, **counts: int) -> None:
+    def said(line: str, **counts: float) -> None:
         record_property("said", line)
         record_property("counts", counts)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, as_matrix
 
 
 class WordEncoder:
@@ -34,6 +34,17 @@ class WordEncoder:
 
     def spec(self) -> dict[str, Any]:
         return {"type": "words", "dim": self.dim}
+
+
+class Rotated(WordEncoder):
+    """The same bag of words in other axes."""
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        axes = np.linalg.qr(np.random.default_rng(0).normal(size=(self.dim, self.dim)))[0]
+        return as_matrix(super().encode(texts) @ axes)
+
+    def spec(self) -> dict[str, Any]:
+        return {"type": "rotated", "dim": self.dim}
 
 
 class ReadingEncoder(WordEncoder):

@@ -9,7 +9,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import DupFd
 from typing import Any
@@ -27,13 +29,27 @@ PRELOADED = [
 """Not the command line itself: it looks at its terminal when it is imported."""
 
 
+_REAPING = threading.Lock()
+"""`start` reads the exit codes of all children that have ended, and each can be read only once:
+without the lock, a thread that reads its child's at that moment gets 255."""
+
+
 def process(target: Callable[..., object], *arguments: Any) -> ForkServerProcess:
     """A process, started, that ends with the one that asked for it."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     made = context.Process(target=target, args=arguments, daemon=True)
-    made.start()
+    with _REAPING:
+        made.start()
     return made
+
+
+def exit_code(child: ForkServerProcess, timeout: float) -> int | None:
+    """Wait for a process's end from any thread; None if it takes longer, in seconds."""
+    wait([child.sentinel], timeout)
+    with _REAPING:
+        child.join(0)
+        return child.exitcode
 
 
 def command(

@@ -22,6 +22,14 @@ PAGES = {
         ["boiler was serviced", '"id": "2"', "2 documents in notes.index", "2 unchanged"],
         "n1 The boiler was serviced and the valve replaced.\n['n2']\n",
     ),
+    "docs/five-minutes.md": (
+        ["4 documents in notes.index", "boiler was serviced", "year: 1998", '"id": "dentist"'],
+        "",
+    ),
+    "docs/notes.md": (
+        ["3 documents in mine.index", "house/boiler.md", "notes/garden/roses.md", "1 moved"],
+        "",
+    ),
     "docs/usage.md": (
         [
             "boiler was serviced",
@@ -30,7 +38,12 @@ PAGES = {
             "1 deleted, 4 left",
             "replaced in March",
         ],
-        "2 Whose woods these are I think I know. (Frost)\n2 poems\n",
+        "",
+    ),
+    "docs/python.md": ([], "2 Whose woods these are I think I know. (Frost)\n2 poems\n"),
+    "docs/skill/SKILL.md": (
+        ['"id": "boiler.md"', "The pressure valve was replaced", '"unchanged": 2', '"deleted": 1'],
+        "",
     ),
     "docs/passages.md": (
         ["2 documents (4 passages)", "It should show one to two bar", '"start": 308, "end": 375'],
@@ -50,6 +63,16 @@ PAGES = {
         ["2 documents with full vectors of 384 dimensions in notes.parquet", "A plum cake"],
         "n2\n",
     ),
+    "docs/map-and-dedup.md": (
+        [
+            "n1\n",
+            "  n3\n1 near-duplicates of 1 documents\n",
+            '"kept": "n1"',
+            "1 near-duplicates of 1 documents: 1 deleted, 3 left",
+            "3 documents in 1 clusters: map.html",
+        ],
+        "n1 ['n3']\n3 3\n",
+    ),
     "docs/cluster.md": (
         [
             "3 documents in rooms.index",
@@ -67,6 +90,7 @@ PAGES = {
     "docs/llama-index.md": ([], "The boiler was serviced.\n"),
     "docs/haystack.md": ([], "A plum cake with cinnamon.\n"),
     "docs/mteb.md": ([], "1.0\nnotes 2 flat\n"),
+    "docs/migrate.md": ([], "cat was sold\n"),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""
@@ -94,7 +118,8 @@ def printed(words: list[str], folder: Path) -> str:
 
 
 def test_every_page_with_commands_is_tried() -> None:
-    pages = [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")] + ["README.md"]
+    guides = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/skill").glob("*.md")]
+    pages = [path.relative_to(ROOT).as_posix() for path in guides] + ["README.md"]
     assert {p for p in pages if blocks(p, "console") or blocks(p, "python")} == set(PAGES)
 
 
@@ -126,6 +151,22 @@ def test_examples_run(example: Path, tmp_path: Path) -> None:
         assert "[4] Who brings a book back late" in said
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes(shell: str, tmp_path: Path) -> None:
+    """The line that the page gives each shell, and what Bash then completes."""
+    page = (ROOT / "docs/shell.md").read_text()
+    assert f"_SLIMDEX_COMPLETE={shell}_source slimdex" in page
+    source = f"_SLIMDEX_COMPLETE={shell}_source slimdex"
+    assert "_slimdex_completion" in printed(["sh", "-c", source], tmp_path)
+    if shell == "bash":
+        asked = (
+            f'eval "$({source})"; COMP_WORDS=(slimdex search --min); COMP_CWORD=2; '
+            '_slimdex_completion slimdex; echo "${COMPREPLY[@]}"'
+        )
+        assert printed(["bash", "-c", asked], tmp_path) == "--min-score\n"
+
+
 def test_pages_link_to_what_is_there() -> None:
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
@@ -152,7 +193,7 @@ def test_readme_names_every_command_and_kind() -> None:
     from slimdex.indexes.codes.kinds import KINDS
 
     assert all(f"`{kind}`" in README and f"`{kind}`" in DOCS for kind in KINDS)
-    assert len(app.places) == 23
+    assert len(app.places) == 29
     for name in app.places:
         assert re.search(rf"slimdex {name}\b|`{name}`", README), name
 

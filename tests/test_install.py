@@ -43,6 +43,8 @@ for name in {FOLDERS}:
     except ImportError as error:
         print(error)
 """
+MANUAL = "docs/slimdex.1"
+BUILD = "from setuptools.build_meta import *; build_sdist('..'); build_wheel('..')"
 COMMIT = (
     "git",
     "-c",
@@ -80,8 +82,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     call(*clone, source, "checkout", folder=folder)
     assert all((folder / "checkout" / "slimdex" / name).is_file() for name in FOLDERS)
     shutil.copytree(folder / "checkout", folder / "again")  # it is built in place
-    build = "from setuptools.build_meta import *; build_sdist('..'); build_wheel('..')"
-    call(sys.executable, "-c", build, folder=folder / "again")
+    call(sys.executable, "-c", BUILD, folder=folder / "again")
     return folder
 
 
@@ -118,6 +119,9 @@ def test_the_main_job_works_however_it_was_installed(
     assert Path(place).is_relative_to(what if what.is_dir() else tmp_path / "environment")
     help = call(python, "-m", "slimdex.bench", "search", "--help", folder=project)
     assert "bench search" in help
+    if kind == "*.whl":
+        page = tmp_path / "environment" / "share" / "man" / "man1" / "slimdex.1"
+        assert page.read_bytes() == (ROOT / MANUAL).read_bytes()
 
 
 @pytest.mark.slow
@@ -134,6 +138,23 @@ def test_a_wheel_is_one_small_package(archives: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_wheel_is_the_same_whoever_built_it(
+    archives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte for byte, if files have the time of the commit, as `make dist` gives them."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1750000000")
+    wheels = []
+    for name in ("one", "two"):
+        tree = shutil.copytree(
+            archives / "checkout", tmp_path / name / "tree", copy_function=shutil.copyfile
+        )
+        call(sys.executable, "-c", BUILD, folder=tree)
+        (wheel,) = (tmp_path / name).glob("*.whl")
+        wheels.append(wheel.read_bytes())
+    assert wheels[0] == wheels[1]
+
+
+@pytest.mark.slow
 def test_a_source_archive_has_tests_and_docs(archives: Path) -> None:
     (archive,) = archives.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
@@ -146,6 +167,13 @@ def test_a_source_archive_has_tests_and_docs(archives: Path) -> None:
     ]
     assert set(map(str, kept)) <= names
     assert {"CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"} <= names
+
+
+def test_the_manual_is_that_of_the_commands() -> None:
+    """Written by `make manual`."""
+    code = "from manual import manual; print(manual(), end='')"
+    said = call(sys.executable, "-c", code, folder=ROOT / "docs" / "site")
+    assert said == (ROOT / MANUAL).read_text()
 
 
 def test_folders_cannot_be_imported_by_their_own_names() -> None:

@@ -1,4 +1,5 @@
 """Data of experiments: data sets, cached vectors, and measures of answers.
 
-Files import only what is above them: cached_vectors, datasets, pairs, paired_measures.
+Files import only what is above them: local_encoder, cached_vectors, datasets, pairs,
+paired_measures.
 """

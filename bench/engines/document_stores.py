@@ -94,7 +94,7 @@ class Slimdex:
     def open(self, folder: Path) -> None:
         """Open for reading."""
         where = folder / SLIMDEX_FOLDER
-        self._collection = Collection.open(where, self._encoder, read_only=True)
+        self._collection = Collection.open(where, self._encoder)
 
     def set_effort(self, effort: int) -> None:
         """Set the number of candidates; 0 leaves it to the settings."""

@@ -10,9 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from slimdex.bench.data.local_encoder import open_local
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.base import for_new_documents
-from slimdex.retrieval.encoders.opening import is_static, open_encoder
+from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.extras import extra_of, install_command
 
 from .encoder_runtimes import CTranslate2, Fastembed, OnnxRuntime, onnx_int8
@@ -64,7 +65,7 @@ class Contender:
 
 def _slimdex(model: str, precision: str) -> Encodes:
     """Load the encoder as a new collection does."""
-    return for_new_documents(open_encoder(model, precision=precision))
+    return for_new_documents(open_local(model, precision=precision))
 
 
 CONTENDERS = (

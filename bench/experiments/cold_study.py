@@ -169,7 +169,7 @@ class _Reader:
         return Timed(encode_s, total_s, read, dict(cached))
 
     def _opened(self) -> Collection:
-        collection = Collection.open(self._path, self._encoder, read_only=True)
+        collection = Collection.open(self._path, self._encoder)
         _ = collection.core.reduced_index  # it is loaded when it is first asked for
         return collection
 

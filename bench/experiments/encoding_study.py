@@ -16,8 +16,8 @@ from time import perf_counter
 
 import numpy as np
 
+from slimdex.bench.data.local_encoder import open_local
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.encoders.opening import open_encoder
 from slimdex.retrieval.encoders.runtimes.openvino_library import openvino_library
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS
 
@@ -152,7 +152,7 @@ def measure_encoders(
 
     `folder` has the model named `model`, for the other libraries.
     """
-    reference = open_encoder(model, precision="fp32")
+    reference = open_local(model, precision="fp32")
     tokens = {size: reference.count_tokens(getattr(texts, size)) for size in ("short", "long")}
     missing = missing_contenders(model)
     chosen = [contender for contender in CONTENDERS if contender.name not in missing]

@@ -95,7 +95,7 @@ def measure_index(
 def measure_path(path: Path, candidates: Sequence[int | None], queries: int) -> Row:
     """Sizes and settings of an index, memory taken by opening it, and `measure_index`."""
     before = Resident.now()
-    with Collection.open(path, read_only=True) as collection:
+    with Collection.open(path) as collection:
         rows = len(collection.core.reduced_index.index)
         opened = Resident.now().since(before)
         measured = measure_index(collection, candidates, queries=queries)

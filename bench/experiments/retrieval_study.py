@@ -25,7 +25,7 @@ from ..rows import ResultsFile, Row, key_of
 from .measured_methods import grid, uncompressed
 
 if TYPE_CHECKING:
-    from slimdex.retrieval.encoders.opening import OpenedEncoder
+    from slimdex.bench.data.local_encoder import LocalEncoder
 
 TIMED_QUERIES = 300
 """Queries timed one at a time, on one thread and on all."""
@@ -45,7 +45,7 @@ class Task:
     queries: VectorFile
 
     @classmethod
-    def encoded(cls, dataset: Dataset, encoder: OpenedEncoder, cache: Path) -> Task:
+    def encoded(cls, dataset: Dataset, encoder: LocalEncoder, cache: Path) -> Task:
         """Encode texts that are not in the cache yet."""
         model = Path(encoder.spec()["model"]).name
         if encoder.precision != "fp32":

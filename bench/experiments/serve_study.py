@@ -66,7 +66,7 @@ class _Study:
         self._index, self._callers, self._seconds = index, callers, seconds
         self._texts = list(queries)
         self.chroma = version_of("chromadb") is not None
-        with Collection.open(index, read_only=True) as collection:
+        with Collection.open(index) as collection:
             self._vectors = encode_queries(collection.encoder, self._texts)
             self._facts: Row = {
                 "what": "serve",
@@ -76,7 +76,7 @@ class _Study:
             }
 
     def rows(self) -> Iterator[Row]:
-        with Collection.open(self._index, read_only=True) as collection:
+        with Collection.open(self._index) as collection:
             yield self._alone(collection, TEXTS, self._texts)
             yield self._alone(collection, VECTORS, self._vectors)
         with served(self._index) as (url, process):
@@ -136,7 +136,7 @@ class _Study:
         made = client.create_collection(
             "documents", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
         )
-        with Collection.open(self._index, read_only=True) as collection:
+        with Collection.open(self._index) as collection:
             documents = list(collection)
             rows = collection.core.snapshot.live_documents()
             for part in batches(len(rows), client.get_max_batch_size()):

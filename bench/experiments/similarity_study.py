@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.bench.data.local_encoder import open_local
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.linear import Whitening, principal_axes
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.retrieval.encoders.opening import is_static, open_encoder
+from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.encoders.pooling import WK
 
 from ..data.cached_vectors import encoded
@@ -27,7 +28,7 @@ from ..data.pairs import Pairs, correlations
 from ..rows import ResultsFile, Row, key_of
 
 if TYPE_CHECKING:
-    from slimdex.retrieval.encoders.opening import OpenedEncoder
+    from slimdex.bench.data.local_encoder import LocalEncoder
 
 TARGET = "target"
 OWN, CLS = "own", "cls"
@@ -98,7 +99,7 @@ def measure_model(
     """
     static = is_static(model)  # word vectors have no layers and no maximum length
     length = None if static else max_length
-    encoder = open_encoder(model, precision="fp32", max_length=length)
+    encoder = open_local(model, precision="fp32", max_length=length)
     facts: Row = {
         "model": Path(encoder.spec()["model"]).name,
         "sha256": encoder.spec()["sha256"],
@@ -114,7 +115,7 @@ def measure_model(
         missing = [way for way in ways if keys[way] not in results.rows]
         if missing:
             pooling = None if ways[0].mode == OWN else ways[0].pooling
-            pooled = open_encoder(model, pooling=pooling, precision="fp32", max_length=length)
+            pooled = open_local(model, pooling=pooling, precision="fp32", max_length=length)
             vectors = _vectors(pooled, sets, folders[1])
             for way, row in measured(missing, sets, vectors).items():
                 results.append({"key": keys[way]} | facts | way.columns() | row | about)
@@ -124,7 +125,7 @@ def measure_model(
 
 
 def _vectors(
-    encoder: OpenedEncoder, sets: Sequence[Pairs], cache: Path
+    encoder: LocalEncoder, sets: Sequence[Pairs], cache: Path
 ) -> Callable[[Sequence[str]], Matrix]:
     """Encode all texts of sets; returns a function from texts to vectors."""
     texts = list(dict.fromkeys(t for pairs in sets for t in (*pairs.sentences, *pairs.others)))

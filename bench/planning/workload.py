@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Self
 
-from slimdex.indexes.codes.kinds import IVF_PQ, PQ, by_size, ivf_lists
+from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
 
@@ -45,7 +45,7 @@ class Workload:
     dim : of the encoder's vectors.
     tokens : of a document.
     columns : bytes of a document's title and metadata.
-    k : reduced dimensions; by default half.
+    k : reduced dimensions; by default half of the encoder's.
     kind : pq, ivf-pq, or auto: by the number of documents.
     stored : type of full vectors, fp16 or int8.
 
@@ -54,8 +54,8 @@ class Workload:
     InputError
         If a value is out of bounds.
 
-    >>> Workload(1_000_000).resolved_kind, Workload(10_000_000).lists
-    ('pq', 6325)
+    >>> Workload(100_000).resolved_kind, Workload(10_000_000).lists
+    ('pq', 2441)
     """
 
     documents: int
@@ -89,7 +89,7 @@ class Workload:
     @property
     def kept(self) -> int:
         """Reduced dimensions."""
-        return self.dim // 2 // CODED_TOGETHER * CODED_TOGETHER if self.k is None else self.k
+        return KINDS[self.resolved_kind].dimensions(self.dim) if self.k is None else self.k
 
     @property
     def resolved_kind(self) -> str:

@@ -11,16 +11,28 @@ from slimdex.indexes.errors import InputError
 
 from ..rows import MEASURED, Row, read_rows
 from .tables import settled
+from .tables.code import functions
+from .tables.lists import lists
+from .tables.migration import migration, moving
 from .tables.retrieval import beside_peers, headline
 from .tables.similarity import study_tables
-from .tables.studies import encoders, hybrid, loads, search, start, tuning
+from .tables.studies import encoders, hybrid, loads, processes, search, start, tuning
 from .tables.table import Table
-from .verdict import cold_line, encode_line, search_line, start_line, sts_line
+from .verdict import (
+    cold_line,
+    encode_line,
+    lists_line,
+    migrate_line,
+    search_line,
+    start_line,
+    sts_line,
+)
 
 ENCODING = ("openvino", "torch", "sentence-transformers", "onnxruntime")
 VECTORS = ("openvino", "torch", "numpy")
 INDEXES = ("duckdb", "faiss-cpu", "numpy")
 DOCUMENTS = ("openvino", *INDEXES)
+WRITTEN = ("duckdb", "sqlite-vec", "lancedb", "chromadb")
 STARTED = ("openvino", "sentence-transformers", "txtai", "chromadb")
 
 
@@ -61,13 +73,22 @@ FAISS = ("faiss-cpu", "numpy")
 EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
+    Experiment("lists", lists, ("faiss-cpu", "numpy"), "lists", "Lists", lists_line),
     Experiment("search", search, DOCUMENTS, "search", "Search", search_line),
     Experiment("cold", settled.cold, DOCUMENTS, "cold", "Cold", cold_line, "search"),
     Experiment("start", start, STARTED, "start", "Start", start_line),
     Experiment("encode", encoders, ENCODING, "encoding", "Encoding", encode_line),
     Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
+    Experiment(
+        "processes", processes, WRITTEN, "processes", "Several processes", command="updates"
+    ),
     Experiment("tune", tuning, FAISS, "tune", "Tuning"),
     Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid"),
+    Experiment(
+        "functions", functions, ("tree-sitter", "openvino", "faiss-cpu"), "functions", "Functions"
+    ),
+    Experiment("migrate", migration, ("numpy", "aecp"), "migrate", "Migration", migrate_line),
+    Experiment("moving", moving, ("numpy",), "moving", "While documents move", command="migrate"),
     Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", sts_line),
 )
 """Experiments measured by commands of `slimdex bench`."""

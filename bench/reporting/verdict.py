@@ -19,7 +19,8 @@ from .findings import (
     tasks,
     uncompressed_row,
 )
-from .tables.table import failures
+from .tables.lists import fastest_of
+from .tables.table import failures, grouped
 
 AUTO = "slimdex auto"
 
@@ -57,6 +58,15 @@ def tune_line(rows: Sequence[Row]) -> str:
         high, count = (sum(row[name] for row in trials) for name in ("too_high", "trials"))
         said.append(f"bound too high in {high:,} of {count:,} trials")
     return f"{rows[0]['set']}: {'; '.join(said) or 'nothing reaches the target'}"
+
+
+def lists_line(rows: Sequence[Row]) -> str:
+    """Fastest of each kind of index, as measured last."""
+    *_, last = grouped(rows, "documents", "queries_of").values()
+    kinds = grouped(last, "method").values()
+    best = sorted(map(fastest_of, kinds), key=lambda row: float(row["p50_ms"]))
+    said = (f"{row['method']} {row['p50_ms']:.2f} ms at {row['agreement@10']:.4f}" for row in best)
+    return f"{last[0]['set']}, {last[0]['documents']:,} documents: {', '.join(said)}"
 
 
 def search_line(rows: Sequence[Row]) -> str:
@@ -268,6 +278,18 @@ def hybrid_line(rows: Sequence[Row]) -> str:
                 f"({low:+.1f} to {high:+.1f}), first right {row['first_share']:.1%}"
             )
     return "; ".join(found)
+
+
+def migrate_line(rows: Sequence[Row]) -> str:
+    """Share of the old encoder's quality that the largest samples' maps retain."""
+    largest = max((row["share"] for row in rows), default=0)
+    kept = [row["ndcg@10"] / row["old ndcg@10"] for row in rows if row["share"] == largest]
+    if not kept:
+        return "no result"
+    return (
+        f"maps fitted on {largest:.0%} of the documents retain {min(kept):.0%} to {max(kept):.0%} "
+        f"of the old encoder's nDCG@10, by {len(kept)} pairs of encoders"
+    )
 
 
 def start_line(rows: Sequence[Row]) -> str:

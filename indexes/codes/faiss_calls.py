@@ -55,6 +55,20 @@ def refused(what: str, error: RuntimeError) -> InputError:
     return InputError(f"{what}: FAISS says {reason(error)}; try another kind")
 
 
+def clusters(X: Matrix, count: int, seed: int = 0) -> Rows:
+    """Cluster rows (n, k) by k-means; returns each row's cluster (n,), from 0.
+
+    >>> places = np.array([[0, 0], [9, 9], [0, 1], [9, 8]], dtype=np.float32)
+    >>> one, other, *same = clusters(places, 2).tolist()
+    >>> one != other, same == [one, other]
+    (True, True)
+    """
+    means = faiss.Kmeans(X.shape[1], count, seed=seed, min_points_per_centroid=1)
+    means.train(X)
+    found: Rows = means.index.search(X, 1)[1][:, 0]
+    return found
+
+
 def nearest(index: Any, queries: Matrix, k: int, params: Any = None) -> tuple[Matrix, Rows]:
     """Return scores and rows, with -inf where FAISS returned no row."""
     scores, rows = index.search(queries, k, params=params)

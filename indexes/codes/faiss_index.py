@@ -27,14 +27,15 @@ from .faiss_calls import (
     reason,
     refused,
 )
-from .kinds import KINDS, Kind
+from .kinds import KINDS, Kind, probed_lists
 
 ROUNDS_4BIT = 10
 """Iterations of k-means for 16 centroids; FAISS's 25 take three times as long without benefit."""
 ROUNDS_LISTS = 10
 """Iterations of k-means for inverted lists, FAISS's default too."""
-PROBE_ONE_IN = 4
-"""A search probes one inverted list in four."""
+ONE_QUERY_SCAN = 11
+"""Number of FAISS's fast scan of lists for one query at a time: for one query it is faster than the
+scan for many queries, which it uses otherwise, and for many hardly slower."""
 ALONG = 3.0
 """Weight of the parallel error in score-aware kinds.
 
@@ -80,10 +81,11 @@ class FaissIndex:
         """Set parameters for some hundreds of candidates; they are saved with the index."""
         index = self._core()
         if isinstance(index, faiss.IndexIVF):
-            index.nprobe = max(16, index.nlist // PROBE_ONE_IN)
-            index.nprobe = min(index.nprobe, index.nlist)
+            index.nprobe = probed_lists(index.nlist)
             index.cp.niter = ROUNDS_LISTS
             index.cp.min_points_per_centroid = 1  # else FAISS prints a warning
+        if isinstance(index, faiss.IndexIVFFastScan):
+            index.implem = ONE_QUERY_SCAN
         if isinstance(index, faiss.IndexHNSW):
             index.hnsw.efConstruction = 200
             index.hnsw.efSearch = 128
@@ -210,7 +212,7 @@ class FaissIndex:
 
     def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
         if rows is None:
-            with limited_threads(0 if len(queries) == 1 and not self._has_lists else len(self)):
+            with limited_threads(0 if len(queries) == 1 else len(self)):
                 return nearest(self._index, queries, k)
         if not len(rows) or not len(queries):
             return best_of([], len(queries), k)
@@ -270,10 +272,6 @@ class FaissIndex:
             )
             X = score_aware.decode(codes, self._codewords).reshape(X.shape)
         return X * SHORTER
-
-    @cached_property
-    def _has_lists(self) -> bool:
-        return self.probes is not None
 
     @cached_property
     def _takes_rows(self) -> bool:

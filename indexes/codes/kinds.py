@@ -19,7 +19,11 @@ PQ_ROWS = 16 * POINTS_PER_CENTROID
 PQ_MOST_ROWS = 16 * 256
 """Largest training set that FAISS's k-means uses for 16 centroids."""
 TRAINING_ROWS = 65_536
-"""Largest training set of any other kind."""
+"""Largest training set of any other kind, unless inverted lists need more."""
+TRAINING_ROWS_OF_LIST = 64
+"""Training rows for each inverted list."""
+LIST_ROWS = 4096
+"""Rows of an inverted list in a large index; each list that a search scans costs it some time."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Kind:
     factory : (k, rows at training) -> FAISS factory string.
     min_rows : smallest training set.
     multiple : k must be a multiple of this.
-    max_rows : largest training set.
+    max_rows : largest training set, unless inverted lists need more.
     by_distance : compare rows by squared distance instead of inner product.
     score_aware : choose codes that keep scores, which takes longer: see `score_aware`.
     """
@@ -46,6 +50,14 @@ class Kind:
     max_rows: int = TRAINING_ROWS
     by_distance: bool = False
     score_aware: bool = False
+
+    def dimensions(self, dim: int) -> int:
+        """Dimensions kept by default: half of the encoder's, rounded down to a `multiple`.
+
+        >>> PQ.dimensions(384), PQ.dimensions(100), SQ8.dimensions(42)
+        (192, 48, 21)
+        """
+        return dim // 2 // self.multiple * self.multiple or min(self.multiple, dim)
 
     def subquantizers(self, k: int, rows: int) -> int:
         """Number of subspaces with a codebook of their own; 1 without product quantisation.
@@ -63,8 +75,23 @@ class Kind:
 
 
 def ivf_lists(rows: int) -> int:
-    """Number of inverted lists for n rows: 2 sqrt(n), or fewer if n is too small to train them."""
-    return max(1, min(round(2 * math.sqrt(rows)), rows // POINTS_PER_CENTROID))
+    """Number of inverted lists for n rows.
+
+    >>> ivf_lists(100_000), ivf_lists(1_183_499), ivf_lists(10_000_000)
+    (79, 289, 2441)
+    """
+    return max(1, round(math.sqrt(rows) / 4), round(rows / LIST_ROWS))
+
+
+def probed_lists(lists: int) -> int:
+    """Number of lists that a search scans: the more lists there are, the smaller their share.
+
+    That finds an equal share of the nearest with few lists and with many (docs/research/lists.md).
+
+    >>> [probed_lists(lists) for lists in (1, 16, 289, 1024)]
+    [1, 16, 185, 448]
+    """
+    return min(round(3.5 * math.pow(lists, 0.7)), lists)
 
 
 FLAT = Kind("flat", "float32, exact: 4k bytes a row", lambda k, n: "Flat")
@@ -98,6 +125,7 @@ IVF_PQ = Kind(
     lambda k, n: f"IVF{ivf_lists(n)},PQ{k // 4}x4fs",
     min_rows=PQ_ROWS,
     multiple=4,
+    by_distance=True,
 )
 HNSW = Kind("hnsw", "float32 and a graph: 4k + 272 bytes a row", lambda k, n: "HNSW32")
 
@@ -111,11 +139,11 @@ KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, PQ_L2, RABITQ, I
 """Name -> kind, in the order of help texts."""
 
 
-LISTS_FROM = 2_000_000
+LISTS_FROM = 1_000_000
 """Rows from which `auto` chooses inverted lists.
 
-Below that, scanning all codes takes little longer than scanning the half that finds equally many
-neighbours: for 1.18 million rows of 24 bytes, 2.9 ms on one thread instead of 2.3 ms.
+With half as many, both kinds take equally long at an agreement of .99, and a row of lists takes
+eight bytes more (docs/research/lists.md).
 """
 
 

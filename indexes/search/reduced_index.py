@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import LARGEST, Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
 from ..codes.faiss_index import FaissIndex
-from ..codes.kinds import Kind
+from ..codes.kinds import TRAINING_ROWS_OF_LIST, Kind
 from ..codes.vector_index import VectorIndex
 from ..errors import InputError
 from ..execution.progress import progress
@@ -74,11 +74,16 @@ class ReducedIndex:
     def __len__(self) -> int:
         return min(len(self.index), len(self.vectors))
 
-    def extended_to(self, vectors: VectorFile) -> ReducedIndex:
-        """Return an index of the same vector file with more rows; this one is unchanged."""
+    def extended_to(self, vectors: VectorFile, norms: VectorFile | None = None) -> ReducedIndex:
+        """Return an index of the same vector file with more rows; this one is unchanged.
+
+        `norms` is the file of norms if another process has extended it already.
+        """
         few = len(vectors) - len(self) <= SHARED_ROWS
         index = self.index if few else self.index.copy()
         metric = self.metric and self.metric.with_vectors(vectors)
+        if metric is not None and norms is not None:
+            metric = replace(metric, norms=norms)
         extended = ReducedIndex(
             self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
         )
@@ -232,7 +237,9 @@ def trained(
 ) -> FaissIndex:
     """Create an empty index of `kind`, trained on a sample of the vectors."""
     index = FaissIndex(kind, reducer.n_components, len(vectors))
-    return index.train(training_sample(reducer, vectors, kind.max_rows, seed))
+    lists = index.probes[1] if index.probes else 0
+    most = max(kind.max_rows, TRAINING_ROWS_OF_LIST * lists)
+    return index.train(training_sample(reducer, vectors, most, seed))
 
 
 def training_sample(reducer: Reducer, vectors: VectorFile, most: int, seed: int = 0) -> Matrix:

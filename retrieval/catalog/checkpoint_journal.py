@@ -72,12 +72,12 @@ class Journal:
         `file` is a descriptor of DuckDB's file: opening and closing another descriptor would
         release DuckDB's lock, by the rules of POSIX.
         """
-        headers = os.pread(file, HEADERS, 0)
+        headers = _read_at(file, HEADERS, 0)
         if self._last is not None and self._last.headers == headers:
             images = self._last.blocks
         else:
             places = [HEADERS + block * block_bytes for block in blocks]
-            read = {place: os.pread(file, block_bytes, place) for place in places}
+            read = {place: _read_at(file, block_bytes, place) for place in places}
             images = {place: image for place, image in read.items() if len(image) == block_bytes}
         length = self.log.stat().st_size
         saved = Saved(headers, images, self._log_digest(length), length)
@@ -91,6 +91,7 @@ class Journal:
             }
         )
         publish(self.path, lambda path: path.write_bytes(hashlib.sha256(body).digest() + body))
+        sync(self.path.parent)
         self._last = saved
 
     def remove(self) -> None:
@@ -159,12 +160,13 @@ class Journal:
             changed = {
                 place: image
                 for place, image in images.items()
-                if os.pread(file.fileno(), len(image), place) != image
+                if _read_at(file.fileno(), len(image), place) != image
             }
         if changed:
             with self._database.open("rb+") as file:
                 for place, image in changed.items():
-                    os.pwrite(file.fileno(), image, place)
+                    file.seek(place)
+                    file.write(image)
             sync(self._database)
 
     def _saved(self) -> Saved | None:
@@ -185,6 +187,12 @@ class Journal:
         if self.log.exists():
             raise CorruptError(f"{self.path}: damaged; expected what {self.log.name} is a part of")
         return None
+
+
+def _read_at(file: int, count: int, place: int) -> bytes:
+    """Read from a place in a descriptor's file; Windows has no `os.pread`."""
+    os.lseek(file, place, os.SEEK_SET)
+    return os.read(file, count)
 
 
 def _parsed(body: bytes, most: int) -> Saved:

@@ -1,197 +1,52 @@
-"""Database: one DuckDB file, a connection for the writer and cursors for reading threads."""
+"""Database: transactions and queries of one DuckDB file."""
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
-from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import CorruptError, InputError, InUseError, UnreadableError
-from slimdex.indexes.execution.locks import SharedLock
+from slimdex.indexes.errors import CorruptError, InUseError, UnreadableError
 
 from ..atomic_files import sync
 from ..duckdb_library import duckdb
 from ..sql import literal
-from .checkpoint_journal import Journal
+from .catalog_file import CatalogFile
 from .duckdb_connection import (
     DISK_ERRORS,
-    DISK_NUMBERS,
     NEW,
     SIDE_FILES,
-    connected,
+    Session,
     disk_error,
     is_damage,
     one_line,
 )
-from .folder_lock import FolderLock
 
-NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
-"""Errors of a reader without write permission."""
-PATIENCE = 1.0
-"""Seconds that a reader waits while another one recovers from a crash."""
+COLUMNS_AT_ONCE = 500
+"""Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
 
 
 class RenumberedError(Exception):
     """The requested rows were renumbered: search again."""
 
 
-class Database:
-    """A DuckDB file that either one process writes or any number of processes read.
-
-    The folder is locked too: while the file is being replaced, DuckDB's lock on it excludes nobody.
-
-    `epoch` is incremented when `replace_with` replaces the file.
-    """
-
-    def __init__(self, path: Path, *, read_only: bool) -> None:
-        self.path, self.epoch = path, 0
-        self._process = os.getpid()
-        self._journal = Journal(path)
-        self.read_only = read_only
-        self._replacing = SharedLock()
-        self._writer: int | None = None
-        self._failed: duckdb.DuckDBPyConnection | None = None  # rejects all statements
-        self._idle = deque[duckdb.DuckDBPyConnection]()
-        self._held = list[int]()  # a writer's descriptor of the file
-        finalize(self, _close, self._held)  # if `close` is never called
-        self._lock = FolderLock(path.parent, read_only=read_only)
-        try:
-            self._connect()
-            self._checkpoint()
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def _connect(self) -> None:
-        self._enter()
-        try:
-            self._base = self._opened()
-        except duckdb.Error as error:
-            if "Could not set lock" in str(error):
-                raise self._lock.in_use(self.path) from error
-            if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
-                raise disk_error(self.path, error) from error
-            raise CorruptError(
-                f"{self.path}: not a slimdex catalog, or damaged ({one_line(error)})"
-            ) from error
-        try:
-            self._connection = self._base.cursor()
-            if not self.read_only:
-                self._held.append(os.open(self.path, os.O_RDONLY))
-        except BaseException:
-            self._base.close()
-            raise
-        self._open, self._failed = True, None
-        with suppress(OSError):
-            self._journal.remove()
-        if not self.read_only:
-            with suppress(duckdb.Error, OSError):
-                self._save_journal()
-
-    def _enter(self) -> None:
-        """Lock the folder and restore the committed state of the file."""
-        if not self.read_only:
-            self._lock.acquire()
-            self._restore()
-            return
-        end = monotonic() + PATIENCE
-        while True:
-            recovering = self._journal.path.exists() or self._journal.log.exists()
-            if recovering and self._lock.is_alone():
-                self._restore()
-            try:
-                return self._lock.acquire()
-            except InUseError:  # another reader may be recovering
-                if not recovering or monotonic() > end:
-                    raise
-                sleep(PATIENCE / 100)
-
-    def _restore(self) -> None:
-        """Undo uncommitted changes, and flush caches that later writes rely on."""
-        if not self.path.exists():
-            return
-        for path in (self._journal.log, self.path, self.path.parent):
-            with suppress(FileNotFoundError):
-                sync(path)
-        try:
-            self._journal.restore()
-        except OSError as error:  # DuckDB will report if it can't read the file as it is
-            if not self.read_only or error.errno not in NOT_ALLOWED:
-                raise
-
-    def _opened(self) -> duckdb.DuckDBPyConnection:
-        try:
-            return connected(self.path, self.read_only)
-        except duckdb.Error as error:
-            if not is_damage(error) or not self._journal.restore_headers():
-                raise
-        return connected(self.path, self.read_only)
-
-    def _disconnect(self) -> None:
-        self._open = False
-        try:
-            while self._idle:
-                self._idle.pop().close()
-            self._connection.close()
-            self._base.close()
-        finally:
-            _close(self._held)  # last: closing also releases DuckDB's lock
-
-    def ensure_open(self) -> None:
-        """Reopen the file after a disk failure; raises `OSError` if the disk still fails.
-
-        Raises `InputError` if it was closed, or belongs to a writer in the process that this one
-        was forked from.
-        """
-        if self._is_forked_writer:
-            raise InputError(
-                f"{self.path.parent}: opened for writing by process {self._process}, of which this "
-                "is a fork; expected one that is opened here, or read_only=True"
-            )
-        if not self._lock.is_alive:
-            raise InputError(f"{self.path.parent} was closed; expected an open collection")
-        if not self.is_usable:
-            with self._replacing.exclusive():
-                if not self.is_usable and self._writer is None:  # the writer will find out
-                    self._connect_again()
-
-    @property
-    def is_usable(self) -> bool:
-        """True if the file is open and DuckDB has not invalidated it after an error."""
-        return self._open and self._failed is not self._base
-
-    @property
-    def _is_forked_writer(self) -> bool:
-        """True in a fork of the writer's process, which must not touch the file."""
-        return not self.read_only and os.getpid() != self._process
-
-    def close(self) -> None:
-        """Close the file once all reads have ended."""
-        if self._is_forked_writer:
-            return
-        with self._replacing.exclusive():
-            if self._open:
-                with suppress(duckdb.Error, OSError, InputError):
-                    self.check_place()
-                    self._checkpoint_alone()
-                self._disconnect()
-            self._lock.release()
+class Database(CatalogFile):
+    """A DuckDB file that many processes read and write, one writer at a time."""
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Commit atomically and durably at the end; until then other threads see the old state.
+
+        `committed` is called once the commit is durable. If a crash prevents that, it leaves a
+        journal: see `is_interrupted`.
 
         Raises
         ------
@@ -201,8 +56,12 @@ class Database:
             If the disk failed. The file is then reopened if possible; the tables show whether the
             transaction had already reached the journal.
         """
-        self.ensure_open()
         self.check_place()
+        with self.writing():
+            yield from self._transaction(committed)
+            self._checkpoint()
+
+    def _transaction(self, committed: Callable[[], None]) -> Iterator[None]:
         committing = False
         try:
             self._writer = threading.get_ident()
@@ -212,8 +71,9 @@ class Database:
             self._connection.execute("SELECT 1")  # after an error, COMMIT would silently undo all
             self._connection.execute("COMMIT")
             self._writer = None
-            sync(self.path.parent)  # the log's name, which DuckDB does not sync
+            sync(self.path.parent)  # names: of the log, and of the files that this commits
             self._save_journal()
+            committed()
         except BaseException as error:
             with suppress(duckdb.Error):  # the original error says more
                 self._connection.execute("ROLLBACK")
@@ -224,116 +84,15 @@ class Database:
             if isinstance(error, DISK_ERRORS):
                 raise disk_error(self.path, error) from error
             raise
-        self._checkpoint()
-
-    def _checkpoint(self) -> None:
-        """Move committed changes from the log into the file, which has DuckDB's checksums.
-
-        If another thread's query or a full disk prevents it, a later commit or `close` does it.
-        """
-        try:
-            self._checkpoint_alone()
-        except duckdb.FatalException:  # DuckDB rejects everything until the file is reopened,
-            with suppress(Exception):  # and another checkpoint would fail too
-                self._reopen()
-        except (duckdb.Error, OSError):
-            pass
-
-    def _checkpoint_alone(self) -> None:
-        if self._journal.is_of_log:
-            self._connection.execute("CHECKPOINT")
-            self._journal.remove()
-
-    def _save_journal(self) -> None:
-        """Save the blocks that a checkpoint will overwrite, and the committed length of the log."""
-        if not self._journal.log.exists():
-            return
-        ((block_bytes,),) = self._connection.execute(
-            "SELECT block_size FROM pragma_database_size()"
-        ).fetchall()
-        metadata = self._connection.execute("SELECT block_id FROM pragma_metadata_info()")
-        self._journal.save(self._held[0], [block for (block,) in metadata.fetchall()], block_bytes)
-
-    def _reopen(self) -> None:
-        with self._replacing.exclusive():
-            self._connect_again()
-
-    def _connect_again(self) -> None:
-        if self._open:
-            self._disconnect()
-        self.path.stat()  # DuckDB would create an empty file
-        self._connect()
-
-    def check_place(self) -> None:
-        """Raise `InputError` if this is closed, or its folder was moved or replaced."""
-        self.ensure_open()
-        self._lock.check_place()
 
     @property
     def in_transaction(self) -> bool:
-        """True while this thread's transaction is open."""
-        return self._writer is not None
+        """True while this thread is in a transaction."""
+        return self._writer == threading.get_ident()
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Execute a change as the writer; outside of a transaction it is not durable."""
+        """Execute a change within `writing`; outside of a transaction it is not durable."""
         self._connection.execute(sql, list(values))
-
-    @contextmanager
-    def reading(self, epoch: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor for this thread, on the file of the given epoch.
-
-        Raises
-        ------
-        RenumberedError
-            If the file has been replaced.
-        CorruptError
-            If damaged data were read.
-        UnreadableError
-            If the disk or memory failed. The next call reopens the file if necessary.
-        """
-        base = self._base
-        try:
-            if self._writer == threading.get_ident():
-                yield self._connection  # sees this transaction's changes
-                return
-            self.ensure_open()
-            with self._replacing.shared():
-                if epoch is not None and epoch != self.epoch:
-                    raise RenumberedError
-                base = self._base
-                cursor = self._idle.pop() if self._idle else base.cursor()
-                try:
-                    yield cursor
-                finally:
-                    self._idle.append(cursor)
-        except duckdb.Error as error:
-            if isinstance(error, duckdb.FatalException):
-                self._failed = base
-            raise self._read_error(error) from error
-        except OSError as error:  # reopening failed
-            raise UnreadableError(str(error)) from error
-
-    def fetch(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> list[Any]:
-        """All rows of a query; DuckDB verifies checksums as it reads."""
-        with self.reading(epoch) as cursor:
-            return cursor.execute(sql, list(values)).fetchall()
-
-    def fetch_table(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> Any:
-        """All rows of a query as a `pyarrow.Table`; requires pyarrow."""
-        import_module("duckdb")  # the package adds relations to the connections of its extension
-        with self.reading(epoch) as cursor:
-            return cursor.sql(sql, params=list(values)).to_arrow_table()
-
-    def fetch_columns(self, sql: str, values: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
-        """Columns of a query by name, each (n,)."""
-        with self.reading() as cursor:
-            found: dict[str, NDArray[Any]] = cursor.execute(sql, list(values)).fetchnumpy()
-        return found
-
-    def fetch_rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        """The "row" column of a query."""
-        rows: Rows = self.fetch_columns(sql, values)["row"].astype(np.int64)
-        return rows
 
     @contextmanager
     def attached(self, name: str) -> Iterator[Path]:
@@ -359,20 +118,104 @@ class Database:
         """Atomically replace this file with another, while nobody reads."""
         self.check_place()
         sync(new)
-        with self._replacing.exclusive():
+        with self._changed, self._alone(closes=False):
+            assert self._session is not None
             with suppress(duckdb.Error, OSError):
                 self._checkpoint_alone()
             try:
-                self._disconnect()
+                self._session.disconnect()
                 if self._journal.log.exists():  # it would be applied to the new file
                     raise OSError(f"{self._journal.log}: DuckDB could not write it back")
                 self._journal.remove()  # it belongs to this file
                 sync(self.path.parent)
                 os.replace(new, self.path)
-                self.epoch += 1
                 sync(self.path.parent)
             finally:
-                self._connect()
+                self._reopen()
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """Let all reads of this thread see the file as it is now, and keep others from changing it.
+
+        Other threads of this process can still change it.
+        """
+        if self.in_transaction or self._held() is not None:
+            yield
+            return
+        with self.reading() as cursor:
+            cursor.execute("BEGIN TRANSACTION")
+            self._moments.held = self._session, cursor
+            try:
+                yield
+            finally:
+                self._moments.held = None
+                with suppress(duckdb.Error):  # after an error there is no transaction
+                    cursor.execute("ROLLBACK")
+
+    def _held(self) -> tuple[Session, duckdb.DuckDBPyConnection] | None:
+        """Session and cursor of this thread's `one_moment`."""
+        return getattr(self._moments, "held", None)
+
+    @contextmanager
+    def reading(self, epoch: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor for this thread, on a file of the given epoch: see `State.epoch`.
+
+        Raises
+        ------
+        RenumberedError
+            If the rows have been renumbered.
+        CorruptError
+            If damaged data were read.
+        UnreadableError
+            If the disk or memory failed. The next call reopens the file if necessary.
+        """
+        session = None
+        try:
+            if self.in_transaction:
+                yield self._connection  # sees this transaction's changes
+                return
+            if (held := self._held()) is not None:
+                session, cursor = held
+                _check_epoch(cursor, epoch)
+                yield cursor
+                return
+            with self._reading_session() as session:
+                cursor = session.idle.pop() if session.idle else session.engine.cursor()
+                try:
+                    _check_epoch(cursor, epoch)
+                    yield cursor
+                finally:
+                    session.idle.append(cursor)
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.FatalException) and session is not None:
+                session.has_failed = True
+            raise self._read_error(error) from error
+        except (InUseError, UnreadableError):
+            raise
+        except OSError as error:  # opening failed
+            raise UnreadableError(str(error)) from error
+
+    def fetch(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> list[Any]:
+        """All rows of a query; DuckDB verifies checksums as it reads."""
+        with self.reading(epoch) as cursor:
+            return cursor.execute(sql, list(values)).fetchall()
+
+    def fetch_table(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> Any:
+        """All rows of a query as a `pyarrow.Table`; requires pyarrow."""
+        import_module("duckdb")  # the package adds relations to the connections of its extension
+        with self.reading(epoch) as cursor:
+            return cursor.sql(sql, params=list(values)).to_arrow_table()
+
+    def fetch_columns(self, sql: str, values: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
+        """Columns of a query by name, each (n,)."""
+        with self.reading() as cursor:
+            found: dict[str, NDArray[Any]] = cursor.execute(sql, list(values)).fetchnumpy()
+        return found
+
+    def fetch_rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+        """The "row" column of a query."""
+        rows: Rows = self.fetch_columns(sql, values)["row"].astype(np.int64)
+        return rows
 
     def _read_error(self, error: duckdb.Error) -> Exception:
         if isinstance(error, DISK_ERRORS):
@@ -381,6 +224,8 @@ class Database:
         return CorruptError(f"{self.path}: damaged ({one_line(error)})") if damaged else error
 
 
-def _close(descriptors: list[int]) -> None:
-    while descriptors:
-        os.close(descriptors.pop())
+def _check_epoch(cursor: duckdb.DuckDBPyConnection, epoch: int | None) -> None:
+    if epoch is not None:
+        ((found,),) = cursor.execute("SELECT epoch FROM state").fetchall()
+        if found != epoch:
+            raise RenumberedError

@@ -6,7 +6,8 @@ none if unknown. `sources.origins` writes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import InputError, shortened
 
 from ..sql import identifier
-from .database import Database
-from .documents_table import COLUMNS_AT_ONCE
+from .database import COLUMNS_AT_ONCE, Database
 from .metadata_columns import MetadataColumns
 from .passages_table import PassagesTable
 from .schema import LIVE
@@ -27,13 +27,28 @@ PLACE = "left(slimdex_origin, 32)"
 """The digest of an origin's place. (DuckDB 2.0.0 fails on `split_part` of an all-NULL column.)"""
 
 
+@dataclass(frozen=True)
+class _Looked:
+    """Ids that were looked up in the rows 0 .. stop of an epoch, and the rows of those found."""
+
+    ids: frozenset[str]
+    rows: Mapping[str, int]
+    stop: int
+    epoch: int
+
+
 class DocumentIds:
-    """Ids in the table of documents."""
+    """Ids in the table of documents.
+
+    Looking up ids reads those of all documents. An addition therefore looks up its ids before its
+    turn, and in its turn only rows that were added since: see `look_up`.
+    """
 
     def __init__(
         self, database: Database, columns: MetadataColumns, passages: PassagesTable
     ) -> None:
         self._database, self._columns, self._passages = database, columns, passages
+        self._looked = _Looked(frozenset(), {}, 0, 0)
 
     def by_row(self, stop: int) -> list[str]:
         """Id of the document of each row 0 .. stop, including deleted documents."""
@@ -80,12 +95,36 @@ class DocumentIds:
         """Map those ids that exist to their live rows."""
         return dict(self._live(ids))
 
+    def look_up(self, ids: Sequence[str]) -> dict[str, int]:
+        """Map those ids that exist to their live rows, and remember that."""
+        ((stop, epoch),) = self._database.fetch('SELECT "rows", epoch FROM state')
+        rows = dict(self._live_from(0, ids))
+        self._looked = _Looked(frozenset(ids), rows, stop, epoch)
+        return rows
+
     def _live(self, ids: Sequence[str], epoch: int | None = None) -> list[Any]:
         """Rows (id, row) of the live documents with these ids."""
+        looked = self._looked
+        if not (looked.ids and looked.ids.issuperset(ids)) or not self._is_current(looked, epoch):
+            return self._live_from(0, ids, epoch)
+        rows = [looked.rows[id] for id in ids if id in looked.rows]
+        still = f'SELECT id, "row" FROM {LIVE} WHERE "row" IN (SELECT unnest(?::BIGINT[]))'
+        found = dict(self._database.fetch(still, [rows], epoch)) if rows else {}
+        return [*(found | dict(self._live_from(looked.stop, ids, epoch))).items()]
+
+    def _is_current(self, looked: _Looked, epoch: int | None) -> bool:
+        """True unless rows were renumbered since; the caller may know the epoch."""
+        if epoch is not None:
+            return epoch == looked.epoch
+        return bool(self._database.fetch("SELECT epoch FROM state") == [(looked.epoch,)])
+
+    def _live_from(self, start: int, ids: Sequence[str], epoch: int | None = None) -> list[Any]:
+        """Rows (id, row) from `start` on of the live documents with these ids."""
         # A join with the staged rows would read every text; a list of ids does not.
-        sql = f'SELECT id, "row" FROM {LIVE} WHERE id IN (SELECT unnest(?::VARCHAR[]))'
+        sql = f"""SELECT id, "row" FROM {LIVE}
+            WHERE "row" >= ? AND id IN (SELECT unnest(?::VARCHAR[]))"""
         parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
-        return [row for part in parts for row in self._database.fetch(sql, [part], epoch)]
+        return [row for part in parts for row in self._database.fetch(sql, [start, part], epoch)]
 
     def made_up(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
@@ -94,10 +133,10 @@ class DocumentIds:
         )
         return {id: row for id, row in found if id[len(prefix) + 1 :].isdecimal()}
 
-    def replaced(self, first_row: int) -> Rows:
-        """Live rows whose id occurs again from first_row on."""
+    def replaced(self, first_row: int, epoch: int) -> Rows:
+        """Live rows whose id occurs again from first_row on, in a catalog of this epoch."""
         again = self._database.fetch('SELECT id FROM documents WHERE "row" >= ?', [first_row])
-        rows = [row for _, row in self._live([id for (id,) in again])]
+        rows = [row for _, row in self._live([id for (id,) in again], epoch)]
         return np.array(sorted(rows), dtype=np.int64)
 
     def duplicate(self, first_row: int) -> tuple[str, int, int] | None:
@@ -116,31 +155,32 @@ class DocumentIds:
         columns = ["title", "text", *self._columns.types]
         found = []
         for part in batches(stop, ASKED_AT_ONCE, start):
-            alike = self._database.fetch(
+            new = self._database.fetch(
                 'SELECT id FROM documents WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
             )
+            alike = self._live([id for (id,) in new])
             for few in batches(len(columns), COLUMNS_AT_ONCE):
-                alike = self._alike([id for id, *_ in alike], part, columns[few])
+                alike = self._alike([row for *_, row in alike], part, columns[few])
             found += [rows for _, *rows in alike]
         parts = self._passages.parts_text([row for pair in found for row in pair])
         found = [(new, old) for new, old in found if parts.get(new) == parts.get(old)]
         pairs: Rows = np.array(found, dtype=np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1]
 
-    def _alike(self, ids: Sequence[str], rows: slice, columns: Sequence[str]) -> list[Any]:
-        """Rows (id, row, live row) of documents equal to the live one in these columns."""
+    def _alike(self, live: Sequence[int], rows: slice, columns: Sequence[str]) -> list[Any]:
+        """Rows (id, row, live row) of documents equal to one of some live rows in these columns."""
         own = [identifier(column) for column in columns]
         same = " AND ".join(f"new.{column} IS NOT DISTINCT FROM old.{column}" for column in own)
-        # A join with the whole table would read every text; one with known ids does not.
+        # A join with the whole table would read every text; one with known rows does not.
         return self._database.fetch(
             f"""WITH old AS MATERIALIZED (
-                SELECT id, "row", {", ".join(own)} FROM {LIVE}
-                WHERE id IN (SELECT unnest(?::VARCHAR[]))
+                SELECT id, "row", {", ".join(own)} FROM documents
+                WHERE "row" IN (SELECT unnest(?::BIGINT[]))
             )
             SELECT id, new."row", old."row" FROM documents new JOIN old USING (id)
             WHERE new."row" >= ? AND new."row" < ? AND {same}
             ORDER BY new."row" """,
-            [ids, rows.start, rows.stop],
+            [live, rows.start, rows.stop],
         )
 
 
@@ -213,6 +253,18 @@ class DocumentOrigins:
             f"""UPDATE documents SET slimdex_origin = {PLACE} || '/' WHERE "row" < ?
             AND slimdex_origin IN (SELECT slimdex_origin FROM documents WHERE "row" >= ?)""",
             [first_row, first_row],
+        )
+
+    def forget_places(self, rows: Rows) -> None:
+        """Remove the stamps of all documents from the places of some rows.
+
+        These come back or go without their files, so all files of their places must be read again.
+        """
+        self._database.execute(
+            f"""UPDATE documents SET slimdex_origin = {PLACE} || '/' WHERE {PLACE} IN (
+                SELECT {PLACE} FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))
+            )""",
+            [rows.tolist()],
         )
 
     def moved(self, first_row: int, gone: Rows) -> int:

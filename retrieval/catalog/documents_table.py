@@ -18,7 +18,7 @@ from ..duckdb_library import duckdb
 from ..passages import Passage
 from ..sql import identifier
 from .column_fit import MisfitError, as_stored, shown
-from .database import Database
+from .database import COLUMNS_AT_ONCE, Database
 from .duckdb_connection import DISK_ERRORS, is_damage, one_line
 from .metadata_columns import MetadataColumns
 from .passages_table import Cut, DocumentRows, PassagesTable
@@ -26,8 +26,6 @@ from .where.checks import SlowConditionError, checked, limited, refusal
 
 NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
 """Types that Arrow or Parquet can't represent."""
-COLUMNS_AT_ONCE = 500
-"""Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
 
 
 class DocumentsTable:
@@ -97,6 +95,13 @@ class DocumentsTable:
             [rows.tolist()],
         )
 
+    def restore(self, rows: Rows) -> None:
+        """Mark rows as not deleted."""
+        self._database.execute(
+            'UPDATE documents SET deleted = false WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
+            [rows.tolist()],
+        )
+
     def deleted(self) -> Rows:
         """Rows marked as deleted, in order."""
         return self._database.fetch_rows('SELECT "row" FROM documents WHERE deleted ORDER BY "row"')
@@ -123,7 +128,7 @@ class DocumentsTable:
         Raises `RenumberedError` if the epoch has passed, and `CorruptError` if a JSON column holds
         invalid JSON, or two documents have the same row.
         """
-        columns = self._columns.committed
+        columns = self._columns.seen
         found = self._values(["id", "title", "text", *columns], rows, epoch)
         cuts = self._passages.of(rows, epoch)
         try:
@@ -154,7 +159,7 @@ class DocumentsTable:
 
         If `live`, deleted documents are omitted.
         """
-        columns = ["row", "id", "title", "text", *self._columns.committed]
+        columns = ["row", "id", "title", "text", *self._columns.seen]
         which = '"row" >= ? AND "row" < ?' + (" AND NOT deleted" if live else "")
         parts = []
         for few in batches(len(columns), COLUMNS_AT_ONCE):
@@ -173,7 +178,7 @@ class DocumentsTable:
 
         Raises `RenumberedError` if the epoch has passed.
         """
-        types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | self._columns.committed
+        types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | dict(self._columns.seen)
         read = [
             f"{identifier(c)}::VARCHAR AS {identifier(c)}" if t in NOT_IN_ARROW else identifier(c)
             for c, t in types.items()
@@ -287,7 +292,7 @@ class DocumentsTable:
 
         Raises `RenumberedError` if the epoch has passed.
         """
-        names = (*OWN_COLUMNS[1:4], *self._columns.committed)
+        names = (*OWN_COLUMNS[1:4], *self._columns.seen)
         where = checked(where, names)
         with self._database.reading(epoch) as cursor:
             try:

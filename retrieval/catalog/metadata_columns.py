@@ -36,12 +36,21 @@ class MetadataColumns:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.read_again()
+        self.show({})
+
+    @property
+    def seen(self) -> Mapping[str, str]:
+        """The columns as this thread sees them: in its transaction `types`, else `committed`."""
+        return self.types if self._database.in_transaction else self.committed
+
+    def show(self, columns: Mapping[str, str]) -> None:
+        """Take over the columns of a committed state."""
+        self.types = self.committed = dict(columns)
+        self._filled = set[str]()
 
     def read_again(self) -> None:
         """Reload the columns from the catalog."""
-        self.types = self.committed = self._read()
-        self._filled = set[str]()
+        self.show(self._read())
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -53,7 +62,6 @@ class MetadataColumns:
             raise
         finally:
             self._filled = set()
-        self.committed = self.types
 
     def declare(self, columns: Mapping[str, str]) -> None:
         """Create columns of the given DuckDB types; this transaction's values don't change the

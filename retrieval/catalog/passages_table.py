@@ -41,6 +41,21 @@ class DocumentRows:
     firsts: Rows
     counts: Rows
 
+    @classmethod
+    def of_continued(cls, rows: Rows) -> DocumentRows:
+        """Documents from all their rows but each one's first, in order.
+
+        Raises `ValueError` if these contain row 0.
+        """
+        if len(rows) and rows[0] <= 0:
+            raise ValueError("row 0; expected it to begin a document")
+        starts = np.flatnonzero(np.diff(rows, prepend=-1) != 1)
+        return cls(rows[starts] - 1, np.diff(starts, append=len(rows)) + 1)
+
+    def continued(self) -> Rows:
+        """All rows of these documents but each one's first, in order."""
+        return np.delete(self.all_rows(self.firsts), np.cumsum(self.counts) - self.counts)
+
     @property
     def is_one_each(self) -> bool:
         """True if every document has one row."""
@@ -82,6 +97,12 @@ class DocumentRows:
         """Number of documents in the rows 0 .. row, which is a document's first row or the end."""
         return row - int(self._more[self.firsts < row].sum())
 
+    def followed_by(self, later: DocumentRows) -> DocumentRows:
+        """These documents, and later ones."""
+        return DocumentRows(
+            *map(np.append, (self.firsts, self.counts), (later.firsts, later.counts))
+        )
+
     @cached_property
     def _more(self) -> Rows:
         return self.counts - 1
@@ -116,12 +137,12 @@ class PassagesTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def rows(self, stop: int) -> DocumentRows:
-        """Documents with several rows among the rows 0 .. stop."""
+    def rows(self, stop: int, start: int = 0) -> DocumentRows:
+        """Documents with several rows among the rows start .. stop."""
         found = self._database.fetch_columns(
             """SELECT "row", len(starts) AS count FROM passages
-            WHERE len(starts) > 1 AND "row" < ? ORDER BY "row" """,
-            [stop],
+            WHERE len(starts) > 1 AND "row" >= ? AND "row" < ? ORDER BY "row" """,
+            [start, stop],
         )
         return DocumentRows(found["row"].astype(np.int64), found["count"].astype(np.int64))
 
@@ -197,6 +218,8 @@ class ReadingsTable:
 
     def put(self, partly: PartlyRead) -> None:
         """Store rows whose text was read only in part."""
+        if not partly:
+            return
         columns = [list(partly), [t for t, _ in partly.values()], [r for _, r in partly.values()]]
         self._database.execute(
             'DELETE FROM partly_read WHERE "row" IN (SELECT unnest(?::BIGINT[]))', columns[:1]
@@ -205,6 +228,15 @@ class ReadingsTable:
             "INSERT INTO partly_read "
             "SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[])",
             columns,
+        )
+
+    def forget(self, start: int, stop: int) -> None:
+        """Forget how much of the texts of rows start .. stop was read, before they are read again.
+
+        Rows without text stay.
+        """
+        self._database.execute(
+            'DELETE FROM partly_read WHERE "row" >= ? AND "row" < ? AND tokens != 0', [start, stop]
         )
 
     def of(self, rows: Rows) -> PartlyRead:
@@ -216,10 +248,11 @@ class ReadingsTable:
         )
         return {row: (tokens, read) for row, tokens, read in found}
 
-    def textless(self) -> Rows:
-        """Rows of documents without text, and so without a vector, in order."""
+    def textless(self, start: int = 0) -> Rows:
+        """Rows from `start` on of documents without text, and so without a vector, in order."""
         return self._database.fetch_rows(
-            'SELECT DISTINCT "row" FROM partly_read WHERE tokens = 0 AND "row" >= 0 ORDER BY "row"'
+            'SELECT DISTINCT "row" FROM partly_read WHERE tokens = 0 AND "row" >= ? ORDER BY "row"',
+            [start],
         )
 
     def count_cut(self, first_row: int = 0) -> tuple[int, float]:
@@ -228,9 +261,10 @@ class ReadingsTable:
         """
         ((count, share),) = self._database.fetch(
             """SELECT count(DISTINCT d."row"), sum(read)::DOUBLE / sum(tokens)::DOUBLE
-            FROM partly_read p ASOF JOIN documents d ON p."row" >= d."row"
-            WHERE d."row" >= ? AND tokens > read AND read >= 0 AND NOT deleted""",
-            [first_row],
+            FROM (FROM partly_read WHERE "row" >= ? AND tokens > read AND read >= 0) p
+            ASOF JOIN (SELECT "row", deleted FROM documents WHERE "row" >= ?) d
+            ON p."row" >= d."row" WHERE NOT deleted""",
+            [first_row, first_row],
         )
         return (count, share) if count else (0, 1.0)
 

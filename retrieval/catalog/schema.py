@@ -20,7 +20,7 @@ TABLES = {
         parts VARCHAR""",
     "partly_read": '"row" BIGINT, tokens BIGINT, read BIGINT',
     "blocks": "file VARCHAR, block BIGINT, sha256 VARCHAR",
-    "state": 'format INTEGER, "rows" BIGINT, body JSON',
+    "state": 'format INTEGER, "rows" BIGINT, epoch BIGINT, version BIGINT, body JSON',
 }
 """Table -> its columns. The table of documents also has the user's columns.
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any, Self
+
+import numpy as np
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import READABLE, parsed
@@ -18,7 +20,8 @@ from slimdex.indexes.options import REDUCERS
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
-from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name
+from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name, stored_as
+from ..encoders.adapters import check_mapped
 from ..lexical.fusion import AUTO, OFF
 
 FORMAT = 1
@@ -31,7 +34,7 @@ FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 
 figures of `indexes.reducers.drift`, which some reducers and codes lack."""
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
-_LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1}
+_LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1, "version": 1, "epoch": 0}
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,29 @@ class Lines:
     def fit(self, columns: Mapping[str, str]) -> bool:
         """True if these columns begin with those of the lines."""
         return [*self.columns.items()] == [*columns.items()][: len(self.columns)]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Vectors by another encoder, which replace the others once all documents have them.
+
+    Attributes
+    ----------
+    encoder : spec of the other encoder.
+    dim : its dimensions.
+    vectors : name of the file, whose row i is the vector of row i.
+    rows : number of rows that it has so far.
+    """
+
+    encoder: dict[str, Any]
+    dim: int
+    vectors: str
+    rows: int = 0
+
+    def vector_file(self, folder: Path) -> VectorFile:
+        """The vectors so far, in the index's folder."""
+        dtype = STORED[stored_as(self.vectors)]
+        return VectorFile(folder / self.vectors, self.dim, self.rows, dtype)
 
 
 @dataclass(frozen=True)
@@ -99,7 +125,6 @@ class Certificate:
         """Describe it for an index with these settings and `rows` documents; None for others.
 
         If texts are cut, the noun is passages: agreement counts the ten nearest of these.
-
 
         >>> proved = Certificate(Settings(), 0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
         >>> print(proved.said(Settings(), 1000))
@@ -152,14 +177,19 @@ class State:
     source : fingerprint of the running addition, None without one.
     given : True if the running addition has vectors from elsewhere.
     generation : incremented by every commit that writes files, and part of their names.
+    version : incremented by every commit.
+    epoch : incremented when rows are renumbered or come back, or all vectors are replaced.
     vectors : name of the vector file, whose ending states its format.
     norms : name of the file of norms, None without rescoring.
     lines : documents visible to readers, by row; None if only the catalog has them.
-    files : role (moments, reducer, rescorer, codes) -> file.
+    files : role (moments, reducer, rescorer, codes, map, before) -> file; a map if the encoder is
+        mapped; "before" is the head before the last change, if that can be undone.
+    kept : names of the files of the state before the last change, if that can be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
         digest of the file or folder.
     certificate : what was proved of the current settings; None without proof.
     passages : tokens of a passage; longer texts are cut. None: no text is cut.
+    replacement : vectors by another encoder, until all documents have one.
     words : the folder of the lexical index, None without one.
     hybrid : the fusion that labels chose: "off", "auto", "rrf" or a weight; None without labels.
     fit : figures of the rows that the reducer was fitted on, as listed in `FIT`; empty before the
@@ -176,14 +206,18 @@ class State:
     source: str | None = None
     given: bool = False
     generation: int = 1
+    version: int = 1
+    epoch: int = 0
     vectors: str = file_name("vectors", 1)
     norms: str | None = None
     lines: Lines | None = None
     files: dict[str, FileRecord] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
     origins: dict[str, str] = field(default_factory=dict)
     certificate: Certificate | None = None
     fit: dict[str, float] = field(default_factory=dict)
     passages: int | None = None
+    replacement: Replacement | None = None
     words: str | None = None
     hybrid: str | None = None
 
@@ -210,19 +244,28 @@ class State:
     @property
     def file_names(self) -> set[str]:
         """All files beside the catalog that belong to the index."""
+        return self.used_names | set(self.kept)
+
+    @property
+    def used_names(self) -> set[str]:
+        """The files of this state, without those of the one before."""
         names = {record.name for record in self.files.values()} | {self.vectors}
         names |= self.lines.names if self.lines else set()
+        names |= {self.replacement.vectors} if self.replacement else set()
         return names | {name for name in (self.norms, self.words) if name}
 
     @property
     def stored(self) -> str:
         """Format of the vectors, a name of `vector_file.STORED`."""
-        ending = self.vectors.rpartition(".")[2]
-        return next(name for name, its in STORED_ENDINGS.items() if its == ending)
+        return stored_as(self.vectors)
 
     def vector_file(self, folder: Path, rows: int) -> VectorFile:
         """The encoder's first `rows` vectors, in the index's folder."""
         return VectorFile(folder / self.vectors, self.dim, rows, STORED[self.stored])
+
+    def norm_file(self, folder: Path) -> VectorFile | None:
+        """The lengths of all rows in the rescoring metric; None without rescoring."""
+        return (self.norms and VectorFile(folder / self.norms, 1, self.rows, np.float32)) or None
 
     def new_name(self, held: str) -> str:
         """Name of a file that this commit writes, given its role."""
@@ -231,7 +274,7 @@ class State:
 
     def to_json(self) -> str:
         """Serialise for the catalog."""
-        return json.dumps(asdict(self))
+        return json.dumps(vars(self), default=vars)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -241,6 +284,8 @@ class State:
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
+            replacing = values["replacement"]
+            values["replacement"] = replacing and Replacement(**replacing)
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             proved = values["certificate"]
             values["certificate"] = proved if proved is None else Certificate.read(proved)
@@ -264,6 +309,7 @@ class State:
                 raise ValueError(f"{name}={getattr(self, name)}; expected at most {largest}")
         if not isinstance(self.encoder, dict) or not isinstance(self.given, bool):
             raise TypeError("encoder and given; expected an object and true or false")
+        check_mapped(self.encoder, "map" in self.files)
         if self.passages is not None:
             _whole("passages", self.passages, 1)
         if self.source is not None and not isinstance(self.source, str):
@@ -277,19 +323,22 @@ class State:
             if settings is not None:
                 _check_settings(settings, self.dim)
         _check_name("vectors", self.vectors)
-        if self.norms is not None:
-            _check_name("norms", self.norms)
-        if self.words is not None:
-            _check_name("words", self.words)
+        for role, file in (("norms", self.norms), ("words", self.words)):
+            if file is not None:
+                _check_name(role, file)
         if self.hybrid is not None and not isinstance(self.hybrid, str):
             raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
         if self.lines is not None:
             _check_lines(self.lines)
+        if self.replacement is not None:
+            _check_replacement(self.replacement, self.rows)
         for role, record in self.files.items():
             _check_name(role, record.name)
             _whole(f"bytes of {role}", record.bytes, 0)
             if not isinstance(record.sha256, str):
                 raise TypeError(f"sha256 of {role}; expected a text")
+        for name in self.kept:
+            _check_name(name.partition("-")[0], name)
         fitted = {"moments", "reducer", "codes", *(["rescorer"] if self.norms else [])}
         if self.settings is not None and (missing := fitted - self.files.keys()):
             raise ValueError(f"no file of {min(missing)}")
@@ -312,6 +361,15 @@ def _check_lines(lines: Lines) -> None:
     _whole("bytes of documents", lines.bytes, 0)
     if not all(isinstance(type_, str) for type_ in lines.columns.values()):
         raise TypeError("columns of documents; expected names of types")
+
+
+def _check_replacement(replacement: Replacement, rows: int) -> None:
+    _check_name("vectors", replacement.vectors)
+    for name, least, largest in (("rows", 0, rows), ("dim", 1, MOST_DIM)):
+        _whole(f"{name} of a replacement", value := getattr(replacement, name), least)
+        if value > largest:
+            raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
+    check_mapped(replacement.encoder, False)
 
 
 def _check_fit(fit: Any) -> None:

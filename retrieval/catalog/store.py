@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError, InputError
@@ -14,13 +16,13 @@ from ..user_cache import FileFact
 from .database import Database
 from .document_ids import DocumentIds, DocumentOrigins
 from .documents_table import DocumentsTable
-from .duckdb_connection import SIDE_FILES, one_line
+from .duckdb_connection import SIDE_FILES
 from .metadata_columns import MetadataColumns
 from .passages_table import PassagesTable, ReadingsTable
 from .schema import SCHEMA, TABLES, check_plain, check_schema
 from .state import FORMAT, State
 
-INSERT_STATE = 'INSERT INTO state(format, "rows", body) VALUES (?, ?, ?)'
+INSERT_STATE = 'INSERT INTO state(format, "rows", epoch, version, body) VALUES (?, ?, ?, ?, ?)'
 NUMBERED = """(
     SELECT "row" AS old, count, (sum(count) OVER (ORDER BY "row") - count)::BIGINT AS new FROM (
         SELECT "row", coalesce(len(starts), 1) AS count
@@ -30,6 +32,8 @@ NUMBERED = """(
 """The live documents as `compact` renumbers them: old first row, number of rows, new first row."""
 Blocks = Sequence[tuple[int, str]]
 """Blocks of a file: number and SHA-256."""
+NO_BLOCK = (1 << 62) - 1
+"""Larger than any number of a block."""
 
 
 class BlocksTable:
@@ -54,15 +58,23 @@ class BlocksTable:
         self._database.execute("DELETE FROM blocks WHERE file = ? AND block = ?", [file, block])
         self.add(file, [(block, sha256)])
 
-    def replace_from(self, file: str, first: int, blocks: Blocks) -> None:
-        """Replace the checksums of a file's blocks from block `first` on."""
-        self._database.execute("DELETE FROM blocks WHERE file = ? AND block >= ?", [file, first])
-        self.add(file, blocks)
+    def replace_from(self, tails: Mapping[str, tuple[int, Blocks]], files: set[str]) -> None:
+        """Replace the checksums of files' last blocks: file -> the first of these, and all.
 
-    def keep(self, files: set[str]) -> None:
-        """Delete the checksums of all other files."""
+        Delete those of files that are not among `files`.
+        """
+        kept = dict.fromkeys(files, NO_BLOCK) | {file: first for file, (first, _) in tails.items()}
         self._database.execute(
-            "DELETE FROM blocks WHERE file NOT IN (SELECT unnest(?::VARCHAR[]))", [list(files)]
+            "DELETE FROM blocks WHERE block >= coalesce(map(?::VARCHAR[], ?::BIGINT[])[file], 0)",
+            [list(kept), list(kept.values())],
+        )
+        if not tails:
+            return
+        rows = [(file, *block) for file, (_, blocks) in tails.items() for block in blocks]
+        self._database.execute(
+            "INSERT INTO blocks SELECT unnest(?::VARCHAR[]), unnest(?::BIGINT[]), "
+            "unnest(?::VARCHAR[])",
+            [[row[column] for row in rows] for column in range(3)],
         )
 
 
@@ -83,8 +95,8 @@ class DocumentStore:
     blocks : checksums of the index's other files.
     """
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, path: Path) -> None:
+        self.database = database = Database(path, partial(_check, path))
         self.columns = MetadataColumns(database)
         self.passages = PassagesTable(database)
         self.readings = ReadingsTable(database)
@@ -96,40 +108,33 @@ class DocumentStore:
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:
         """Create a catalog without documents."""
-        database = Database(path, read_only=False)
-        try:
-            with database.transaction():
-                database.execute(SCHEMA)
-                database.execute(INSERT_STATE, [FORMAT, 0, state.to_json()])
-            return cls(database)
-        except BaseException:
-            database.close()
-            raise
+        new = Database(path)
+        with new.writing(), new.transaction():
+            new.execute(SCHEMA)
+            new.execute(INSERT_STATE, _values(state))
+        new.close()
+        return cls(path)
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool) -> DocumentStore:
-        """Open an existing catalog.
+    def open(cls, path: Path) -> DocumentStore:
+        """Open an existing catalog, with its columns.
 
-        Raises `InputError` if another process is writing, or the catalog is of a newer format, and
-        `CorruptError` if it is damaged or not a slimdex catalog.
+        Raises `InputError` if the catalog is of a newer format, and `CorruptError` if it is
+        damaged or not a slimdex catalog.
         """
-        database = Database(path, read_only=read_only)
-        try:
-            _check(path, database)
-            return cls(database)
-        except duckdb.Error as error:
-            database.close()
-            raise CorruptError(
-                f"{path}: not a slimdex catalog, or damaged ({one_line(error)})"
-            ) from error
-        except BaseException:
-            database.close()
-            raise
+        store = cls(path)
+        store.columns.read_again()
+        return store
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit atomically and durably at the end."""
-        with self.columns.following(), self.database.transaction():
+    def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Commit atomically and durably at the end; then `committed` is called."""
+
+        def follow() -> None:
+            self.columns.committed = self.columns.types
+            committed()
+
+        with self.columns.following(), self.database.transaction(follow):
             yield
 
     def state(self) -> State:
@@ -140,8 +145,14 @@ class DocumentStore:
     def set_state(self, state: State) -> None:
         """Replace the state."""
         self.database.execute(
-            'UPDATE state SET "rows" = ?, body = ?', [state.rows, state.to_json()]
+            'UPDATE state SET format = ?, "rows" = ?, epoch = ?, version = ?, body = ?',
+            _values(state),
         )
+
+    def version(self) -> int:
+        """Version of the committed state."""
+        ((found,),) = self.database.fetch("SELECT version FROM state")
+        return int(found)
 
     def discard_from(self, row: int) -> None:
         """Delete the documents from `row` on, whose files have to be read again."""
@@ -169,17 +180,16 @@ class DocumentStore:
 
         Documents are renumbered in the same order. `blocks` are the checksums of the index's files.
         """
-        with self.database.attached("fresh") as new:
+        with self.database.writing(), self.database.attached("fresh") as new:
             for table, columns in TABLES.items():
                 if table != "documents":
                     self.database.execute(f"CREATE TABLE fresh.{table}({columns})")
             self._copy_live(self.passages.rows(state.staged).is_one_each)
-            self.database.execute(
-                INSERT_STATE.replace("INTO ", "INTO fresh."), [FORMAT, state.rows, state.to_json()]
-            )
+            self.database.execute(INSERT_STATE.replace("INTO ", "INTO fresh."), _values(state))
             for file, found in blocks.items():
                 self.blocks.add(file, found, "fresh.blocks")
-        self.database.replace_with(new)
+        with self.database.writing():
+            self.database.replace_with(new)
 
     def _copy_live(self, is_one_each: bool) -> None:
         """Copy the data of documents that are not deleted, with their new rows."""
@@ -227,7 +237,12 @@ class DocumentStore:
         return bool((strays, first, gaps, last) == (0, 0, 0, stop))
 
 
-def _check(path: Path, database: Database) -> None:
+def _values(state: State) -> list[Any]:
+    """The row of the table of the state."""
+    return [FORMAT, state.rows, state.epoch, state.version, state.to_json()]
+
+
+def _check(path: Path, cursor: duckdb.DuckDBPyConnection) -> None:
     """Raise `CorruptError` for a catalog not made by slimdex, `InputError` for a newer format.
 
     A file that passed is not checked again until it changes: DuckDB takes a tenth of a second to
@@ -239,16 +254,13 @@ def _check(path: Path, database: Database) -> None:
     is_known = checked.known() is True
     try:
         if not is_known:
-            with database.reading() as cursor:
-                check_plain(cursor)
-        _check_format(path, [format_ for (format_,) in database.fetch("SELECT format FROM state")])
+            check_plain(cursor)
+        found = cursor.execute("SELECT format FROM state").fetchall()
+        _check_format(path, [format_ for (format_,) in found])
         if not is_known:
-            with database.reading() as cursor:
-                check_schema(cursor)
+            check_schema(cursor)
             checked.learn(True)
     except CorruptError as error:
-        if str(path) in str(error):  # it is damaged
-            raise
         raise CorruptError(f"{path}: not a slimdex catalog: {error}") from error
 
 

@@ -10,14 +10,15 @@ from typing import Any
 
 from rich.text import Text
 
-from ..as_json import hit_json
-from ..documents import Hit
+from ..documents import Hit, hit_json
 from ..search.excerpts import are_by_chance, beginning, on_one_line, shortened
 from .console import hanging, line
 from .links import file_of, link_in, link_to
 from .safe_text import visible
 
 _WORD = re.compile(r"\w+")
+_RANGE = re.compile(r"L(\d+)-L(\d+)")
+"""Anchor of a definition in code."""
 SHORT = 3
 """Most letters of a word that says little by itself."""
 LONGEST_ID = 1000
@@ -152,6 +153,8 @@ def _place(hit: Hit, file: Path | None) -> Text:
     place = [on_one_line(heading) for heading in headings]
     if hit.page is not None:
         place.append(f"page {hit.page:,}")
+    elif lines := _lines(hit):
+        place.append(lines)
     elif hit.start and not (file is not None and _colon_line(hit)):
         place.append(f"line {hit.line:,}")
     shown = Text(visible(shortened(" > ".join(place))), style="dim")
@@ -184,6 +187,17 @@ def _says_title(id: str, title: str) -> bool:
 def _colon_line(hit: Hit) -> str:
     """Format a line number as editors accept it after a path, for code only."""
     return f":{hit.line}" if hit.start and hit.metadata.get("kind") == "code" else ""
+
+
+def _lines(hit: Hit) -> str:
+    """Format the lines of the function or class that a passage belongs to; "" if of several.
+
+    >>> _lines(Hit("a.c", 0.9, "int a() {", line=7, headings=["a"], anchor="L5-L90"))
+    'lines 5-90'
+    """
+    found = _RANGE.fullmatch(hit.anchor) if hit.headings else None
+    is_within = found and hit.line + hit.text.count("\n") <= int(found[2])
+    return f"lines {found[1]}-{found[2]}" if found and is_within else ""
 
 
 def _columns(hit: Hit, columns: Sequence[str], file: Path | None) -> Text:

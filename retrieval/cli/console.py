@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..as_json import json_of
+from ..documents import json_of
 from .errors import in_options
 from .progress_display import progress as progress
 from .safe_text import json_escaped, visible

@@ -62,9 +62,11 @@ def say(line: str) -> None:
 
 OPTIONS = {
     "wait=30": "--wait 30",
+    "shared_filesystem=True": "--shared-filesystem",
     "insecure=True": "--insecure",
     "trust_remote_code=True": "--trust-remote-code",
     "model=PATH": "--model PATH",
+    "model=URL#NAME": "--model URL#NAME",
     "record it with `move_model`": "record it with `slimdex repair DIR --model PATH`",
 }
 """Python's arguments in messages -> the command line's options."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
 from pathlib import Path
 from urllib.parse import quote
@@ -57,7 +56,7 @@ def file_uri(file: Path) -> str:
     path = file.resolve() if ".." in file.parts else file.absolute()
     if sys.platform == "win32":
         return path.as_uri()
-    return f"file://{quote(socket.gethostname(), safe='')}{quote(os.fsencode(path), safe='/')}"
+    return f"file://{quote(os.uname().nodename, safe='')}{quote(os.fsencode(path), safe='/')}"
 
 
 def link_in(value: object) -> Style:

@@ -1,4 +1,4 @@
-"""Text and tables for the reports of `info`, `health` and `tune`."""
+"""Text and tables for the reports of `info`, `health`, `tune` and `migrate`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from slimdex.indexes.options import AUTO
 from . import console
 
 if TYPE_CHECKING:
+    from ..quality.migration.options import Migration
     from ..quality.tuning.targets import Tuning
 
 UNKNOWN = "not known"
@@ -35,6 +36,10 @@ def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
     }
     if certificate := facts.get("certificate"):
         shown["certificate"] = certificate["said"]
+    if encoder := facts.get("encoder"):
+        shown["encoder"] = {key: value for key, value in encoder.items() if key != "fingerprint"}
+        if "prompts" in encoder:
+            shown["encoder"]["prompts"] = [repr(text) for text in encoder["prompts"]]
     lines = {name: _plain(shown[name]) for name in facts}
     return {name: line for name, line in lines.items() if line}
 
@@ -128,6 +133,29 @@ def show_tuning(tuning: Tuning) -> None:
         console.line("")
     for text in tuning.said:
         console.line(text)
+
+
+def show_migration(found: Migration) -> None:
+    """Print a row for each option, then the advice and its reason."""
+    rows = [
+        (
+            option.name,
+            f"{100 * option.estimate:.1f}",
+            f"{100 * option.bound:.1f}",
+            "" if option.gain is None else f"{100 * option.gain:+.1f}",
+            "" if option.gain_bound is None else f"{100 * option.gain_bound:+.1f}",
+            f"{option.hours:.2f}",
+        )
+        for option in found.options
+    ]
+    console.show_table(["option", "nDCG@10", "at least", "gain", "gain at least", "hours"], rows)
+    console.line("")
+    console.line(
+        f"by {found.queries:,} queries ({found.pool}) among {found.searched:,} documents that both "
+        f"encoded; 95% confidence"
+    )
+    console.line(f"map: {found.map}, fitted on {found.sample:,} documents")
+    console.line(f"advice: {found.advice}: {found.why}")
 
 
 def _candidates(number: int | None) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from contextlib import suppress
+from platform import node
 from time import monotonic, time
 from typing import Any
 from uuid import uuid4
+
+from psutil import pid_exists
 
 from slimdex.indexes.errors import InputError, InUseError
 from slimdex.indexes.json_text import parsed
@@ -64,7 +66,7 @@ class Lease:
                 f"milvus {self._table.name}: process {holder['process']} on {holder['host']} has "
                 "taken over; expected one push at a time"
             )
-        mine = {"token": self._token, "host": socket.gethostname(), "process": os.getpid()}
+        mine = {"token": self._token, "host": node(), "process": os.getpid()}
         self._table.write(PUSHER, json.dumps(mine | {"at": time()}).encode())
         found = self._holder()
         if found is None or found["token"] != self._token:  # both wrote at the same time
@@ -91,18 +93,8 @@ class Lease:
 
 
 def _is_held(holder: dict[str, Any]) -> bool:
-    if holder["host"] == socket.gethostname():
+    if holder["host"] == node():
         process, token = holder["process"], holder["token"]
-        if token not in _OURS if process == os.getpid() else not _is_alive(process):
+        if token not in _OURS if process == os.getpid() else not pid_exists(process):
             return False
     return time() - float(holder["at"]) < HELD_SECONDS
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # another user's process
-    return True

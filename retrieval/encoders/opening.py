@@ -1,4 +1,4 @@
-"""Opening an encoder by model name: a transformer or static vectors.
+"""Opening an encoder by model name: a transformer, static vectors or a server's.
 
 Each kind is imported when it is used.
 """
@@ -6,17 +6,14 @@ Each kind is imported when it is used.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slimdex.indexes.errors import InputError, SlimdexError
 
+from .adapters import MAPPED
+from .base import Encoder
 from .given_encoder import GIVEN, GivenEncoder
-
-if TYPE_CHECKING:
-    from .transformer import TransformerEncoder
-    from .word_vectors.static_encoder import StaticEncoder
-
-    OpenedEncoder = TransformerEncoder | StaticEncoder
+from .over_http.address import is_address
 
 
 def is_static(model: str) -> bool:
@@ -53,45 +50,66 @@ def open_encoder(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
     trust_remote_code: bool = False,
-) -> OpenedEncoder:
-    """Open a model's encoder, with the options of `TransformerEncoder` or `StaticEncoder`.
+    dimensions: int | None = None,
+    api_key_file: str | Path | None = None,
+) -> Encoder:
+    """Open a model's encoder; the options are those of the class of its kind.
 
     Raises `InputError` if the model is not found, or an option does not apply to its kind.
     """
-    if not is_static(model):
-        from .transformer import TransformerEncoder
+    prompts = {"query_prompt": query_prompt, "document_prompt": document_prompt}
+    if is_address(model):
+        from .over_http.address import key_for, parse_address
+        from .over_http.http_encoder import HttpEncoder
 
-        return TransformerEncoder(
-            model,
-            pooling=pooling,
-            max_length=max_length,
-            precision=precision,
-            query_prompt=query_prompt,
-            document_prompt=document_prompt,
-            trust_remote_code=trust_remote_code,
+        asked = None if precision == "auto" else precision
+        _check_none(model, "a model in a server", pooling=pooling, precision=asked)
+        key = key_for(parse_address(model).url, api_key_file)
+        return HttpEncoder(
+            model, dimensions=dimensions, max_length=max_length, api_key=key, **prompts
         )
-    from .word_vectors.static_encoder import StaticEncoder
+    key_file = None if api_key_file is None else str(api_key_file)
+    _check_none(model, "a model on this machine", dimensions=dimensions, api_key_file=key_file)
+    if is_static(model):
+        from .word_vectors.static_encoder import StaticEncoder
 
-    options = {
-        "max_length": max_length,
-        "precision": None if precision in ("auto", StaticEncoder.precision) else precision,
-        "query_prompt": query_prompt,
-        "document_prompt": document_prompt,
-    }
+        asked = None if precision in ("auto", StaticEncoder.precision) else precision
+        _check_none(model, "word vectors", max_length=max_length, precision=asked, **prompts)
+        return StaticEncoder(model, pooling=pooling)
+    from .transformer import TransformerEncoder
+
+    return TransformerEncoder(
+        model,
+        pooling=pooling,
+        max_length=max_length,
+        precision=precision,
+        query_prompt=query_prompt,
+        document_prompt=document_prompt,
+        trust_remote_code=trust_remote_code,
+    )
+
+
+def _check_none(model: str, kind: str, **options: object) -> None:
+    """Raise `InputError` for an option that does not apply."""
     for name, value in options.items():
         if value is not None:
-            raise InputError(f"{name}={value!r}; expected none for word vectors, as in {model!r}")
-    return StaticEncoder(model, pooling=pooling)
+            raise InputError(f"{name}={value!r}; expected none for {kind}, as {model!r}")
 
 
 def is_loadable(spec: dict[str, Any]) -> bool:
     """Return whether an encoder can be opened from its spec; a function can't."""
-    return spec.get("type") in (GIVEN, "static", "transformer")
+    if spec.get("type") == MAPPED:
+        return is_loadable(spec["source"])
+    return spec.get("type") in (GIVEN, "static", "transformer", "http")
 
 
 def encoder_from_spec(
-    spec: dict[str, Any], *, model: str | None = None, trust_remote_code: bool = False
-) -> OpenedEncoder | GivenEncoder:
+    spec: dict[str, Any],
+    *,
+    model: str | None = None,
+    trust_remote_code: bool = False,
+    api_key_file: str | Path | None = None,
+) -> Encoder:
     """Open the encoder that an index was built with, and verify that it is the same.
 
     `model` is the model's location if it has moved. Raises `InputError` if it is missing or
@@ -99,6 +117,12 @@ def encoder_from_spec(
     """
     if spec.get("type") == GIVEN:
         return GivenEncoder(spec["dim"])
+    if spec.get("type") == MAPPED:
+        raise InputError("a mapped encoder; expected its index's folder, which has the map")
+    if spec.get("type") == "http":
+        from .over_http.http_encoder import http_from_spec
+
+        return http_from_spec(spec, model=model, api_key_file=api_key_file)
     if spec.get("type") == "static":
         from .word_vectors.static_encoder import static_from_spec
 
@@ -113,6 +137,8 @@ def weights_faults(spec: dict[str, Any]) -> list[str]:
 
     A model that is not on this machine is no fault of the index.
     """
+    if spec.get("type") == MAPPED:
+        return weights_faults(spec["source"])
     if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
         return []
     from ..user_cache import read_in_full

@@ -168,9 +168,14 @@ def checked_length(given: int | None, own: int | None, longest: int) -> int:
 
 
 def random_batch(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
-    """Random token ids and a mask with padding (n, seq), to compare networks."""
+    """Random token ids and a mask (n, seq), to compare networks.
+
+    The first text fills its row, the last is one token: in a long row, all that an attention window
+    holds there is padding.
+    """
     ids = np.random.default_rng(0).integers(0, vocabulary, shape, dtype=np.int64)
     mask = np.ones(shape, dtype=np.int64)
     for i in range(1, len(mask)):
         mask[i, -i:] = 0
+    mask[1:][-1:, 1:] = 0
     return ids, mask

@@ -16,6 +16,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
 from .base import Lengths, several
+from .choice.known_models import known_prompts
 from .hub import DEFAULT_MODEL, find_model
 from .pooling import POOLER, WK, Pooling, parse_pooling
 from .runtimes.network_loader import NetworkLoader
@@ -48,7 +49,8 @@ class TransformerEncoder:
     precision : ``fp32``; ``bf16`` or ``fp16``, 16-bit matrix products if the processor has them,
         else fp32; ``int8``; or ``auto``, bf16 if the processor multiplies it faster, else fp32. A
         new collection uses `fastest`, which may be int8, instead of auto.
-    query_prompt, document_prompt : prefixes of texts; by default the folder's.
+    query_prompt, document_prompt : prefixes of texts; by default the folder's, or those of a
+        well-known model.
     batch_tokens : tokens in a batch, including padding; the default suits the processor.
     trust_remote_code : run Python code that comes with the model; only for authors you trust.
 
@@ -82,9 +84,12 @@ class TransformerEncoder:
         )
         self._requested, self._trusted = precision, trust_remote_code
         self._measured: Measured | None = None
+        own = self._folder.prompts
+        if own == Prompts():
+            own = Prompts(*known_prompts(self._files.name))
         self._prompts = Prompts(
-            self._folder.prompts.query if query_prompt is None else query_prompt,
-            self._folder.prompts.document if document_prompt is None else document_prompt,
+            own.query if query_prompt is None else query_prompt,
+            own.document if document_prompt is None else document_prompt,
         )
         self._layer_runtimes: dict[str, Runtime] = {}
         self._runtime, self._facts, tokenizer = self._loader.load(precision)
@@ -355,7 +360,10 @@ def encoder_from_spec(
     it has custom code that must be trusted again.
     """
     if spec.get("type") != "transformer":
-        raise InputError(f"this index was built with {spec!r}: pass that encoder to open()")
+        raise InputError(
+            f"this index was built with {spec!r}: pass that encoder to open(), or vectors in "
+            "place of texts"
+        )
     if spec.get("trust_remote_code") and not trust_remote_code:
         raise InputError(
             f"model {spec['model']!r} has custom code; expected trust_remote_code=True, "

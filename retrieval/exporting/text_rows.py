@@ -11,8 +11,7 @@ from typing import Any
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import progress
 
-from ..as_json import json_of
-from ..documents import Hit
+from ..documents import Hit, json_of
 from .parquet_file import PASSAGE_ID, VECTOR, kept_names
 from .selection import Selection
 

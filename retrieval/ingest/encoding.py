@@ -19,11 +19,10 @@ from slimdex.indexes.execution.workers import PartError
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
 
-from ..atomic_files import sync
 from ..catalog.passages_table import PartlyRead
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..sources.given_vectors import GivenVectors
-from ..storage.commit_log import CommitLog
+from ..storage.commit_log import AppendedFile, CommitLog
 from .kept_vectors import DIGEST, KeptVectors
 
 WINDOW = 1024
@@ -64,12 +63,11 @@ def encode_pending(
         windows = _encoded_windows(commit_log, encoder, gone)
     done = 0
     for found in windows:
-        first_block = vectors.nbytes // BLOCK_BYTES
+        grown = AppendedFile(vectors, vectors.nbytes // BLOCK_BYTES)
         vectors.append(found.vectors)
-        sync(commit_log.path)
         state = replace(state, encoded=len(vectors))
         with commit_log.transaction():
-            store.blocks.replace_from(state.vectors, first_block, list(vectors.blocks(first_block)))
+            store.blocks.replace_from({state.vectors: grown.tail()}, state.file_names)
             store.readings.put(found.partly)
             commit_log.set_state(state)
         done += found.encoded

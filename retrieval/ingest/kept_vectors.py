@@ -33,10 +33,11 @@ class KeptVectors:
     @classmethod
     def of(cls, commit_log: CommitLog, gone: Rows = NO_ROWS) -> KeptVectors:
         """Digests of the documents that staged ones replace, and of the documents `gone`."""
-        documents = np.union1d(commit_log.store.ids.replaced(commit_log.state.rows), gone)
+        state = commit_log.state
+        documents = np.union1d(commit_log.store.ids.replaced(state.rows, state.epoch), gone)
         found = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
-            found += _digests(commit_log.store.documents.contents_of(documents[part]))
+            found += digests_of(commit_log.store.documents.contents_of(documents[part]))
         digests = np.array(found, dtype=DIGEST)
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], commit_log.document_rows().all_rows(documents)[order])
@@ -45,12 +46,13 @@ class KeptVectors:
         """Positions of the texts that have a vector, in order, and the row of each."""
         if not len(self.rows):
             return NO_ROWS, NO_ROWS
-        wanted = np.array(_digests(texts), dtype=DIGEST)
+        wanted = np.array(digests_of(texts), dtype=DIGEST)
         places = np.minimum(np.searchsorted(self.digests, wanted), len(self.rows) - 1)
         known = np.flatnonzero(self.digests[places] == wanted)
         return known, self.rows[places[known]]
 
 
-def _digests(texts: Sequence[str]) -> list[bytes]:
+def digests_of(texts: Sequence[str]) -> list[bytes]:
+    """Digest of each text."""
     encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
     return [blake2b(text, digest_size=DIGEST.itemsize).digest() for text in encoded]

@@ -5,7 +5,7 @@ Most texts are short: those with few bytes are skipped, and only the others' tok
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
 from ..catalog.passages_table import Cut, DocumentRows
-from ..documents import content
+from ..documents import Document, content
 from ..encoders.base import CountingEncoder, Encoder
-from ..passages import LONGEST_UNIT, Count, divided
+from ..passages import LONGEST_UNIT, Count, Passage, divided
 from ..storage.commit_log import CommitLog
 
 SURE = 3 / 4
@@ -41,15 +41,17 @@ def cut_staged(
     """
     store, tokens = commit_log.store, commit_log.state.passages if encoder else None
     found: list[tuple[int, int]] = []  # new first row, number of rows
-    more = 0
+    more, has_parts = 0, False
     for part in batches(staged, READ_AT_ONCE, first):
         cuts = dict[int, Cut]()
         parts = store.passages.uncut(part.start, part.stop)
+        has_parts |= bool(parts)
         long = dict[int, tuple[str, str]]()
         if encoder is not None and tokens is not None:
             long = _long(commit_log, part, tokens, encoder)
             count = _counter(encoder()) if long else None
-        whole = store.documents.whole(sorted(parts.keys() - long.keys()))
+        short = sorted(parts.keys() - long.keys())
+        whole = store.documents.whole(short) if short else {}
         for row in sorted(parts.keys() | long.keys()):
             own = parts.get(row, ())
             if row in long and count is not None and tokens is not None:
@@ -62,7 +64,8 @@ def cut_staged(
                 found.append((row + more, len(passages)))
                 more += len(passages) - 1
         store.passages.insert(cuts)
-    store.passages.drop_uncut(first)
+    if has_parts:
+        store.passages.drop_uncut(first)
     if found:
         progress("cutting", staged - first, staged - first)
         firsts, counts = np.array(found, dtype=np.int64).T
@@ -83,6 +86,39 @@ def _long(
             if count > tokens:
                 long[row] = title, text
     return long
+
+
+def contents_of(
+    documents: Sequence[Document], tokens: int | None, encoder: Callable[[], Encoder]
+) -> list[str]:
+    """Texts to encode of documents that are cut into passages of so many tokens; None for none."""
+    found, long = list[str](), set[int]()
+    if tokens is not None:
+        long = _long_ones(documents, tokens, encoder)
+    for i, document in enumerate(documents):
+        title, text = document.title, document.text
+        if i in long and tokens is not None:
+            cut = Cut(divided(title, text, document.parts, _counter(encoder()), tokens))
+            found += cut.contents(text)
+        elif document.parts:
+            found += Cut([Passage(0, len(text), title)]).contents(text)
+        else:
+            found.append(content(title, text))
+    return found
+
+
+def _long_ones(
+    documents: Sequence[Document], tokens: int, encoder: Callable[[], Encoder]
+) -> set[int]:
+    """Places of the documents with more than these tokens."""
+    texts = [content(document.title, document.text) for document in documents]
+    asked = [
+        i for i, text in enumerate(texts) if len(text.encode(errors="replace")) > SURE * tokens
+    ]
+    if not asked:
+        return set()
+    counts = _counter(encoder())([texts[i] for i in asked])
+    return {i for i, count in zip(asked, counts, strict=True) if count > tokens}
 
 
 def _counter(encoder: Encoder) -> Count:

@@ -13,12 +13,10 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
-from ..atomic_files import sync
 from ..catalog.passages_table import PartlyRead
 from ..encoders.base import Encoder
 from ..open_index import OpenIndex
 from ..storage.commit_log import CommitLog
-from ..storage.snapshot import first_snapshot
 from . import writer
 from .encoding import encoded_steps
 
@@ -36,7 +34,7 @@ def encode_lost(core: OpenIndex) -> None:
     encoder = core.encoder
     with core.change():
         _encode_blocks(core.commit_log, encoder)
-        core.show(first_snapshot(core.commit_log))
+        core.show()
         writer.rebuild(core)
 
 
@@ -44,7 +42,6 @@ def _encode_blocks(commit_log: CommitLog, encoder: Encoder) -> None:
     state = commit_log.state
     path, dtype = commit_log.path / state.vectors, STORED[state.stored]
     file = VectorFile.preallocated(path, state.dim, state.encoded, dtype)
-    sync(commit_log.path)
     known = commit_log.store.blocks.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
     total = sum(len(file.rows_of_block(block)) for block in lost)

@@ -10,29 +10,40 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.options import AUTO
 
 from ..encoders.opening import weights_faults
+from ..locks import WAIT
 from ..open_index import OpenIndex
-from ..storage.verification import catalog_faults, derived_faults, index_faults, vector_faults
+from ..storage.verification import (
+    catalog_faults,
+    derived_faults,
+    head_faults,
+    index_faults,
+    replacement_faults,
+    vector_faults,
+)
 from . import writer
+from .migration.mapping import undo
 from .reencoding import encode_lost
 
 
-def verify(path: str | Path, *, wait: float = 0.0) -> list[str]:
+def verify(path: str | Path) -> list[str]:
     """Return one line for each fault, naming the file; an empty list if there is none.
 
     Reads every byte: checksums of derived files, of each block of vectors and norms, and of
     DuckDB's own blocks, and of the weights of a transformer on this machine; the numbers of
-    documents, vectors, codes and moments must agree. Waits for another process that writes, as
-    `Collection.open` does.
+    documents, vectors, codes and moments must agree.
     """
-    with closing(OpenIndex.open(path, read_only=True, wait=wait)) as core:
+    with closing(OpenIndex.open(path)) as core:
         return faults(core)
 
 
 def faults(core: OpenIndex) -> list[str]:
-    """Return a line for each fault, while no change is in progress."""
-    with core.unchanged() as snapshot:
-        found = index_faults(core.commit_log, snapshot)
-        return [*found, *weights_faults(snapshot.state.encoder)]
+    """Return a line for each fault; begins again if another process commits meanwhile."""
+    while True:
+        with core.unchanged() as snapshot:
+            found = index_faults(core.commit_log, snapshot)
+        with core.unchanged() as newest:
+            if not found or newest.state.version == snapshot.state.version:
+                return [*found, *weights_faults(snapshot.state.encoder)]
 
 
 def repair(
@@ -41,7 +52,8 @@ def repair(
     untrusted: bool = False,
     encode: bool = False,
     model: str | None = None,
-    wait: float = 0.0,
+    wait: float = WAIT,
+    shared_filesystem: bool = False,
 ) -> list[str]:
     """Rebuild what `verify` finds damaged; returns the faults that were repaired.
 
@@ -52,7 +64,8 @@ def repair(
     model : where the encoder's model is, if it has moved; see `Collection.move_model`.
     untrusted : rebuild all that is derived from documents and vectors without reading it first. A
         FAISS file from others may contain anything, and so may its checksum in the catalog.
-    wait : seconds to wait for other processes that read or write.
+    wait : seconds to wait for changes by other processes.
+    shared_filesystem : as for `Collection.open`.
 
     Raises
     ------
@@ -62,22 +75,29 @@ def repair(
     InputError
         If an untrusted index has its own FAISS factory string.
     """
-    with closing(OpenIndex.open(path, wait=wait)) as core:
+    opened = OpenIndex.open(path, wait=wait, shared_filesystem=shared_filesystem)
+    with closing(opened) as core, core.change():
         if lost := catalog_faults(core.commit_log):
             raise CorruptError(f"{lost[0]}; it can't be rebuilt: restore it from a copy")
         if model is not None:
             core.move_model(model)
+        outdated = head_faults(core.commit_log)
+        if outdated:
+            core.commit_log.read_again()
         lost = vector_faults(core.commit_log)
         if lost and not encode:
             raise CorruptError(f"{lost[0]}; {_way_out(core)}")
         if lost:
             encode_lost(core)
+        if damaged := replacement_faults(core.commit_log):
+            undo(core)  # the next run of the migration encodes them from the first
+            lost += damaged
         if untrusted:
             return lost + _replaced(core)
         derived = derived_faults(core.commit_log, core.snapshot)
         if derived:
             writer.rebuild(core)
-        return lost + derived
+        return outdated + lost + derived
 
 
 def _way_out(core: OpenIndex) -> str:
@@ -98,5 +118,6 @@ def _replaced(core: OpenIndex) -> list[str]:
     if state.settings is None:
         return []
     writer.rebuild(core, fit_again=True)
-    names = sorted(state.file_names - {state.vectors})
+    kept = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
+    names = sorted(state.file_names - kept)
     return [f"{core.path / name}: untrusted" for name in names]

@@ -89,11 +89,11 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
         _check_dimensions(vectors, commit_log.state.dim)
     with commit_log.transaction():
         commit_log.forget_pending()
-        staged = _insert(store, addition, first)
+        staged, is_unique = _insert(store, addition, first)
         if staged == first and missing is None:
             raise InputError("no documents; expected at least one")
         if staged > first:
-            _check_inserted(commit_log, first, staged, vectors)
+            _check_inserted(commit_log, first, staged, vectors, is_unique)
         gone = missing(first) if missing else NO_ROWS
         moved = store.origins.moved(first, gone) if len(gone) else 0
         unchanged = _leave_out_unchanged(store, first, staged) if vectors is None else 0
@@ -103,7 +103,7 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
         state = replace(commit_log.state, staged=staged, encoded=first, source=pending)
         state = replace(state, given=vectors is not None)
         if addition.origins is not None:
-            state = replace(state, origins=dict(addition.origins))
+            state = replace(state, origins=state.origins | dict(addition.origins))
         if state.settings is None:
             state.requested.check_count(staged)
         commit_log.set_state(state)
@@ -119,19 +119,27 @@ def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
     check_vectors(vectors)
 
 
-def _insert(store: DocumentStore, addition: Addition, first: int) -> int:
-    """Insert documents, so far one row each, creating columns; return the row after them."""
+def _insert(store: DocumentStore, addition: Addition, first: int) -> tuple[int, bool]:
+    """Insert documents, so far one row each, creating columns.
+
+    Returns the row after them, and True if they are few and their ids are known to differ.
+    """
     for types in addition.columns:
         store.columns.declare(types)
-    staged, iterator = first, iter(addition.documents)
+    staged, is_unique, iterator = first, False, iter(addition.documents)
     while batch := _some(iterator):
+        is_unique = staged == first and len({each.id for each in batch}) == len(batch)
         store.documents.insert(staged, batch)
         staged += len(batch)
-    return staged
+    return staged, is_unique
 
 
 def _check_inserted(
-    commit_log: CommitLog, first: int, staged: int, vectors: GivenVectors | None
+    commit_log: CommitLog,
+    first: int,
+    staged: int,
+    vectors: GivenVectors | None,
+    is_unique: bool,
 ) -> None:
     """Raise `InputError` if these documents can't be added together."""
     store, count = commit_log.store, staged - first
@@ -145,7 +153,7 @@ def _check_inserted(
         raise InputError(
             f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"
         )
-    if twice := store.ids.duplicate(first):
+    if not is_unique and (twice := store.ids.duplicate(first)):
         id, row, other = twice
         raise DuplicateKeyError(id, row - first, other - first)
 
@@ -163,7 +171,7 @@ def _some(documents: Iterator[Document]) -> list[Document]:
     """The next documents, limited in number and size."""
     batch, characters, values = list[Document](), 0, 0
     for document in documents:
-        batch.append(_checked(document))
+        batch.append(checked_document(document))
         characters += len(document.text)
         values += len(document.metadata)
         if len(batch) == INSERTED or characters > INSERTED_CHARACTERS or values > INSERTED_VALUES:
@@ -171,7 +179,8 @@ def _some(documents: Iterator[Document]) -> list[Document]:
     return batch
 
 
-def _checked(document: Document) -> Document:
+def checked_document(document: Document) -> Document:
+    """Return a document with its id as text; raises `InputError` if it is malformed."""
     if not isinstance(document, Document):
         raise InputError(f"{document!r}; expected a Document")
     if not isinstance(document.id, str):

@@ -6,6 +6,7 @@ stay readable when they are removed from the folder.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,18 +15,20 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
-from ..atomic_files import publish
+from ..catalog.passages_table import DocumentRows
 from ..catalog.state import Certificate, State
+from ..lexical.tokens import TERMS, Terms
+from ..lexical.word_index import WordIndex
 from ..open_index import OpenIndex
-from ..storage.commit_log import AppendedFile, BlockFile, CommitLog
+from ..storage.commit_log import AppendedFile, CommitLog
 from ..storage.derived_documents import with_documents, with_new_documents
-from ..storage.derived_lexical import with_new_words, with_words
+from ..storage.derived_lexical import new_words, with_new_words, with_words
 from ..storage.index_files import encode_rows, fit, save_codes
 from ..storage.snapshot import Loaded, Snapshot
+from ..storage.work_folder import work_folder
 
 
 @dataclass(frozen=True)
@@ -53,16 +56,28 @@ class Added:
     encoded: int = 0
 
 
+@dataclass(frozen=True)
+class Finished:
+    """Result of an addition, and the index in memory once it is committed."""
+
+    added: Added
+    loaded: Loaded | None = None
+
+
 def delete(core: OpenIndex, documents: Rows) -> None:
     """Delete documents by their first rows, and subtract their vectors from the moments."""
     if not len(documents):
         return
     with core.change():
-        commit_log, snapshot = core.commit_log, core.snapshot
-        rows = snapshot.document_rows.all_rows(documents)
-        moments = commit_log.moments().subtract(commit_log.moments_of(rows))
-        commit_log.commit(commit_log.with_moments(commit_log.next_state(), moments), delete=rows)
-        core.show(snapshot.without(rows, commit_log))
+        commit_deletion(core.commit_log, documents)
+        core.show()
+
+
+def commit_deletion(commit_log: CommitLog, documents: Rows) -> None:
+    """Commit that some documents are deleted, within `turn`."""
+    rows = commit_log.document_rows().all_rows(documents)
+    moments = commit_log.moments().subtract(commit_log.moments_of(rows))
+    commit_log.commit(commit_log.with_moments(commit_log.next_state(), moments), delete=rows)
 
 
 def delete_found(core: OpenIndex, ids: Sequence[str] | None, where: str | None) -> int:
@@ -79,93 +94,101 @@ def delete_found(core: OpenIndex, ids: Sequence[str] | None, where: str | None) 
         return len(rows)
 
 
-def add_pending(core: OpenIndex, gone: Rows) -> Added:
+def add_pending(core: OpenIndex, gone: Rows, terms: Terms = TERMS) -> Finished:
     """Commit the staged documents, all encoded; delete `gone` and older ones of the same ids.
 
-    Within `core.change()`.
+    Within `core.change()`, or a transaction. `terms` make those of the new rows.
     """
     commit_log, snapshot = core.commit_log, core.snapshot
     old, store = commit_log.state, commit_log.store
-    vectors, replaced_documents = commit_log.vectors(old.staged), store.ids.replaced(old.rows)
+    vectors = commit_log.vectors(old.staged)
+    replaced_documents = store.ids.replaced(old.rows, old.epoch)
     rows = commit_log.document_rows(old.staged)
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
-    kept = commit_log.moments().subtract(commit_log.moments_of(replaced))
-    moments = commit_log.moments_from(old.rows, vectors).merge(kept)
-    settings, notes = _outgrown(old, moments, kept.n)
-    notes += _unread(commit_log)
     state = replace(commit_log.next_state(), rows=old.staged, source=None)
-    state = commit_log.with_moments(state, moments)
-    state, grown = with_documents(commit_log, state)
     deleted = np.union1d(snapshot.deleted, replaced)
-    state, words = with_words(commit_log, snapshot.words, state, deleted)
-    if settings is None:
-        loaded = _extend(commit_log, snapshot, state, vectors, replaced, grown)
-    else:
-        state = fit(commit_log.path, state, vectors, moments, settings)
-        loaded = _encode(commit_log, state, grown, replaced)
-    there = rows.number_before(old.rows)
-    count = rows.number_before(old.staged) - there
-    core.show(Snapshot.of(commit_log, deleted, loaded, words))
-    return Added(count, len(replaced_documents), notes, deleted=len(gone))
-
-
-def refit(core: OpenIndex, settings: Settings) -> list[str]:
-    """Fit reducer, metric and codes with other settings; returns notes for the user."""
-    with core.change():
-        commit_log, snapshot = core.commit_log, core.snapshot
-        if not len(snapshot):
-            raise InputError(f"{core.path} holds no documents; expected some to fit on")
-        requested, moments = settings.checked(commit_log.state.dim), commit_log.moments()
-        fitted, notes = requested.fitted(moments)
-        state = replace(commit_log.next_state(), requested=requested)
+    with with_words(commit_log, snapshot.words, state, deleted, terms) as state:
+        kept = commit_log.moments().subtract(commit_log.moments_of(replaced))
+        moments = commit_log.moments_from(old.rows, vectors).merge(kept)
+        state = commit_log.with_moments(state, moments)
         state, grown = with_documents(commit_log, state)
-        state = fit(commit_log.path, state, commit_log.vectors(), moments, fitted)
-        core.show(Snapshot.of(commit_log, snapshot.deleted, _encode(commit_log, state, grown)))
-        return notes
+        settings, notes = _outgrown(old, moments, kept.n)
+        if settings is None:
+            loaded, state, norms = _extended(commit_log, snapshot, state, vectors)
+        else:
+            state = fit(commit_log.path, state, vectors, moments, settings)
+            loaded, state, norms = _encoded(commit_log, state)
+        if not old.given:
+            notes += _unread(commit_log, rows)
+    commit_log.commit(state, delete=replaced, grown=[*grown, *norms])
+    count = rows.number_before(old.staged) - rows.number_before(old.rows)
+    added = Added(count, len(replaced_documents), notes, deleted=len(gone))
+    return Finished(added, loaded)
 
 
 def keep_certificate(core: OpenIndex, certificate: Certificate) -> None:
     """Keep a proof about the settings in force."""
     with core.change():
         core.commit_log.commit(replace(core.state, certificate=certificate))
-        core.show(replace(core.snapshot, state=core.state))
+        core.show()
 
 
 def index_words(core: OpenIndex, wanted: bool) -> None:
-    """Index the words of all documents, or drop that index, and with it the choice of `auto`."""
+    """Index the words of all documents, or drop that index, and with it the choice of `auto`.
+
+    The index is made before the turn, and starts over if others renumber the rows meanwhile.
+    """
+    while wanted:
+        with work_folder(core.path) as folder:
+            head = core.snapshot.head
+            words = new_words(core.commit_log, head, folder / "words")
+            with core.change():
+                if core.state.epoch == head.state.epoch:
+                    _commit_words(core, words)
+                    return
     with core.change():
-        commit_log, state = core.commit_log, core.commit_log.next_state()
-        if wanted:
-            state = with_new_words(commit_log, replace(state, words=state.new_name("words")))
-        else:
-            state = replace(state, words=None, hybrid=None)
-        commit_log.commit(state)
-        core.show(core.snapshot.with_words(state))
+        core.commit_log.commit(replace(core.commit_log.next_state(), words=None, hybrid=None))
+        core.show()
+
+
+def _commit_words(core: OpenIndex, words: WordIndex) -> None:
+    """Commit an index of words, with the rows that were added since."""
+    commit_log = core.commit_log
+    state = commit_log.next_state()
+    if len(words) == state.rows:
+        state = replace(state, words=state.new_name("words"))
+        os.replace(words.path, core.path / state.new_name("words"))
+    with with_words(commit_log, words, state, core.snapshot.deleted) as state:
+        pass
+    commit_log.commit(state)
+    core.show()
 
 
 def keep_fusion(core: OpenIndex, hybrid: str | None) -> None:
     """Set how `auto` fuses vectors and words."""
     with core.change():
         core.commit_log.commit(replace(core.state, hybrid=hybrid))
-        core.show(replace(core.snapshot, state=core.state))
+        core.show()
 
 
 def rebuild(core: OpenIndex, fit_again: bool = False) -> None:
-    """Rebuild the derived files, but fit reducer and metric only if damaged or `fit_again`."""
+    """Rebuild the derived files, but fit reducer and metric only if damaged or `fit_again`.
+
+    It can't be undone, nor the change before it, whose files may be damaged.
+    """
     with core.change():
         if core.state.settings is not None:
-            core.show(_rebuilt(core.commit_log, core.snapshot, core.state.settings, fit_again))
+            core.show(_rebuilt(core.commit_log, core.state.settings, fit_again))
 
 
-def _rebuilt(
-    commit_log: CommitLog, snapshot: Snapshot, settings: Settings, fit_again: bool
-) -> Snapshot:
+def _rebuilt(commit_log: CommitLog, settings: Settings, fit_again: bool) -> Snapshot:
     if not commit_log.state.rows:  # nothing to fit on: the next addition does it
-        state = replace(commit_log.next_state(), settings=None, norms=None, lines=None, files={})
+        state = replace(commit_log.next_state(), settings=None, norms=None, lines=None)
+        state = replace(state, files={role: f for role, f in state.files.items() if role == "map"})
         state = with_new_words(commit_log, state)
         state = replace(state, certificate=None, fit={})
-        commit_log.commit(state)
-        return Snapshot.of(commit_log, snapshot.deleted)
+        commit_log.commit(state, undo="never")
+        return Snapshot.of(commit_log)
     moments = commit_log.moments_of(commit_log.live_rows())
     state = commit_log.with_moments(commit_log.next_state(), moments)
     state, grown = with_new_documents(commit_log, state)
@@ -177,71 +200,14 @@ def _rebuilt(
         elif fitted != settings or not moments.n:  # keep what the old fit was based on
             moments = commit_log.moments_from(0, commit_log.vectors())
         state = fit(commit_log.path, state, commit_log.vectors(), moments, settings)
-    return Snapshot.of(commit_log, snapshot.deleted, _encode(commit_log, state, grown))
+    loaded, state, norms = _encoded(commit_log, state)
+    commit_log.commit(state, grown=[*grown, *norms], undo="never")
+    return Snapshot.of(commit_log, loaded)
 
 
-def compact(core: OpenIndex) -> int:
-    """Replace the files with copies without deleted rows; returns how many documents were deleted.
-
-    The reducer, the metric and the codebooks are kept, and with them each row's code.
-
-    Raises `CorruptError` if a block of vectors or norms is damaged: its copy would get a valid
-    checksum.
-    """
-    with core.change():
-        commit_log, snapshot = core.commit_log, core.snapshot
-        if not snapshot.deleted_count:
-            return 0
-        try:
-            state, files, loaded = _compacted(commit_log, snapshot)
-        except BaseException:
-            commit_log.remove_strays()
-            raise
-        commit_log.commit_compacted(state, files)
-        core.show(Snapshot.of(commit_log, NO_ROWS, loaded))
-        return snapshot.deleted_count
-
-
-def _compacted(
-    commit_log: CommitLog, snapshot: Snapshot
-) -> tuple[State, list[BlockFile], Loaded | None]:
-    """Write the files of `compact`; return the new state, its append-only files, and its index."""
-    old, live = commit_log.state, commit_log.live_rows()
-    gone, state = old.rows - len(live), commit_log.next_state()
-    encoded = commit_log.vectors(old.encoded)
-    commit_log.check(encoded)
-    name = commit_log.path / state.new_name("vectors")
-    vectors = encoded.copy(name, np.concatenate([live, np.arange(old.rows, old.encoded)]))
-    state = replace(
-        state,
-        vectors=vectors.path.name,
-        rows=len(live),
-        staged=old.staged - gone,
-        encoded=old.encoded - gone,
-        fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
-    )
-    if old.settings is None:
-        return state, [vectors], None
-    state, grown = with_new_documents(commit_log, state, live=True)
-    state = with_new_words(commit_log, state, live=True)
-    files = [vectors, *(each.file for each in grown)]
-    norms, before = None, snapshot.index
-    if before.metric is not None:
-        commit_log.check(before.metric.norms)
-        name = commit_log.path / state.new_name("norms")
-        norms = before.metric.norms.copy(name, live)
-        state = replace(state, norms=norms.path.name)
-        files.append(norms)
-    index = before.without_rows(state.vector_file(commit_log.path, len(live)), norms)
-    index.extend()
-    codes = publish(commit_log.path / state.new_name("codes"), index.index.save)
-    state = replace(state, files=state.files | {"codes": codes})
-    return state, files, Loaded(index, len(live))
-
-
-def _unread(commit_log: CommitLog) -> list[str]:
-    """Notes on texts that the encoder read only in part."""
-    first, rows = commit_log.state.rows, commit_log.document_rows(commit_log.state.staged)
+def _unread(commit_log: CommitLog, rows: DocumentRows) -> list[str]:
+    """Notes on staged texts that the encoder read only in part; `rows` has their documents."""
+    first = commit_log.state.rows
     added = rows.number_before(commit_log.state.staged) - rows.number_before(first)
     notes = []
     if cut := (rows.firsts >= first).sum():
@@ -284,40 +250,33 @@ def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | Non
     return (fitted, notes) if fitted != state.settings else (None, [])
 
 
-def _extend(
-    commit_log: CommitLog,
-    snapshot: Snapshot,
-    state: State,
-    vectors: VectorFile,
-    replaced: Rows,
-    grown: Sequence[AppendedFile],
-) -> Loaded:
-    """Add the new rows to the existing codes and norms, and commit."""
+Coded = tuple[Loaded, State, Sequence[AppendedFile]]
+"""An index with the new rows, the state with its files, and the file of norms, if any."""
+
+
+def _extended(
+    commit_log: CommitLog, snapshot: Snapshot, state: State, vectors: VectorFile
+) -> Coded:
+    """Add the new rows to the existing codes and norms."""
     loaded = snapshot.loaded()
     if len(loaded.index.index) > commit_log.state.rows:  # by an addition that failed later
-        loaded = Snapshot.of(commit_log, snapshot.deleted).loaded()
+        loaded = Snapshot.of(commit_log).loaded()
     norms = loaded.index.metric.norms if loaded.index.metric else None
     first_block = norms.nbytes // BLOCK_BYTES if norms else 0
     if norms is not None:
         commit_log.check_tail(norms)
     index = loaded.index.extended_to(vectors)
     state, saved_rows = save_codes(commit_log.path, state, index, loaded.saved_rows)
-    if index.metric is not None:
-        grown = [*grown, AppendedFile(index.metric.norms, first_block)]
-    commit_log.commit(state, delete=replaced, grown=grown)
-    return Loaded(index, saved_rows)
+    grown = [AppendedFile(index.metric.norms, first_block)] if index.metric else []
+    return Loaded(index, saved_rows), state, grown
 
 
-def _encode(
-    commit_log: CommitLog, state: State, grown: Sequence[AppendedFile], replaced: Rows = NO_ROWS
-) -> Loaded:
-    """Code all rows with the fitted files that the state names, and commit."""
+def _encoded(commit_log: CommitLog, state: State) -> Coded:
+    """Code all rows with the fitted files that the state names."""
     vectors = commit_log.vectors(state.rows)
     index, state = encode_rows(commit_log.path, state, vectors, commit_log.workers)
-    if index.metric is not None:
-        grown = [*grown, AppendedFile(index.metric.norms)]
-    commit_log.commit(state, delete=replaced, grown=grown)
-    return Loaded(index, len(index))
+    grown = [AppendedFile(index.metric.norms)] if index.metric else []
+    return Loaded(index, len(index)), state, grown
 
 
 def _fitted_files_are_whole(commit_log: CommitLog) -> bool:

@@ -26,6 +26,7 @@ from slimdex.indexes.errors import CorruptError, SlimdexError
 from slimdex.indexes.json_text import READABLE, parsed
 
 from ..atomic_files import sync
+from ..locks import FileLock
 
 LITTLE_BYTES = 1 << 20
 """Free bytes below which a disk counts as full."""
@@ -38,8 +39,10 @@ MEMORY = Path("/dev/shm")
 SPARE_BYTES = 1 << 26
 """Bytes of it left free."""
 COPIED_AT_ONCE = 1 << 20
-PREFIX, STALE_S = "slimdex-words-", 86_400
-"""Names of temporary folders; age in seconds at which one was left by a killed process."""
+PREFIX, OWNER, NEW_S = "slimdex-words-", "owner", 60
+"""Names of temporary folders and of the lock in them; seconds for which one is used unlocked."""
+NO_LINK = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.EINVAL)
+"""Errors of systems and disks without links; the last is Windows'."""
 REMOVALS = 10
 """Attempts to remove a folder while another thread may write to it."""
 ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
@@ -50,13 +53,14 @@ ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
 def short_lived_folder() -> Iterator[Path]:
     """Create a folder, if possible in memory, which tantivy needs until it has mapped the files.
 
-    A short-lived thread of tantivy may create a lock file there while the folder is removed.
+    A caller that needs it for longer than `NEW_S` must lock `OWNER` in it. A short-lived thread of
+    tantivy may create a lock file there while the folder is removed.
     """
     parent = MEMORY if has_memory(0) else Path(gettempdir())
     for old in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
-            if time() - old.stat().st_mtime > STALE_S:
-                shutil.rmtree(old, ignore_errors=True)
+            if time() - old.stat().st_mtime > NEW_S and not FileLock(old, OWNER).is_held():
+                shutil.rmtree(old, ignore_errors=True)  # its process was killed
     folder = Path(mkdtemp(prefix=PREFIX, dir=parent))
     try:
         yield folder
@@ -84,7 +88,9 @@ def work_folder(path: Path, *, in_memory: bool = False) -> Iterator[Path]:
     try:
         with tantivy_errors(path, writing=True), ExitStack() as stack:
             if in_memory:
-                yield stack.enter_context(short_lived_folder())
+                folder = stack.enter_context(short_lived_folder())
+                stack.enter_context(FileLock(folder, OWNER).held())
+                yield folder
             else:
                 work.mkdir()
                 yield work
@@ -129,11 +135,21 @@ def link_or_copy(new: Path, old: Path) -> bool:
     try:
         os.link(old, new)
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV):
+        if error.errno not in NO_LINK:
             raise
         copy(new, old)
         return False
     return True
+
+
+def symlink_or_copy(new: Path, old: Path) -> None:
+    """Link to an immutable file by name; where the system forbids it, as `link_or_copy` does."""
+    try:
+        new.symlink_to(old)
+    except OSError as error:
+        if error.errno not in NO_LINK:
+            raise
+        link_or_copy(new, old)
 
 
 def copy(new: Path, old: Path) -> None:

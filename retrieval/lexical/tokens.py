@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 LONGEST, LONGEST_NAME = 80, 500
 """Longest word or name in characters; nobody types longer ones."""
@@ -60,13 +60,22 @@ def words_of(text: str) -> list[str]:
     return found
 
 
+def words_in(text: str) -> str:
+    """Words of a text with spaces between them, as they are indexed.
+
+    >>> words_in("Use os.path!")
+    'use os path os.path'
+    """
+    return " ".join(words_of(text))
+
+
 def stems_of(text: str) -> list[str]:
     """Stems of the words of a query, in order; see `stemmer`.
 
     >>> stems_of("Searching libssl-dev"), stems_of("поиски файлов")
     (['search', 'libssl', 'dev', 'libssl-dev'], ['поиск', 'файл'])
     """
-    stems: list[str] = stemmer().analyze(" ".join(words_of(text)))
+    stems: list[str] = stemmer().analyze(words_in(text))
     return stems
 
 
@@ -82,6 +91,30 @@ def stemmer() -> Any:
     words = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
     english, russian = map(tantivy.Filter.stemmer, ("english", "russian"))
     return words.filter(english).filter(russian).build()
+
+
+def id_terms(id: str) -> tuple[list[str], str]:
+    """Names of a document, and the words of its id with spaces between them.
+
+    >>> id_terms("docs/usage")
+    (['docs/usage', 'usage'], 'docs usage docs/usage')
+    """
+    return names_of(id), " ".join(name_words(id))
+
+
+class Terms(NamedTuple):
+    """Functions that make the terms of ids and texts to index."""
+
+    of_id: Callable[[str], tuple[list[str], str]] = id_terms
+    of_text: Callable[[str], str] = words_in
+
+    @classmethod
+    def remembered(cls) -> Terms:
+        """The same ones, which remember the terms of each id and text."""
+        return cls(cache(id_terms), cache(words_in))
+
+
+TERMS = Terms()
 
 
 def names_of(id: str) -> list[str]:

@@ -34,13 +34,21 @@ from .segment_folder import (
     read_list,
     segment_files,
     short_lived_folder,
+    symlink_or_copy,
     tantivy_errors,
     work_folder,
 )
-from .tokens import misspelt_form, name_forms, name_words, names_of, stemmer, stems_of, words_of
+from .tokens import (
+    TERMS,
+    Terms,
+    misspelt_form,
+    name_forms,
+    stemmer,
+    stems_of,
+)
 
-FEW = 1000
-"""Number of documents below which a folder in memory is used to add them."""
+FEW = 1024
+"""Most documents that are added in a folder in memory."""
 HEAP_BYTES = 50_000_000
 """Memory of a writer before it writes a segment."""
 AMONG = 4096
@@ -88,7 +96,8 @@ class WordIndex:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> index = WordIndex.create(folder / "1", [("a", "The cat sat."), ("b", "Dogs and a cat.")])
-    >>> more = index.extended(folder / "2", [("", "A cat, a cat, a dog.")])
+    >>> index.write_extended(folder / "2", [("", "A cat, a cat, a dog.")])
+    >>> more = WordIndex.open(folder / "2")
     >>> index.search("dog or cat", 5).rows.tolist(), more.search("dog or cat", 5).rows.tolist()
     ([1, 0], [1, 2, 0])
     """
@@ -101,7 +110,7 @@ class WordIndex:
     def create(cls, path: Path, documents: Iterable[tuple[str, str]] = ()) -> WordIndex:
         """Index rows' ids ("" for none) and texts in a new folder.
 
-        The files are durable when this returns; the caller syncs the parent folder.
+        The files are durable when this returns; a commit syncs the parent folder.
 
         Raises `OSError` if it can't be written; partial files are removed.
         """
@@ -124,7 +133,7 @@ class WordIndex:
         """Open an existing index; raise `CorruptError` if it can't be read."""
         tantivy = _tantivy()
         with short_lived_folder() as links, tantivy_errors(path):
-            link_files(path.absolute(), links, Path.symlink_to)
+            link_files(path.absolute(), links, symlink_or_copy)
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
             tantivy.Query.term_query(index.schema, ROW, 0)  # raises if the field is missing
@@ -141,19 +150,23 @@ class WordIndex:
         """Number of rows without id and text."""
         return int(self._searcher.doc_freq(NAME, BLANK))
 
-    def extended(self, path: Path, documents: Iterable[tuple[str, str]]) -> WordIndex:
-        """Create an index in a new folder with further rows; see `create`."""
+    def write_extended(
+        self,
+        path: Path,
+        documents: Iterable[tuple[str, str]],
+        terms: Terms = TERMS,
+    ) -> None:
+        """Write an index with further rows to a new folder; see `create`. It is not opened."""
         documents = iter(documents)
-        few = list(islice(documents, FEW))
+        few = list(islice(documents, FEW + 1))
         nbytes = size(self.path) + sum(len(id) + len(text) for id, text in few)
-        in_memory = len(few) < FEW and has_memory(4 * nbytes)
+        in_memory = len(few) <= FEW and has_memory(4 * nbytes)
         with work_folder(path, in_memory=in_memory) as work:
-            link_files(self.path.absolute(), work, Path.symlink_to if in_memory else link_or_copy)
+            link_files(self.path.absolute(), work, symlink_or_copy if in_memory else link_or_copy)
             there = {file.name for file in work.iterdir()}
             index = _tantivy().Index.open(str(work))
-            _write(index, chain(few, documents), len(self))
+            _write(index, chain(few, documents), len(self), terms)
             publish(work, path, there)
-        return WordIndex.open(path)
 
     def search(
         self,
@@ -289,7 +302,12 @@ class WordIndex:
         return Found(scores[order], found[order].astype(np.int64))
 
 
-def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None:
+def _write(
+    index: Any,
+    documents: Iterable[tuple[str, str]],
+    first: int,
+    terms: Terms = TERMS,
+) -> None:
     """Add ids and texts as rows first, first + 1, ..., and wait for tantivy's threads."""
     index.config_reader(MANUAL)
     index.register_tokenizer(STEMS, stemmer())
@@ -298,9 +316,10 @@ def _write(index: Any, documents: Iterable[tuple[str, str]], first: int) -> None
         for row, (id, text) in enumerate(documents, start=first):
             document = _tantivy().Document()
             document.add_unsigned(ROW, row)
-            for name in names_of(id) if id or text else [BLANK]:
+            names, words = terms.of_id(id)
+            for name in names if id or text else [BLANK]:
                 document.add_text(NAME, name)
-            document.add_text(STEMS, " ".join([*words_of(text), *name_words(id)]))
+            document.add_text(STEMS, f"{terms.of_text(text)} {words}")
             writer.add_document(document)
         writer.commit()
     finally:

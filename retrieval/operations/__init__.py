@@ -1,8 +1,5 @@
-"""Operations: build, sync, repair, and commands on an open index.
+"""Operations: build, sync, repair, diagnosis, and commands on an open index.
 
-`commands` run in the process that has an index open; `address` and `service_client` find that
-process.
-
-Files import only what is above them: building, syncing, watching, commands, address,
-service_client.
+Files import only what is above them: language_note, finding, installation, index_state,
+building, syncing, watching, commands, undoing, uploading, address.
 """

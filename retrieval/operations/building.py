@@ -24,9 +24,10 @@ from ..documents import Document
 from ..encoders.base import AUTO, Encoder, for_new_documents, passage_tokens
 from ..ingest.encoding import EncodingError
 from ..ingest.made_up_ids import MadeUpIds
+from ..ingest.rewriting.fitting import refit as refit_index
 from ..ingest.staging import Addition, DuplicateKeyError
 from ..ingest.writer import Added
-from ..ingest.writer import refit as refit_index
+from ..locks import WAIT
 from ..open_index import OpenIndex
 from ..quality.tuning import metric_choice
 from ..quality.tuning.targets import Target
@@ -39,6 +40,7 @@ from ..sources.source import Source, open_source
 from ..sources.tabular.column_names import ColumnNames
 from ..sources.tabular.tables import TableSource
 from ..sources.text_files import STANDARD_INPUT, FileFormat
+from .language_note import language_notes
 
 
 @dataclass(frozen=True)
@@ -180,11 +182,12 @@ def build(
     make_encoder: Callable[[], Encoder],
     settings: Settings,
     *,
-    wait: float = 0.0,
+    wait: float = WAIT,
     stored: str = "fp16",
     passages: str | int | None = AUTO,
     words: bool = True,
     workers: Workers = HERE,
+    shared_filesystem: bool = False,
 ) -> tuple[Collection, Added]:
     """Build a new index, or finish an interrupted build.
 
@@ -194,17 +197,18 @@ def build(
 
     Parameters
     ----------
-    wait : seconds to wait for another process that has the index open.
+    wait : seconds to wait for changes by other processes.
     stored, passages, words : as for `Collection.create`; an interrupted build keeps its own.
     workers : processes that encode and code parts of the documents.
+    shared_filesystem : as for `Collection.open`.
     """
     if path.exists():
         if not (path / CATALOG).is_file():
             raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
-        with closing(OpenIndex.open(path, read_only=True, wait=wait)) as found:
+        with closing(OpenIndex.open(path, wait=wait)) as found:
             _check_resumable(found, sources)  # before a model is loaded, which takes seconds
         encoder = for_new_documents(make_encoder())
-        core = OpenIndex.open(path, encoder, wait=wait)
+        core = OpenIndex.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
         with _closed_on_error(core):
             request(core, settings)
             core.commit_log.workers = workers
@@ -213,7 +217,13 @@ def build(
             notes += _own_passages(core, passages)
             return Collection(core), replace(added, notes=[*notes, *added.notes])
     core = OpenIndex.create(
-        path, make_encoder(), settings, stored=stored, passages=passages, words=words
+        path,
+        make_encoder(),
+        settings,
+        stored=stored,
+        passages=passages,
+        words=words,
+        shared_filesystem=shared_filesystem,
     )
     core.commit_log.workers = workers
     with _closed_on_error(core, remove=True):
@@ -264,6 +274,12 @@ def prove(core: OpenIndex, target: Target | None = None) -> list[str]:
 
 def add(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
     """Add documents, or finish an interrupted addition; `refit` is as for `Collection.add`."""
+    first = core.state.rows
+    added = _added(core, sources, refit)
+    return replace(added, notes=[*added.notes, *language_notes(core, first)])
+
+
+def _added(core: OpenIndex, sources: Sources, refit: str) -> Added:
     if core.state.settings is None:
         _check_resumable(core, sources)
     if _is_being_added(core, sources):

@@ -1,38 +1,38 @@
-"""Commands on an open index, run by the process that has it open: a command line or a service.
+"""Commands on an open index, for the command line and for agents.
 
-Each consists of plain values, so that a command line can send it to the service that has the index
-open, and returns JSON values. A command imports its own dependencies when it runs, so that searches
-do not wait for those of others.
+Each returns JSON values. A command imports its own dependencies when it runs, so that searches do
+not wait for those of others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Protocol
 
+from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note
 
-from ..as_json import document_json, hit_json
 from ..collection import Collection
+from ..documents import Document, document_json, hit_json, id_text, json_of
 from ..search.request import SearchRequest
 
 if TYPE_CHECKING:
     from ..ingest.writer import Added
+    from ..search.snapshot_reader import SnapshotReader
     from .building import Sources
 
-STANDARD_INPUT = "-"
+LISTED_AT_ONCE = 10
+LISTED_CHARACTERS = 4 << 20
+"""A page of a listing ends when its documents have this many characters."""
+ID_DIGITS = 16
+"""Length of an id made of a document's content."""
 
 
 class Command(Protocol):
-    """A command on an index.
-
-    `changes` is True if it may change the index.
-    """
-
-    changes: ClassVar[bool]
+    """A command on an index."""
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Run the command; returns JSON values."""
@@ -46,7 +46,6 @@ class AskedSources:
     Attributes
     ----------
     specs : files, folders, packages, queries, and "-".
-    standard_input : file to read for "-" in place of this process's standard input.
     links_within : folders that links below a folder must not lead out of.
     """
 
@@ -58,42 +57,23 @@ class AskedSources:
     vectors: str | None = None
     encoding: str | None = None
     file_format: str | None = None
-    standard_input: str | None = None
     links_within: Sequence[str] | None = None
-
-    @property
-    def is_piped(self) -> bool:
-        """True if a source is standard input."""
-        return STANDARD_INPUT in self.specs
 
     def opened(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
         from ..sources.files.folders.walking import links_within
         from ..sources.tabular.column_names import ColumnNames
         from ..sources.tabular.duckdb_readers import checked_types
-        from ..sources.text_files import FileFormat, standard_input_from
+        from ..sources.text_files import FileFormat
         from .building import Sources  # also imports the readers of all sources
 
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
         files = FileFormat(self.encoding, self.file_format)
-        with standard_input_from(self.standard_input), links_within(self.links_within):
+        with links_within(self.links_within):
             opened = Sources.open([*self.specs], names, self.vectors, files)
         for line in opened.notes:
             note(line)
         return opened
-
-    def from_anywhere(self) -> Self:
-        """Return the same sources with absolute paths, for a process in another folder."""
-        vectors = self.vectors and _whole(self.vectors)
-        return replace(self, specs=[_whole(spec) for spec in self.specs], vectors=vectors)
-
-
-def _whole(spec: str) -> str:
-    """Make a path absolute, with the table of a database if it has one; keep anything else."""
-    place, mark, table = spec, "", ""
-    if not Path(spec).exists():
-        place, mark, table = spec.rpartition("#")
-    return f"{Path(place).absolute()}{mark}{table}" if place and Path(place).exists() else spec
 
 
 @dataclass(frozen=True)
@@ -102,7 +82,6 @@ class Add:
 
     sources: AskedSources
     refit: str = "auto"
-    changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return `Collection.info` after the addition, with "added"."""
@@ -128,6 +107,47 @@ def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Put:
+    """Add documents that the caller has, as if one after the other.
+
+    Attributes
+    ----------
+    documents : each with "text", and optionally "id", "title" and "metadata"; without an id, its
+        id is a digest of the rest, so that the same document is added once.
+    """
+
+    documents: Sequence[Mapping[str, Any]]
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """Return the documents' "ids", the counts and "notes" of `Added`, and all "documents"."""
+        from ..adding import add_given
+
+        put = [_put_document(**given) for given in self.documents]
+        added = add_given(collection.core, [*{each.id: each for each in put}.values()])
+        return {
+            "ids": [each.id for each in put],
+            "added": added.documents,
+            "replaced": added.replaced,
+            "unchanged": added.unchanged,
+            "documents": len(collection),
+            "notes": added.notes,
+        }
+
+
+def _put_document(
+    text: str,
+    id: str | int | None = None,
+    title: str = "",
+    metadata: Mapping[str, Any] | None = None,
+) -> Document:
+    metadata = metadata or {}
+    if id is None:
+        content = {"title": title, "text": text, "metadata": dict(sorted(metadata.items()))}
+        id = sha256(json_of(content, ensure_ascii=True).encode()).hexdigest()[:ID_DIGITS]
+    return Document(id_text(id), text, title, metadata)
+
+
+@dataclass(frozen=True)
 class Sync:
     """Bring an index up to date with its sources.
 
@@ -137,7 +157,6 @@ class Sync:
     sources: AskedSources
     refit: str = "auto"
     compacts: bool = False
-    changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the counts of `syncing.counts`, and "gone": deleted rows that still take space."""
@@ -163,7 +182,6 @@ class Delete:
 
     ids: Sequence[str | int] | None = None
     where: str | None = None
-    changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the numbers of deleted and left documents, and "gone": rows still taking space."""
@@ -174,10 +192,35 @@ class Delete:
 
 
 @dataclass(frozen=True)
+class Dedup:
+    """Find near-duplicates, and delete all but the first of each group if it `deletes`."""
+
+    min_score: float
+    deletes: bool = False
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """Return the "groups", and the numbers of duplicates, deleted and left documents."""
+        from ..quality.near_duplicates import delete_near_duplicates
+
+        if self.deletes:
+            groups = delete_near_duplicates(collection.core, self.min_score)
+        else:
+            groups = collection.near_duplicates(self.min_score)
+        duplicates = sum(len(group.others) for group in groups)
+        return {
+            "groups": [
+                {"kept": group.kept, "others": [other._asdict() for other in group.others]}
+                for group in groups
+            ],
+            "duplicates": duplicates,
+            "deleted": duplicates if self.deletes else 0,
+            "documents": len(collection),
+        }
+
+
+@dataclass(frozen=True)
 class Compact:
     """Free the space of deleted and replaced documents."""
-
-    changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the numbers of freed rows and of documents."""
@@ -190,7 +233,6 @@ class Reduce:
     """Reduce the vectors again, with some settings changed."""
 
     settings: Mapping[str, Any]
-    changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return `Collection.info` after the reduction."""
@@ -206,7 +248,6 @@ class IndexWords:
     """Build the lexical index, or remove it."""
 
     wanted: bool = True
-    changes: ClassVar[bool] = True
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the number of documents and the size of the lexical index (None without one)."""
@@ -227,7 +268,6 @@ class Search:
     request: SearchRequest
     excerpts: bool = False
     columns: Sequence[str] = ()
-    changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return each query's hits, excerpts of their texts, and the score of random documents."""
@@ -275,7 +315,6 @@ class Fetch:
     """Fetch a whole document by its id or, if none has this id, by a path with one document."""
 
     id: str
-    changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the document."""
@@ -291,10 +330,49 @@ class Fetch:
 
 
 @dataclass(frozen=True)
+class Listing:
+    """List documents by the order of their addition, a page at a time.
+
+    Attributes
+    ----------
+    after : id of the last document of the page before.
+    limit : documents of a page; it has fewer, but at least one, if they are long.
+    """
+
+    where: str | None = None
+    after: str | None = None
+    limit: int = 100
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """Return "documents", the "count" of all that match, whether there are "more", "version".
+
+        Raises `InputError` if the condition is invalid, or `after` unknown.
+        """
+        version = collection.version
+        if collection.core.is_empty:
+            return {"documents": [], "count": 0, "more": False, "version": version}
+        return collection.core.read(self._page) | {"version": version}
+
+    def _page(self, view: SnapshotReader) -> dict[str, Any]:
+        where = self.where
+        rows = view.snapshot.live_documents() if where is None else view.rows_where(where)
+        count = len(rows)
+        if self.after is not None:
+            rows = rows[rows > view.row_of(self.after)]
+        found = list[Document]()
+        for part in batches(min(self.limit, len(rows)), LISTED_AT_ONCE):
+            numbers = rows[: self.limit][part].tolist()
+            read = view.documents(numbers)
+            found += [read[row] for row in numbers]
+            if sum(len(document.text) for document in found) >= LISTED_CHARACTERS:
+                break
+        documents = [document_json(document) for document in found]
+        return {"documents": documents, "count": count, "more": len(found) < len(rows)}
+
+
+@dataclass(frozen=True)
 class Info:
     """Report contents, settings and costs of an index."""
-
-    changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return `Collection.info`."""
@@ -306,7 +384,6 @@ class Health:
     """Measure how far the documents are from those the index was fitted on."""
 
     sample: int
-    changes: ClassVar[bool] = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return `Collection.health`, with the word for its rows as "noun"."""
@@ -318,56 +395,6 @@ class Health:
 class Columns:
     """Report the values of the documents' columns."""
 
-    changes: ClassVar[bool] = False
-
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return `ColumnValues.facts`."""
         return {"columns": collection.core.store.columns.facts()}
-
-
-COMMANDS: Mapping[str, type[Command]] = {
-    "add": Add,
-    "sync": Sync,
-    "delete": Delete,
-    "compact": Compact,
-    "reduce": Reduce,
-    "words": IndexWords,
-    "search": Search,
-    "open": Fetch,
-    "info": Info,
-    "health": Health,
-    "columns": Columns,
-}
-_NAMES = {command: name for name, command in COMMANDS.items()}
-
-
-def command_json(command: Command) -> dict[str, Any]:
-    """Convert a command to JSON values, to be run by another process.
-
-    >>> command_json(Delete(["7"]))
-    {'name': 'delete', 'asked': {'ids': ['7'], 'where': None}}
-    """
-    asked: Any = command
-    if isinstance(command, Add | Sync):
-        asked = replace(command, sources=command.sources.from_anywhere())
-    said = asdict(asked)
-    if isinstance(command, Search) and command.request.vectors is not None:
-        said["request"]["vectors"] = command.request.vectors.tolist()
-    return {"name": _NAMES[type(command)], "asked": said}
-
-
-def command_of(said: Mapping[str, Any]) -> Command:
-    """Convert JSON values to a command; raises `InputError` if they are invalid.
-
-    >>> command_of(command_json(Delete(["7"])))
-    Delete(ids=['7'], where=None)
-    """
-    try:
-        asked = dict(said["asked"])
-        if "sources" in asked:
-            asked["sources"] = AskedSources(**asked["sources"])
-        if "request" in asked:
-            asked["request"] = SearchRequest(**asked["request"])
-        return COMMANDS[said["name"]](**asked)
-    except (KeyError, TypeError) as error:
-        raise InputError(f"unknown command {str(said)[:100]} ({error})") from error

@@ -37,12 +37,25 @@ def facts(view: SnapshotReader) -> dict[str, Any]:
         "search": _search(index),
         "certificate": _certificate(snapshot),
         "encoder": state.encoder,
+        "next_encoder": _next_encoder(snapshot),
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": view.store.columns.committed,
         "memory": memory(snapshot),
         "notes": advice,
         "words": _words(snapshot),
         "files": {file.name: size(file) for file in sorted(path.iterdir())},
+    }
+
+
+def _next_encoder(snapshot: Snapshot) -> dict[str, Any] | None:
+    """The encoder that documents are being encoded again by, and how many rows are."""
+    state = snapshot.state
+    if state.replacement is None:
+        return None
+    return {
+        "encoder": state.replacement.encoder,
+        "encoded": state.replacement.rows,
+        "of": state.rows,
     }
 
 
@@ -87,7 +100,7 @@ def memory(snapshot: Snapshot) -> dict[str, float]:
     """
     index, rows = snapshot.index, max(snapshot.state.rows, 1)
     state = snapshot.state
-    vectors = state.file_names - (state.lines.names if state.lines else set())
+    vectors = state.used_names - (state.lines.names if state.lines else set())
     disk = sum(size(snapshot.path / name) for name in vectors - {state.words})
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,

@@ -11,7 +11,9 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..catalog.state import Certificate
 from ..ingest import writer
+from ..ingest.rewriting.fitting import refit
 from ..open_index import OpenIndex
+from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
 from ..trials.recall_trials import Pool
 from .certified_recall import (
@@ -61,15 +63,15 @@ class Settled:
     refitted: bool = False
 
 
-def after_addition(core: OpenIndex, seconds: float, refit: str = "auto") -> Settled:
+def after_addition(core: OpenIndex, seconds: float, wanted: str = "auto") -> Settled:
     """Measure certified agreement again if an addition may have changed it; refit or advise it.
 
-    Called within `core.change()`. The addition is already committed; a refit is another commit.
+    The addition is already committed; a refit is another commit.
 
     Parameters
     ----------
-    seconds : time that the addition took; `refit="auto"` refits only if that takes less.
-    refit : one of `REFIT`.
+    seconds : time that the addition took; "auto" refits only if that takes less.
+    wanted : one of `REFIT`.
     """
     snapshot = core.snapshot
     state, index = snapshot.state, snapshot.index
@@ -81,17 +83,17 @@ def after_addition(core: OpenIndex, seconds: float, refit: str = "auto") -> Sett
         certificate = None
     assert state.settings is not None
     kind = kind_advice(core.path, state.requested, state.settings.kind, documents, snapshot.noun)
-    if not documents or (refit != "always" and not _is_due(certificate, snapshot)):
+    if not documents or (wanted != "always" and not _is_due(certificate, snapshot)):
         return Settled(kind)
-    figures = drift(state, index, core.commit_log.moments(), snapshot.hidden)
+    moments = core.read(lambda _: core.commit_log.moments())
+    figures = drift(state, index, moments, snapshot.hidden)
     if certificate is not None and may_have_changed(certificate, figures):
-        pool = core.pool(snapshot, certificate.queries)
-        now = measured(index, pool, snapshot.hidden)
+        pool, now = _measured(core, certificate)
         certificate = _renewed(certificate, now, pool, figures.documents)
         writer.keep_certificate(core, certificate)
     said = _alarm(core.path, figures, certificate, now, snapshot)
     is_sure = bool(said) and figures.is_large
-    if refit == "always" or (refit == "auto" and is_sure and _takes_less(index, seconds)):
+    if wanted == "always" or (wanted == "auto" and is_sure and _takes_less(index, seconds)):
         return _refit(core, figures, certificate, now)
     return Settled(said + kind)
 
@@ -143,7 +145,7 @@ def _refit(
     core: OpenIndex, figures: Drift, certificate: Certificate | None, now: Measured | None
 ) -> Settled:
     start = perf_counter()
-    notes = writer.refit(core, core.state.requested)
+    notes = refit(core, core.state.requested, "with the last")
     seconds, snapshot = perf_counter() - start, core.snapshot
     why = f"fitted on {figures.fitted:,} of {figures.documents:,} {snapshot.noun}"
     if certificate is not None and now is not None and verdict(certificate, now) == "broken":
@@ -155,8 +157,7 @@ def _refit(
         )
     said = f"{why}; refitted in {seconds:.1f} s"
     if certificate is not None:  # a refitted index needs a new certificate
-        pool = core.pool(snapshot, certificate.queries)
-        then = measured(snapshot.index, pool, snapshot.hidden)
+        pool, then = _measured(core, certificate)
         state = snapshot.state
         assert state.settings is not None
         certificate = replace(
@@ -167,6 +168,16 @@ def _refit(
         if verdict(certificate, then) == "broken":
             said += f"; still below: `slimdex tune {core.path}` looks for other settings"
     return Settled([said, *notes], refitted=True)
+
+
+def _measured(core: OpenIndex, certificate: Certificate) -> tuple[Pool, Measured]:
+    """Measure the agreement of the newest snapshot, by as many queries as before."""
+
+    def measure(view: SnapshotReader) -> tuple[Pool, Measured]:
+        pool = core.pool(view.snapshot, certificate.queries)
+        return pool, measured(view.snapshot.index, pool, view.snapshot.hidden)
+
+    return core.read(measure)
 
 
 def _renewed(certificate: Certificate, now: Measured, pool: Pool, rows: int) -> Certificate:

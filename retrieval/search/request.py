@@ -52,6 +52,8 @@ class SearchRequest:
         Reorders the first hits of each query.
     rerank_depth : int, default 50
         Hits to rerank; more if `limit` is more.
+    epoch : int, optional
+        `State.epoch` of the index whose encoder the vectors of the texts are from.
 
     Raises
     ------
@@ -74,6 +76,7 @@ class SearchRequest:
     min_score: float | None = None
     rerank: CrossEncoder | None = None
     rerank_depth: int = 50
+    epoch: int | None = None
 
     def __post_init__(self) -> None:
         self._check_queries()
@@ -149,11 +152,15 @@ class SearchRequest:
         options = [getattr(self, field.name) for field in fields(self)]
         return (self.texts is None, *options[2:])
 
-    def encoded(self, encoder: Callable[[], Encoder]) -> Self:
-        """Return the request with vectors; the encoder is called only if they are missing."""
-        if self.vectors is not None or self.texts is None:
+    def encoded(self, encoder: Callable[[], Encoder], epoch: int | None = None) -> Self:
+        """Return the request with vectors.
+
+        The encoder is called only if they are missing, or of another epoch.
+        """
+        is_encoded = self.vectors is not None and self.epoch in (None, epoch)
+        if is_encoded or self.texts is None:
             return self
-        return replace(self, vectors=encode_queries(encoder(), self.texts))
+        return replace(self, vectors=encode_queries(encoder(), self.texts), epoch=epoch)
 
     def fusion(self, auto: str) -> Fusion | None:
         """The fusion with lexical search; None without it.
@@ -167,7 +174,7 @@ class SearchRequest:
     @property
     def has_chance_score(self) -> bool:
         """True if scores are cosines at full dimension, comparable with random documents'."""
-        return self.candidates != 0
+        return self.candidates != 0 and self.rerank is None
 
     def kept(self, found: Hits) -> Hits:
         """Remove hits below `min_score`."""

@@ -83,6 +83,7 @@ class SnapshotReader:
         fusion = self.fusion(request)
         snapshot, queries, k = self.snapshot, request.query_vectors, request.limit
         index, rescored = snapshot.index, request.candidates
+        words = None if fusion is None else snapshot.words
         allowed = self._allowed(request.where)
         if rescored is None:
             rescored = index.candidates_for(k)
@@ -96,9 +97,9 @@ class SnapshotReader:
 
         if fusion is None:
             return Nearest(*found(dense, queries, rescored if allowed is None else 0))
-        assert snapshot.words is not None
+        assert words is not None
         assert request.texts is not None
-        find = partial(candidates, dense, snapshot.words)
+        find = partial(candidates, dense, words)
         fused = FusedSearch(find, fusion, request.texts, queries)
         scores, rows = found(fused, np.arange(len(queries)), rescored)
         return Nearest(scores, rows, fused.found_by(rows))
@@ -112,7 +113,7 @@ class SnapshotReader:
         """All rows of the documents that match a condition; None without one."""
         if where is None:
             return None
-        snapshot = self.snapshot
+        snapshot = self.opened().snapshot  # a filter may wait, while others remove files
         with stage("filter"):
             found = self.store.documents.rows_where(where, snapshot.state.rows, snapshot.epoch)
             return snapshot.document_rows.all_rows(found)
@@ -151,6 +152,10 @@ class SnapshotReader:
                 path = self.snapshot.path
                 raise InputError(f"{path} was compacted meanwhile; begin again") from error
             yield from (found[int(row)] for row in rows[part])
+
+    def row_of(self, id: str) -> int:
+        """First row of a document; raises `InputError` if its id is unknown."""
+        return self.store.ids.row_by_id([id], self.snapshot.epoch)[id]
 
     def by_id(self, ids: Sequence[str]) -> list[Document]:
         """Documents of these ids, in their order; raises `InputError` if an id is unknown."""

@@ -15,8 +15,10 @@ from .mcp_tools import agents_routes, agents_server
 from .routes import change as routes_change
 from .routes import openai as routes_openai
 from .routes import page as routes_page
+from .routes import root as routes_root
 from .routes import search as routes_search
 from .routes import status as routes_status
+from .routes import upload as routes_upload
 from .routes.failures import first_line, headers_of, told_of
 from .service import Service
 
@@ -34,9 +36,17 @@ def application(service: Service) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.service = service
-    for routes in (routes_search, routes_change, routes_openai, routes_status, routes_page):
+    reading, changing = (
+        (routes_search, routes_openai, routes_status, routes_page),
+        (
+            routes_change,
+            routes_upload,
+            routes_root,
+        ),
+    )
+    for routes in (*reading, *changing):
         app.include_router(routes.routes)
-    app.state.agents = agents_server([*service.indexes], service.do)
+    app.state.agents = agents_server(service.indexes.keys(), service.do)
     app.router.routes.extend(agents_routes(app.state.agents))
     app.add_exception_handler(RequestValidationError, _misread)
     for kind in (HTTPException, SlimdexError, OSError, Exception):

@@ -29,6 +29,8 @@ class Limits:
     body : bytes of a request, except bulk uploads, which may have any number of lines.
     bodies : total bytes of the bodies of all running requests.
     line : bytes of a line of a bulk upload.
+    file : bytes of an uploaded file.
+    indexes : indexes of a service with a root folder.
     queries : queries in one search.
     text : characters of a query, or of a text to encode.
     hits : hits per search.
@@ -44,6 +46,8 @@ class Limits:
     body: int = 8 * MIB
     bodies: int = 512 * MIB
     line: int = 16 * MIB
+    file: int = 64 * MIB
+    indexes: int = 100
     queries: int = 256
     text: int = 100_000
     hits: int = 1000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -11,18 +11,21 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.routing import BaseRoute, Route
 
 from slimdex.indexes.errors import SlimdexError
 
-from ..as_json import hit_from_json
-from ..operations.commands import Columns, Command, Fetch, Info, Search
+from ..documents import hit_from_json
+from ..operations.commands import Columns, Command, Delete, Fetch, Info, Put, Search
 from ..search.excerpts import are_by_chance, shortened
 from ..search.request import SearchRequest
+from .routes.failures import first_line
 
 Do = Callable[[str, Command], Awaitable[dict[str, Any]]]
 """Runs a command on the index of a name."""
+Done = Callable[[str | None, Command], Awaitable[dict[str, Any]]]
+"""The same for the name that an agent gives, or None; raises `ToolError`."""
 QUOTED = 1200
 """Characters of a passage in an answer."""
 READ = 8000
@@ -30,6 +33,9 @@ READ = 8000
 MOST = 50
 """Largest limit of a search."""
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+CHANGES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+)
 
 IndexName = Annotated[
     str | None, Field(description="Name of the index; optional if there is only one.")
@@ -77,17 +83,71 @@ class About(BaseModel):
     encoder: str
 
 
-def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
-    """Create a server with the tools search, fetch and info over indexes of these names."""
-    server = MCPServer[Any](
+class NewDocument(BaseModel):
+    """A document to add."""
+
+    text: str
+    id: str | int | None = Field(
+        None, description="Replaces the document of this id; made of the content if omitted."
+    )
+    title: str = ""
+    metadata: dict[str, Any] = Field({}, description="Values of columns, for `where`.")
+
+
+class Changed(BaseModel):
+    """A committed addition."""
+
+    ids: list[str] = Field(description="Ids of the documents, in order.")
+    added: int
+    replaced: int = Field(description="Number of these that replaced an older document.")
+    unchanged: int
+    documents: int = Field(description="Documents in the index.")
+    notes: list[str]
+
+
+class Deleted(BaseModel):
+    """A committed deletion."""
+
+    deleted: int
+    documents: int = Field(description="Documents left in the index.")
+
+
+class AgentsServer(MCPServer[Any]):
+    """A server whose errors are one line."""
+
+    async def call_tool(self, *call: Any, **named: Any) -> Any:
+        """Run a tool; raises `ToolError`."""
+        try:
+            return await super().call_tool(*call, **named)
+        except ToolError as error:
+            if not isinstance(invalid := error.__cause__, ValidationError):
+                raise
+            first, *others = invalid.errors()
+            placed = {**first, "loc": ("arguments", *first["loc"])}
+            raise ToolError(first_line([placed, *others])) from error
+
+
+def agents_server(names: Collection[str], do: Do, *, writes: bool = False) -> AgentsServer:
+    """Create a server with tools over indexes of these names.
+
+    They are search, fetch and info, and with `writes` add and delete. `names` may change.
+    """
+    about = "`add` and `delete` change them for all who use the index. " if writes else ""
+    server = AgentsServer(
         "slimdex",
         instructions="Search documents by meaning: ask in whole phrases. `search` returns passages "
-        f"to quote, `fetch` the document around them. Indexes: {', '.join(names)}.",
+        f"to quote, `fetch` the document around them. {about}Indexes: {', '.join(names)}.",
         version=version("slimdex"),
         log_level="WARNING",
     )
     done = partial(_done, names, do)
+    _add_readers(server, done)
+    if writes:
+        _add_writers(server, done)
+    return server
 
+
+def _add_readers(server: AgentsServer, done: Done) -> None:
     @server.tool(annotations=READS)
     async def search(
         query: Annotated[str, Field(description="The search query, as a phrase or question.")],
@@ -134,18 +194,41 @@ def agents_server(names: Sequence[str], do: Do) -> MCPServer[Any]:
             encoder=str(facts["encoder"].get("model", facts["encoder"]["type"])).rsplit("/")[-1],
         )
 
-    return server
+
+def _add_writers(server: AgentsServer, done: Done) -> None:
+    @server.tool(annotations=CHANGES)
+    async def add(
+        documents: Annotated[list[NewDocument], Field(min_length=1)], index: IndexName = None
+    ) -> Changed:
+        """Add documents, all or none; each replaces the document of the same id."""
+        put = Put([document.model_dump() for document in documents])
+        return Changed.model_validate(await done(index, put))
+
+    @server.tool(annotations=CHANGES)
+    async def delete(
+        ids: Annotated[
+            list[str | int] | None, Field(description="Ids of documents, all of them known.")
+        ] = None,
+        where: Annotated[
+            str | None, Field(description="Or a condition in SQL, as for `search`.")
+        ] = None,
+        index: IndexName = None,
+    ) -> Deleted:
+        """Delete documents, either by their ids, all or none, or by a condition."""
+        return Deleted.model_validate(await done(index, Delete(ids, where)))
 
 
-async def _done(names: Sequence[str], do: Do, name: str | None, command: Command) -> dict[str, Any]:
+async def _done(
+    names: Collection[str], do: Do, name: str | None, command: Command
+) -> dict[str, Any]:
     if name is None and len(names) == 1:
-        name = names[0]
+        (name,) = names
     if name is None or name not in names:
         raise ToolError(f"index {name!r}; expected one of {', '.join(names)}")
     try:
         return await do(name, command) | {"index": name}
-    except SlimdexError as error:
-        raise ToolError(str(error)) from error
+    except (SlimdexError, OSError) as error:
+        raise ToolError(" ".join(str(error).split())) from error
 
 
 def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:

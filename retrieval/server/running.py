@@ -2,7 +2,7 @@
 
 One process per index answers all callers. OpenVINO, FAISS and DuckDB use threads on all cores, and
 concurrent queries form one batch: several processes would each hold the model and the codes in
-memory, split the batches, and have to follow the writer.
+memory, and split the batches.
 """
 
 from __future__ import annotations
@@ -11,24 +11,28 @@ import asyncio
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
-import uvloop
 
 from slimdex.indexes.errors import InputError
 
-from ..operations.address import Addresses, is_loopback
+from ..operations.address import is_loopback
 from .access.connections import TimedProtocol
 from .access.hosts import Hosts
 from .access.middleware import AccessMiddleware
 from .access.tokens import Tokens
 from .app import application
-from .command_socket import for_owner
 from .service import Service
+
+if sys.platform == "win32":
+    from asyncio import new_event_loop
+else:
+    from uvloop import new_event_loop
 
 BACKLOG = 2048
 CONNECTIONS = 4096
@@ -135,25 +139,14 @@ def run(
         timeout_graceful_shutdown=GRACE_S,
         lifespan="off",
     )
-    tcp = listening.listen()
-    places = [index.collection.path for index in service.indexes.values()]
-    with Addresses.told(places) as addresses:
-        private = uvicorn.Config(
-            for_owner(service),
-            uds=addresses.path,
-            log_level=log_level,
-            access_log=False,
-            timeout_graceful_shutdown=GRACE_S,
-            lifespan="off",
-        )
-        servers = [(_Server(public), tcp), (_Server(private), addresses.socket)]
-        beside = [service.life, app.state.agents.session_manager.run]
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(beside, servers, lambda: started(listening.url(tcp))))
+    tcp, server = listening.listen(), _Server(public)
+    beside = [service.life, app.state.agents.session_manager.run]
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_run(beside, server, tcp, lambda: started(listening.url(tcp))))
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to `_run`, which runs two servers."""
+    """A server that leaves signals to `_run`."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -163,26 +156,27 @@ class _Server(uvicorn.Server):
 
 async def _run(
     beside: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
-    servers: Sequence[tuple[_Server, socket.socket]],
+    server: _Server,
+    listening: socket.socket,
     started: Callable[[], None],
 ) -> None:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        for server, _ in servers:
-            server.force_exit = server.should_exit
-            server.should_exit = True
+        server.force_exit = server.should_exit
+        server.should_exit = True
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+        try:
+            loop.add_signal_handler(number, stop)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
     async with AsyncExitStack() as lives:
         for life in beside:
             await lives.enter_async_context(life())
-        running = [asyncio.create_task(server.serve([own])) for server, own in servers]
-        while not all(server.started for server, _ in servers):
-            if any(task.done() for task in running):
-                break
+        running = asyncio.create_task(server.serve([listening]))
+        while not server.started and not running.done():
             await asyncio.sleep(0.01)
-        else:
+        if server.started:
             started()
-        await asyncio.gather(*running)
+        await running

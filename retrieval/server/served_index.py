@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -24,7 +24,7 @@ from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
 from ..operations.commands import Command, Search
-from ..search.request import SearchRequest, joined
+from ..search.request import Hits, SearchRequest, joined
 from .batching import Batcher
 from .conditional import Conditional
 from .limits import LimitError, Limits
@@ -41,7 +41,8 @@ _Hits = tuple[Sequence[Sequence[Hit]], Mapping[str, float]]
 class Found:
     """Hits of each query, and times.
 
-    `seconds` are those of the whole batch by stage: wait, encode, filter, scan, rescore, fetch.
+    `seconds` are those of the whole batch by stage: wait, encode, filter, scan, rescore, fetch,
+    and rerank.
     """
 
     hits: Sequence[Sequence[Hit]]
@@ -49,7 +50,7 @@ class Found:
 
 
 class ServedIndex:
-    """A collection open for changes, searched by any number of concurrent callers.
+    """A collection, searched and changed by any number of concurrent callers.
 
     Texts are encoded in batches and vectors searched in batches, each in a thread of its own, so
     that a batch is encoded while the one before is searched. Searches with a condition may take
@@ -75,6 +76,7 @@ class ServedIndex:
         self.name, self.collection, self.limits = name, collection, limits
         self._conditional, self._filtered = conditional, 0
         self.senders = 0
+        self._users, self._is_closing = 0, False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
         self._columns = _Fact(self, lambda collection: collection.core.store.columns.facts())
@@ -83,14 +85,35 @@ class ServedIndex:
         self._texts = self._batcher(self._encode_texts, "embed", metrics)
         self._searches = self._batcher(self._search, "search", metrics)
         self._puts = self._batcher(self._put, "put", metrics)
+        # One at a time: a model that reranks takes seconds, and gains nothing from a batch.
+        self._rerankings = self._batcher(_reranked, "rerank", metrics, most=1)
 
     def _batcher(
-        self, run: Callable[[Sequence[Any]], Sequence[Any]], step: str, metrics: Metrics
+        self,
+        run: Callable[[Sequence[Any]], Sequence[Any]],
+        step: str,
+        metrics: Metrics,
+        most: int | None = None,
     ) -> Batcher[Any, Any]:
         limits, seen = self.limits, metrics.batches.labels(self.name, step).observe
         return Batcher(
-            run, most=limits.batch, waiting=limits.waiting, name=f"{self.name}-{step}", seen=seen
+            run,
+            most=most or limits.batch,
+            waiting=limits.waiting,
+            name=f"{self.name}-{step}",
+            seen=seen,
         )
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """Keep the index open; raises a 404 if it is being closed, since it was dropped."""
+        if self._is_closing:
+            raise LimitError(404, f"index {self.name!r} was dropped; expected an existing one")
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
 
     @property
     def waiting(self) -> int:
@@ -106,8 +129,15 @@ class ServedIndex:
         if request.limit > limits.hits:
             raise LimitError(413, f"limit={request.limit:,}; expected {limits.hits:,} or less")
         self._check(request.queries)
-        async with self._in_time():
-            return await self._found(request)
+        with self._used():
+            async with self._in_time():
+                found = await self._found(request.first_stage)
+                return found if request.rerank is None else await self._reranked(request, found)
+
+    async def _reranked(self, request: SearchRequest, found: Found) -> Found:
+        start = perf_counter()
+        hits = await self._rerankings.ask((request, found.hits), len(request))
+        return Found(hits, {**found.seconds, "rerank": perf_counter() - start})
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:
@@ -122,8 +152,8 @@ class ServedIndex:
     async def _found(self, request: SearchRequest) -> Found:
         start, encode_s, count = perf_counter(), 0.0, len(request)
         if request.texts is not None:
-            vectors, encode_s = await self._queries.ask(request.texts, count)
-            request = replace(request, vectors=vectors)
+            vectors, epoch, encode_s = await self._queries.ask(request.texts, count)
+            request = replace(request, vectors=vectors, epoch=epoch)
         if request.where is None:
             hits, seconds = await self._searches.ask(request, count)
         else:
@@ -144,10 +174,16 @@ class ServedIndex:
 
     async def do(self, command: Command) -> dict[str, Any]:
         """Run a command that only reads; one with a condition has a time limit."""
-        if not isinstance(command, Search) or command.request.where is None:
-            return await self.read(command.run)
-        async with self._in_time():
-            return await self._with_condition(partial(command.run, self.collection))
+        where = command.request.where if isinstance(command, Search) else None
+        return await self.read_where(command.run, where)
+
+    async def read_where(self, function: Callable[[Collection], T], where: str | None) -> T:
+        """Run a function that reads the collection, with a time limit if it has a condition."""
+        if where is None:
+            return await self.read(function)
+        with self._used():
+            async with self._in_time():
+                return await self._with_condition(partial(function, self.collection))
 
     async def embed(self, texts: Sequence[str]) -> Matrix:
         """Encode texts, like documents, to vectors (n, dim).
@@ -155,8 +191,9 @@ class ServedIndex:
         Raises `InputError` if the index has no encoder, and `LimitError` if a limit is exceeded.
         """
         self._check(texts)
-        found: Matrix = await self._texts.ask(texts, len(texts))
-        return found
+        with self._used():
+            found: Matrix = await self._texts.ask(texts, len(texts))
+            return found
 
     async def chance_score(self, request: SearchRequest) -> float | None:
         """Return `Collection.chance_score`, which may be outdated just after a change.
@@ -176,29 +213,37 @@ class ServedIndex:
 
         return await self.read(count)
 
+    async def most_tokens(self) -> int | None:
+        """Most tokens that the encoder reads of a text; None without a limit, or an encoder."""
+        with suppress(SlimdexError, OSError):
+            return await self.read(
+                lambda collection: getattr(collection.encoder, "max_length", None)
+            )
+        return None
+
     async def load(self) -> None:
         """Load the encoder and the codes, before the first query needs them."""
         collection = self.collection
         if collection.core.is_empty:
             return
-        if collection.core.has_encoder:
+        if collection.core.lacks_encoder:
+            await self.read(lambda collection: collection.core.reduced_index)
+        else:
             request = SearchRequest(["slimdex"], limit=1)
             await self._found(request)  # without a time limit: a large model may take longer
-        else:
-            await self.read(lambda collection: collection.core.reduced_index)
 
     async def can_read(self) -> bool:
-        """True if the catalog can be read; reopens it after a failure if possible."""
-        store = self.collection.core.store
-        if not store.database.is_usable:
-            with suppress(SlimdexError, OSError):
-                await self.read(lambda _: store.database.ensure_open())
-        return store.database.is_usable
+        """True if the catalog can be read."""
+        with suppress(SlimdexError, OSError):
+            await self.read(lambda collection: collection.core.store.state())
+            return True
+        return False
 
     async def read(self, function: Callable[[Collection], T]) -> T:
         """Run a function that reads the collection."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reader, partial(function, self.collection))
+        with self._used():
+            return await loop.run_in_executor(self._reader, partial(function, self.collection))
 
     async def change(self, function: Callable[[Collection], T]) -> T:
         """Run a function that changes the collection, after earlier changes.
@@ -206,8 +251,9 @@ class ServedIndex:
         It is completed even if the caller disconnects.
         """
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._writer, partial(function, self.collection))
-        return await asyncio.shield(running)
+        with self._used():
+            running = loop.run_in_executor(self._writer, partial(function, self.collection))
+            return await asyncio.shield(running)
 
     async def columns(self) -> list[dict[str, Any]]:
         """Columns of the documents, with values."""
@@ -218,12 +264,17 @@ class ServedIndex:
 
         Each call returns the result for all documents of its commit.
         """
-        added: Added = await self._puts.ask(document)
-        return added
+        with self._used():
+            added: Added = await self._puts.ask(document)
+            return added
 
     async def close(self) -> None:
-        """Finish running work and close the collection."""
-        for batcher in (self._queries, self._texts, self._searches, self._puts):
+        """Finish running work, refuse new work, and close the collection."""
+        self._is_closing = True
+        while self._users:
+            await asyncio.sleep(0.01)
+        batchers = (self._queries, self._texts, self._searches, self._puts, self._rerankings)
+        for batcher in batchers:
             await batcher.close()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._writer.shutdown)
@@ -245,12 +296,13 @@ class ServedIndex:
                 413, f"a text of {longest:,} characters; expected {limits.text:,} or fewer"
             )
 
-    def _encode_queries(self, asked: Sequence[Sequence[str]]) -> list[tuple[Matrix, float]]:
-        start = perf_counter()
+    def _encode_queries(self, asked: Sequence[Sequence[str]]) -> list[tuple[Matrix, int, float]]:
+        start, core = perf_counter(), self.collection.core
         texts = [text for own in asked for text in own]
-        vectors = encode_queries(self.collection.encoder, texts)
+        state = core.state
+        vectors = encode_queries(core.encoder_of(state), texts)
         seconds = perf_counter() - start
-        return [(own, seconds) for own in _parted(vectors, asked)]
+        return [(own, state.epoch, seconds) for own in _parted(vectors, asked)]
 
     def _encode_texts(self, asked: Sequence[Sequence[str]]) -> list[Matrix]:
         texts = [text for own in asked for text in own]
@@ -278,7 +330,7 @@ class _Fact(Generic[T]):
 
     def __init__(self, index: ServedIndex, work: Callable[[Collection], T]) -> None:
         self._index, self._work = index, work
-        self._state: tuple[int, int] | None = None
+        self._version: int | None = None
         self._task: asyncio.Task[T] | None = None
         self._known = list[T]()
 
@@ -294,15 +346,18 @@ class _Fact(Generic[T]):
         return await asyncio.shield(task)
 
     def _begun(self) -> asyncio.Task[T]:
-        state = self._index.collection.core.snapshot.state
-        present, task = (state.generation, state.rows), self._task
-        if task is None or self._state != present or (task.done() and task.exception()):
-            self._state, self._task = present, (task := asyncio.create_task(self._worked_out()))
+        present, task = self._index.collection.version, self._task
+        if task is None or self._version != present or (task.done() and task.exception()):
+            self._version, self._task = present, (task := asyncio.create_task(self._worked_out()))
         return task
 
     async def _worked_out(self) -> T:
         self._known = [await self._index.read(self._work)]
         return self._known[0]
+
+
+def _reranked(asked: Sequence[tuple[SearchRequest, Hits]]) -> list[Hits]:
+    return [request.reranked(hits) for request, hits in asked]
 
 
 def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:

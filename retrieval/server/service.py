@@ -8,8 +8,9 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
@@ -18,12 +19,17 @@ from slimdex.indexes.errors import InputError, SlimdexError
 from ..collection import Collection
 from ..operations.commands import Command
 from .conditional import Conditional
-from .limits import Limits
+from .limits import LimitError, Limits
 from .metrics import Metrics
+from .root_folder import RootFolder
 from .served_index import ServedIndex
+
+if TYPE_CHECKING:
+    from ..search.reranking import CrossEncoder
 
 LOG = logging.getLogger("slimdex.server")
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+ROOT = "expected an index in a folder that the service was started with (--root)"
 EXPECTED = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
 
 
@@ -35,6 +41,8 @@ class Service:
     ----------
     indexes : by name.
     folders : folders that callers may read files from.
+    root : folder in which callers may create and drop indexes; None if they may not.
+    reranker : reorders the hits of searches that ask for it; None if there is none.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -42,6 +50,11 @@ class Service:
     indexes: dict[str, ServedIndex] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
     is_ready: bool = False
+    root: RootFolder | None = None
+    reranker: CrossEncoder | None = None
+    open_one: Callable[[Path], Collection] = Collection.open
+    _conditional: Conditional = field(default_factory=Conditional)
+    _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
     def open(
@@ -50,38 +63,79 @@ class Service:
         limits: Limits | None = None,
         folders: Sequence[Path] = (),
         *,
+        root: RootFolder | None = None,
+        reranker: CrossEncoder | None = None,
         open_one: Callable[[Path], Collection] = Collection.open,
     ) -> Service:
-        """Open all indexes for changes, or none.
+        """Open all indexes, including those in the root folder, or none.
 
-        `open_one` opens the collection of a folder for changes. Raises `InputError` or
-        `CorruptError` as `Collection.open` does, or if an encoder is a function.
+        `open_one` opens the collection of a folder. Raises `InputError` or `CorruptError` as
+        `Collection.open` does.
         """
+        own = {} if root is None else root.places
+        if both := sorted(own.keys() & places.keys()):
+            raise InputError(f"a second index {both[0]!r}; expected another name: {EXPECTED}")
         for folder in folders:
             if not folder.is_dir():
                 raise InputError(f"--files {folder}: no such folder; expected an existing one")
-        service = cls(limits or Limits(), [folder.resolve() for folder in folders])
-        conditional = Conditional()
+        allowed = [folder.resolve() for folder in folders]
+        service = cls(limits or Limits(), allowed, root=root, reranker=reranker, open_one=open_one)
         with ExitStack() as undo:
-            for name, place in places.items():
+            for name, place in (own | dict(places)).items():
                 collection = open_one(place)
                 undo.callback(collection.close)
-                if (core := collection.core).lacks_encoder:
-                    raise InputError(
-                        f"{place}: its encoder is {core.state.encoder}, which only Python can "
-                        "pass; expected an index built with a model"
-                    )
-                service.indexes[name] = ServedIndex(
-                    name, collection, service.limits, service.metrics, conditional
-                )
+                service._serve(name, collection)
             undo.pop_all()
         service._add_gauges()
         return service
 
+    def _serve(self, name: str, collection: Collection) -> None:
+        self.indexes[name] = ServedIndex(
+            name, collection, self.limits, self.metrics, self._conditional
+        )
+
+    async def create(
+        self, name: str, settings: Mapping[str, Any], passages: str | int | None
+    ) -> ServedIndex:
+        """Create an index in the root folder and serve it.
+
+        Raises a 403 without a root folder, a 409 if the name is taken, `LimitError` for too many
+        indexes, and `InputError` as `RootFolder.create` does.
+        """
+        async with self._changing:
+            if self.root is None:
+                raise HTTPException(403, ROOT)
+            if name in self.indexes:
+                raise HTTPException(409, f"index {name!r} exists; expected a new name")
+            if len(self.indexes) >= self.limits.indexes:
+                raise LimitError(413, f"{len(self.indexes)} indexes; expected fewer for another")
+            create = partial(self.root.create, name, settings, passages)
+            self._serve(name, await asyncio.to_thread(create))
+            return self.indexes[name]
+
+    async def drop(self, name: str) -> int:
+        """Remove an index of the root folder after running requests; returns its documents.
+
+        Raises a 403 for any other index, and `InUseError` if another process uses it.
+        """
+        async with self._changing:
+            collection = self.named(name).collection
+            if self.root is None or not self.root.has(collection.path):
+                raise HTTPException(403, ROOT)
+            documents = len(collection)
+            await self.indexes.pop(name).close()
+            try:
+                await asyncio.to_thread(self.root.drop, collection.path)
+            except BaseException:
+                if collection.path.exists():
+                    self._serve(name, await asyncio.to_thread(self.open_one, collection.path))
+                raise
+            return documents
+
     def named(self, name: str) -> ServedIndex:
         """The index of a name; raises a 404 if unknown."""
         if name not in self.indexes:
-            known = ", ".join(sorted(self.indexes))
+            known = ", ".join(sorted(self.indexes)) or "none: there is no index yet"
             raise HTTPException(404, f"index {name[:100]!r}; expected one of {known}")
         return self.indexes[name]
 
@@ -89,14 +143,14 @@ class Service:
         """Run a command that only reads, on the index of a name."""
         try:
             return await self.named(name).do(command)
-        except SlimdexError as error:
+        except (SlimdexError, OSError) as error:
             raise SlimdexError(self.without_paths(str(error))) from error
 
     def without_paths(self, message: str) -> str:
         """Replace folders of indexes by their names in a message."""
         for name, index in self.indexes.items():
             message = message.replace(str(index.collection.path), name)
-        return message
+        return message if self.root is None else message.replace(f"{self.root.path}/", "")
 
     async def load(self) -> None:
         """Load what the first query to each index requires; then `is_ready` is true.
@@ -104,7 +158,7 @@ class Service:
         Failures are logged; queries try again and report them.
         """
         all_loaded = True
-        for name, index in self.indexes.items():
+        for name, index in [*self.indexes.items()]:
             try:
                 await index.load()
             except Exception as error:
@@ -146,13 +200,16 @@ def named_places(words: Sequence[str]) -> dict[str, Path]:
 
     >>> named_places(["/srv/news.index", "old=/srv/2019"])
     {'news': PosixPath('/srv/news.index'), 'old': PosixPath('/srv/2019')}
+    >>> named_places(["/srv/notes/.slimdex"])
+    {'slimdex': PosixPath('/srv/notes/.slimdex')}
     """
     places = dict[str, Path]()
     for word in words:
         given, _, rest = word.partition("=")
         is_named = bool(rest) and not Path(word).exists()
         place = Path(rest if is_named else word)
-        name = given if is_named else place.resolve().name.removesuffix(".index")
+        folder = place.resolve().name.removesuffix(".index").lstrip(".")  # .slimdex is hidden
+        name = given if is_named else folder
         if not _NAME.fullmatch(name):
             raise InputError(f"{word}: index name {name!r}; expected {EXPECTED}")
         if name in places:

@@ -14,8 +14,6 @@ import tempfile
 import weakref
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,7 +31,6 @@ ZSTANDARD = ".zst"
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 LARGEST_OBJECT = 32 << 20
 """Limit of a JSON object or CSV line in bytes, and of a document line in characters."""
-_GIVEN_FOR_IT: ContextVar[str | None] = ContextVar("standard_input", default=None)
 PIECE = 1 << 20
 """Bytes decoded or copied at a time."""
 UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
@@ -176,32 +173,15 @@ def ending_of(path: Path, given: FileFormat) -> str:
     return path.with_suffix("").suffix if path.suffix in (".gz", ZSTANDARD) else path.suffix
 
 
-@contextmanager
-def standard_input_from(path: str | None) -> Iterator[None]:
-    """Use a file as standard input in this thread; None for no standard input.
-
-    The file is a copy of another process's standard input.
-    """
-    before = _GIVEN_FOR_IT.set(path)
-    try:
-        yield
-    finally:
-        _GIVEN_FOR_IT.reset(before)
-
-
 def _standard_input(given: FileFormat) -> InputFile:
     """Copy standard input to a file, since it is read more than once."""
-    given_for_it = _GIVEN_FOR_IT.get()
-    if sys.stdin is None and given_for_it is None:
+    if sys.stdin is None:
         raise InputError("-: no standard input")
     file = InputFile("standard input", temporary(), "", "stdin", "", [])
     remove_later(file)
     digest = hashlib.sha256()
-    with (
-        nullcontext(sys.stdin.buffer) if given_for_it is None else open(given_for_it, "rb") as own,
-        file.path.open("wb") as copy,
-    ):
-        while piece := own.read(PIECE):
+    with file.path.open("wb") as copy:
+        while piece := sys.stdin.buffer.read(PIECE):
             digest.update(piece)
             copy.write(piece)
     with file.path.open("rb") as copy:

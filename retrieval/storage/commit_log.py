@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,17 +18,20 @@ from typing import Protocol
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, InUseError
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
-from ..atomic_files import CATALOG, OUR_FILES, check_folder, publish, remove, sync
+from ..atomic_files import CATALOG, HEAD, OUR_FILES, check_folder, publish, remove, sync
 from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
-from ..catalog.store import DocumentStore
+from ..catalog.store import Blocks, DocumentStore
 from ..lexical.word_index import WordIndex
+from ..locks import WAIT, FileLock, check_wait
+from .head import Head, Undo, mark
+from .work_folder import remove_left_work
 
 
 class BlockFile(Protocol):
@@ -53,6 +56,10 @@ class AppendedFile:
     file: BlockFile
     first_block: int = 0
 
+    def tail(self) -> tuple[int, Blocks]:
+        """The first of the new blocks, and all of them."""
+        return self.first_block, list(self.file.blocks(self.first_block))
+
 
 class CommitLog:
     """A folder, its catalog and the committed state.
@@ -62,10 +69,23 @@ class CommitLog:
     `workers` compute work that can be split.
     """
 
-    def __init__(self, path: Path, store: DocumentStore) -> None:
-        self.path, self.store = path, store
+    def __init__(self, path: Path, store: DocumentStore, wait: float = WAIT) -> None:
+        self.path, self.store, self.wait = path, store, check_wait(wait)
         self.workers: Workers = HERE
-        self.state = self._next = store.state()
+        self._turn = FileLock(path, "writer", is_signed=True)
+        self._deleting = self._restoring = NO_ROWS
+        self._tails = dict[str, tuple[int, Blocks]]()
+        self._mark = mark(path)
+        was_killed = store.database.is_interrupted and not self._turn.is_held()
+        self._show((None if was_killed else Head.read(path)) or self._from_catalog())
+        if was_killed and os.access(path, os.W_OK):  # others must not see an older commit
+            with suppress(OSError, CorruptError, InUseError), self._turn.held(0):
+                self.read_again()
+
+    @property
+    def state(self) -> State:
+        """The committed state; for the thread in a transaction, the one to be committed."""
+        return self._next if self.store.database.in_transaction else self.head.state
 
     @classmethod
     def create(cls, path: Path, state: State) -> CommitLog:
@@ -80,7 +100,11 @@ class CommitLog:
         shutil.rmtree(new, ignore_errors=True)  # left by a killed process
         new.mkdir()
         try:
-            DocumentStore.create(new / CATALOG, state).database.close()
+            store = DocumentStore.create(new / CATALOG, state)
+            try:
+                Head.of(store).write(new)
+            finally:
+                store.database.close()
             if state.words is not None:
                 WordIndex.create(new / state.words)
             sync(new)
@@ -89,60 +113,77 @@ class CommitLog:
             shutil.rmtree(new, ignore_errors=True)
             raise
         sync(path.parent)
-        return cls.open(path, read_only=False)
+        return cls.open(path)
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool) -> CommitLog:
-        """Open an existing folder; a writer also deletes what a crash left."""
+    def open(cls, path: Path, wait: float = WAIT) -> CommitLog:
+        """Open an existing folder; `wait` are the seconds to wait for other writers."""
         if not (path / CATALOG).is_file():
             raise InputError(f"{path}: no slimdex index there (no {CATALOG})")
         check_folder(path)
-        if not read_only:
-            with suppress(PermissionError):
-                sync(path.absolute().parent)  # its creator may have been killed before this
-        store = DocumentStore.open(path / CATALOG, read_only=read_only)
-        try:
-            commit_log = cls(path, store)
-            if not read_only:
-                commit_log.remove_strays()
-        except BaseException:
-            store.database.close()
-            raise
-        return commit_log
+        return cls(path, DocumentStore(path / CATALOG), wait)
+
+    def follow(self) -> None:
+        """Take over what other processes have committed; outside of `turn`."""
+        found = mark(self.path)
+        if (found != self._mark or found is None) and self.store.database.is_in_place:
+            self._mark = found
+            self._show(Head.read(self.path) or self._from_catalog())
+
+    def follow_catalog(self) -> None:
+        """Take over what is committed, even if a crash kept it from the head."""
+        self._show(self._from_catalog())
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the writers' turn, with the newest state.
+
+        Ends what a crash interrupted, and deletes what it left. Raises `InUseError` if others have
+        the turn for longer than `wait`.
+        """
+        with self._turn.held(self.wait):
+            if self.store.database.is_interrupted or mark(self.path) is None:
+                self.read_again()
+            else:
+                self.follow()
+            if self._strays():
+                sync(self.path)  # the renaming of a catalog that names them no longer
+            self.remove_strays()
+            yield
+
+    def _from_catalog(self) -> Head:
+        with self.store.database.one_moment():
+            self.store.columns.read_again()
+            return Head.of(self.store)
+
+    def _show(self, head: Head) -> None:
+        self.head = head
+        self._next = head.state
+        self.store.columns.show(head.columns)
 
     def vectors(self, rows: int | None = None) -> VectorFile:
         """The encoder's vectors on disk, by default of the committed rows."""
         rows = self.state.rows if rows is None else rows
         return self.state.vector_file(self.path, rows)
 
-    def deleted(self) -> Rows:
-        """Rows of deleted documents, in order."""
-        documents = self.store.documents.deleted()
-        documents = documents[documents < self.state.rows]
-        return self.document_rows().all_rows(documents)
-
     def document_rows(self, stop: int | None = None) -> DocumentRows:
-        """The documents of the rows 0 .. stop, by default the committed ones.
-
-        Raises `CorruptError` if two documents share a committed row, or one extends beyond these.
-        """
-        if stop is not None:
-            return self.store.passages.rows(stop)
-        rows = self.store.passages.rows(self.state.rows)
-        next_ones = np.append(rows.firsts[1:], self.state.rows)
-        if (rows.firsts < 0).any() or (rows.counts > next_ones - rows.firsts).any():
-            raise CorruptError(
-                f"{self.path / CATALOG}: passages in rows that others have; expected each once"
-            )
-        return rows
+        """The documents of the rows 0 .. stop, by default the committed ones."""
+        there, first = self.head.document_rows, self.head.state.rows
+        if stop is None or stop <= first:
+            return there
+        return there.followed_by(self.store.passages.rows(stop, first))
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, including staged ones."""
-        return self.store.readings.textless()
+        there, first = self.head.textless, self.head.state.rows
+        return np.append(there, self.store.readings.textless(first))
 
-    def moments(self) -> Moments:
-        """The moments of the live documents' vectors, without those of empty texts."""
-        record = self.state.files.get("moments")
+    def moments(self, state: State | None = None) -> Moments:
+        """The moments of the live documents' vectors, without those of empty texts.
+
+        By default those of the newest state.
+        """
+        record = (state or self.state).files.get("moments")
         if record is None:
             return Moments(self.state.dim)
         record.check(self.path)
@@ -155,6 +196,8 @@ class CommitLog:
 
     def moments_of(self, rows: Rows) -> Moments:
         """The moments of some rows' vectors, read from disk."""
+        if not len(rows):
+            return Moments(self.state.dim)
         vectors, rows = self.vectors(), without(rows, self.textless())
         chunks = (vectors.take(rows[part]) for part in batches(len(rows)))
         return Moments.of(chunks, self.state.dim)
@@ -176,7 +219,7 @@ class CommitLog:
 
     def live_rows(self) -> Rows:
         """Rows of documents that are not deleted."""
-        return np.delete(np.arange(self.state.rows), self.deleted())
+        return np.delete(np.arange(self.state.rows), self.head.deleted)
 
     def next_state(self) -> State:
         """The state to commit next, with a new generation."""
@@ -192,43 +235,96 @@ class CommitLog:
         state: State,
         *,
         delete: Rows = NO_ROWS,
+        restore: Rows = NO_ROWS,
         grown: Sequence[AppendedFile] = (),
+        undo: Undo = "alone",
     ) -> None:
         """Commit a state.
 
         Parameters
         ----------
         delete : rows to delete with it.
+        restore : deleted rows that come back with it.
         grown : files with new blocks.
+        undo : as for `transaction`.
         """
-        with self.transaction():
-            if len(delete):
-                self.store.documents.delete(delete)
-            for file, first_block in ((each.file, each.first_block) for each in grown):
-                blocks = list(file.blocks(first_block))
-                self.store.blocks.replace_from(file.path.name, first_block, blocks)
-            self.store.blocks.keep(state.file_names)
+        with self.transaction(undo):
+            self.delete(delete)
+            self._restore(restore)
+            self._tails |= {each.file.path.name: each.tail() for each in grown}
             self.set_state(state)
-        self.remove_strays()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """A transaction of the store, for `set_state`."""
-        self._next = self.state
-        with self.store.transaction():
+    def transaction(self, undo: Undo = "alone") -> Iterator[None]:
+        """A transaction of the store, within `turn`, or a part of the one that has begun.
+
+        `undo` is how it can be undone: see `Head.remembered_by`.
+        """
+        if self.store.database.in_transaction:
             yield
-        self.state = self._next
+            return
+        self._next, self._tails = self.head.state, {}
+        self._deleting, self._restoring = NO_ROWS, NO_ROWS
+        with self.store.transaction(lambda: self._publish(lambda: following)):
+            self._check_version()
+            yield
+            state = replace(self._next, version=self.head.state.version + 1)
+            is_moved = len(self._deleting) + len(self._restoring) > 0
+            self._next = self.head.remembered_by(state, self.path, undo, is_moved)
+            self.store.blocks.replace_from(self._tails, self._next.file_names)
+            self.store.set_state(self._next)
+            following = self.head.followed_by(
+                self.store, self._next, self._deleting, self._restoring
+            )
+        self.remove_strays()
+
+    def delete(self, rows: Rows) -> None:
+        """Delete rows with this transaction."""
+        if len(rows):
+            self.store.documents.delete(rows)
+            self._deleting = np.union1d(self._deleting, rows)
+
+    def _restore(self, rows: Rows) -> None:
+        if len(rows):
+            self.store.documents.restore(rows)
+            self._restoring = rows
 
     def set_state(self, state: State) -> None:
         """Set the state that this transaction commits."""
-        self.store.set_state(state)
         self._next = state
 
-    def commit_compacted(self, state: State, files: Sequence[BlockFile]) -> None:
-        """Commit a state whose rows, in new files, are the live ones."""
-        self.store.compact(state, {file.path.name: list(file.blocks()) for file in files})
-        self.state = state
+    def before(self) -> Head | None:
+        """The head before the last change; None if that can't be undone."""
+        record = self.state.files.get("before")
+        return Head.read(self.path, record.name) if record else None
+
+    def commit_compacted(self, state: State, blocks: Mapping[str, Blocks]) -> None:
+        """Commit a state whose rows, in new files with these blocks, are the live ones."""
+        state = replace(state, version=self.state.version + 1, epoch=self.state.epoch + 1)
+        state = self.head.remembered_by(state, self.path, "never")
+        with self.store.database.writing():
+            self._check_version()
+            Head.remove(self.path)  # a crash must not leave an older one
+            self.store.compact(state, blocks)
+            self._publish(lambda: Head.of(self.store))
         self.remove_strays()
+
+    def _publish(self, head: Callable[[], Head]) -> None:
+        """Show the committed state to this process and others."""
+        try:
+            self._show(head())
+            self.head.write(self.path)
+        except BaseException:
+            with suppress(OSError):  # without it, the catalog tells what is committed
+                Head.remove(self.path)
+            raise
+        self._mark = mark(self.path)
+
+    def _check_version(self) -> None:
+        """Raise `OSError` if a failing disk has kept the last commit from the head."""
+        if self.store.version() != self.head.state.version:
+            Head.remove(self.path)
+            raise OSError(f"{self.path / HEAD}: out of date, and removed; run it again")
 
     def check(self, file: BlockFile, first: int = 0, where: str = "") -> None:
         """Raise `CorruptError` if a block of a file, from `first` on, is damaged.
@@ -248,24 +344,34 @@ class CommitLog:
         if self.state.unfinished:
             self.check_tail(self.vectors(self.state.encoded))
             kept = self.vectors()
-            first_block = kept.nbytes // BLOCK_BYTES
             self.store.discard_from(self.state.rows)
-            self.store.blocks.replace_from(
-                self.state.vectors, first_block, list(kept.blocks(first_block))
-            )
+            tail = AppendedFile(kept, kept.nbytes // BLOCK_BYTES).tail()
+            self.store.blocks.replace_from({self.state.vectors: tail}, self.state.file_names)
 
     def read_again(self) -> None:
-        """Reload the committed state from the catalog."""
-        self.store.columns.read_again()
-        self.state = self.store.state()
+        """Reload the committed state from the catalog and show it to others; within `turn`."""
+        if self.store.database.is_interrupted:
+            # DuckDB may end the checkpoint when it opens the file, and another crash would then
+            # leave an old head without a sign of it.
+            Head.remove(self.path)
+        with self.store.database.writing():
+            self._show(self._from_catalog())
+            if (found := Head.read(self.path)) is None or found.state != self.state:
+                self.head.write(self.path)
+        self._mark = mark(self.path)
 
     def remove_strays(self) -> None:
         """Delete files of ours that the state does not name, as left by a crash.
 
         Files that can't be deleted are harmless and left to the next commit.
         """
-        named = self.state.file_names
         with suppress(OSError):
-            for path in self.path.iterdir():
-                if OUR_FILES.fullmatch(path.name) and path.name not in named:
+            for path in self._strays():
+                with suppress(PermissionError):  # Windows deletes no file that others read
                     remove(path)
+            remove_left_work(self.path)
+
+    def _strays(self) -> list[Path]:
+        named = self.state.file_names
+        found = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
+        return [path for path in found if path.name not in named]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.arrays import batches
@@ -11,7 +12,7 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
 
-from ..atomic_files import CATALOG, sync
+from ..atomic_files import CATALOG
 from ..catalog.state import Lines, State
 from .commit_log import AppendedFile, CommitLog
 from .document_file import DocumentFile, cut_text
@@ -29,7 +30,7 @@ def with_documents(commit_log: CommitLog, state: State) -> tuple[State, list[App
     Raises `CorruptError` if the block that an append changes is damaged.
     """
     lines, there = commit_log.state.lines, commit_log.state.rows
-    if lines is None or not lines.fit(commit_log.store.columns.committed):
+    if lines is None or not lines.fit(commit_log.store.columns.seen):
         return with_new_documents(commit_log, state)
     if state.rows == there:
         return state, []
@@ -40,22 +41,23 @@ def with_documents(commit_log: CommitLog, state: State) -> tuple[State, list[App
 
 
 def with_new_documents(
-    commit_log: CommitLog, state: State, *, live: bool = False
+    commit_log: CommitLog, state: State, copies: Path | None = None
 ) -> tuple[State, list[AppendedFile]]:
     """The state with lines of all its documents, in new files.
 
-    If `live`, the documents that are not deleted are renumbered, as `compact` does.
+    With a folder for `copies`, they are there, and without the deleted documents.
     """
     lines = Lines(state.new_name("documents"), state.new_name("offsets"))
-    stop = commit_log.state.rows if live else state.rows
+    folder = copies or commit_log.path
+    stop = commit_log.state.rows if copies else state.rows
     try:
         for name in lines.names:
-            (commit_log.path / name).unlink(missing_ok=True)  # of a commit that failed
-        values = _values(commit_log, 0, stop, live=live)
-        return _appended(commit_log, state, DocumentFile(commit_log.path, lines, 0), values)
+            (folder / name).unlink(missing_ok=True)  # of a commit that failed
+        values = _values(commit_log, 0, stop, live=copies is not None)
+        return _appended(commit_log, state, DocumentFile(folder, lines, 0), values)
     except BaseException:
         for name in lines.names:
-            (commit_log.path / name).unlink(missing_ok=True)
+            (folder / name).unlink(missing_ok=True)
         raise
 
 
@@ -64,14 +66,13 @@ def _appended(
 ) -> tuple[State, list[AppendedFile]]:
     first_blocks = [part.nbytes // BLOCK_BYTES for part in file.parts]
     try:
-        file = file.append(values, commit_log.store.columns.committed)
+        file = file.append(values, commit_log.store.columns.seen)
     except UnwritableError:  # such as times with zones: the catalog has all
         return replace(state, lines=None), []
     if file.rows != state.rows:
         raise CorruptError(
             f"{commit_log.path / CATALOG}: documents of {file.rows} rows; expected {state.rows}"
         )
-    sync(commit_log.path)
     grown = map(AppendedFile, file.parts, first_blocks)
     return replace(state, lines=file.lines), [*grown]
 
@@ -79,7 +80,7 @@ def _appended(
 def _values(
     commit_log: CommitLog, start: int, stop: int, *, live: bool = False
 ) -> Iterator[Sequence[Any]]:
-    columns = max(len(commit_log.store.columns.committed), 1)
+    columns = max(len(commit_log.store.columns.seen), 1)
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
         cuts = commit_log.store.passages.between(part.start, part.stop)
         for row, id, title, text, *own in commit_log.store.documents.values(

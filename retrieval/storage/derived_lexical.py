@@ -7,6 +7,8 @@ the previous folder.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +17,11 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
-from ..atomic_files import sync
 from ..catalog.state import State
+from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
 from .commit_log import CommitLog
+from .head import Head
 
 READ_AT_ONCE = 1024
 """Documents read from the catalog at a time."""
@@ -26,43 +29,61 @@ MOST_DELETED = 0.2
 """Largest share of rows with words that are deleted, after an addition."""
 
 
+@contextmanager
 def with_words(
-    commit_log: CommitLog, words: WordIndex | None, state: State, deleted: Rows
-) -> tuple[State, WordIndex | None]:
-    """Return the state with the words of its new rows, and the extended index.
+    commit_log: CommitLog,
+    words: WordIndex | None,
+    state: State,
+    deleted: Rows,
+    terms: Terms = TERMS,
+) -> Iterator[State]:
+    """The state with the words of the rows that an index lacks, which are there after the context.
 
-    If many of the rows with words are deleted, the index is rebuilt without their words.
+    Few are written by a thread, so that the context can do other work in the meantime. If many
+    of the rows with words are deleted, the index is rebuilt without their words.
 
     Parameters
     ----------
-    words : the index of the committed rows.
+    words : an index of the first rows.
     deleted : rows that are deleted with the commit or before.
+    terms : make the terms of the rows that are added.
     """
-    there = commit_log.state.rows
-    if words is None or state.rows == there:
-        return state, words
+    if words is None or state.rows == len(words):
+        yield state
+        return
     name = state.new_name("words")
     if len(deleted) - words.blank_count > MOST_DELETED * (state.rows - words.blank_count):
-        rows = _rows(commit_log, 0, state.rows, deleted)
-        words = WordIndex.create(commit_log.path / name, rows)
-    else:
-        words = words.extended(commit_log.path / name, _rows(commit_log, there, state.rows))
-    sync(commit_log.path)
-    return replace(state, words=name), words
+        WordIndex.create(commit_log.path / name, _rows(commit_log, 0, state.rows, deleted))
+        yield replace(state, words=name)
+        return
+    rows = _rows(commit_log, len(words), state.rows)
+    with ThreadPoolExecutor(1) as pool:
+        if state.rows - len(words) <= READ_AT_ONCE:  # only this thread can read the transaction's
+            written = pool.submit(words.write_extended, commit_log.path / name, [*rows], terms)
+            yield replace(state, words=name)
+            written.result()
+        else:
+            words.write_extended(commit_log.path / name, rows, terms)
+            yield replace(state, words=name)
 
 
-def with_new_words(commit_log: CommitLog, state: State, *, live: bool = False) -> State:
+def with_new_words(commit_log: CommitLog, state: State, copies: Path | None = None) -> State:
     """Return the state with a new lexical index of all rows, if it has one.
 
-    If `live`, the documents that are not deleted are renumbered, as `compact` does.
+    With a folder for `copies`, it is there, and without the deleted documents.
     """
     if state.words is None:
         return state
-    name, stop = state.new_name("words"), commit_log.state.rows if live else state.rows
-    deleted = NO_ROWS if live else commit_log.deleted()
-    WordIndex.create(commit_log.path / name, _rows(commit_log, 0, stop, deleted, live=live))
-    sync(commit_log.path)
+    name, stop = state.new_name("words"), commit_log.state.rows if copies else state.rows
+    deleted = NO_ROWS if copies else commit_log.head.deleted
+    rows = _rows(commit_log, 0, stop, deleted, live=copies is not None)
+    WordIndex.create((copies or commit_log.path) / name, rows)
     return replace(state, words=name)
+
+
+def new_words(commit_log: CommitLog, head: Head, path: Path) -> WordIndex:
+    """Create a lexical index of a committed state's rows in a folder, outside of the turn."""
+    return WordIndex.create(path, _rows(commit_log, 0, head.state.rows, head.deleted))
 
 
 def word_faults(path: Path, rows: int) -> list[str]:

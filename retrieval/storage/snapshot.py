@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
+from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
 from ..lexical.word_index import WordIndex
 from .commit_log import CommitLog
 from .document_file import DocumentFile
+from .head import Head
 from .index_files import load_index
+
+
+def fitted_files(state: State) -> tuple[Any, ...]:
+    """Files and settings that an index in memory depends on."""
+    files = [state.files.get(role) for role in ("reducer", "rescorer", "codes")]
+    return state.epoch, state.settings, state.vectors, state.norms, files
 
 
 @dataclass
@@ -35,27 +44,26 @@ class Loaded:
         if self.index.metric is not None:
             self.index.metric.norms.map()
 
+    def followed_by(self, folder: Path, old: State, new: State) -> Loaded | None:
+        """The index with the rows that later commits added; None if it has to be loaded again."""
+        is_longer = (
+            fitted_files(new) == fitted_files(old) and len(self.index.index) <= old.rows <= new.rows
+        )
+        if not is_longer:
+            return None
+        if new.rows == old.rows:
+            return self
+        norms = new.norm_file(folder)
+        index = self.index.extended_to(new.vector_file(folder, new.rows), norms)
+        return Loaded(index, self.saved_rows)
+
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An immutable state, whose index is loaded on first use.
-
-    Attributes
-    ----------
-    deleted : rows of deleted documents, in order.
-    textless : rows of documents without text, in order.
-    epoch : of the row numbers, see `Database.epoch`.
-    columns : the user's columns: name -> DuckDB type.
-    document_rows : the documents of rows.
-    """
+    """An immutable state, whose index is loaded on first use."""
 
     path: Path
-    state: State
-    deleted: Rows
-    textless: Rows
-    epoch: int
-    columns: Mapping[str, str]
-    document_rows: DocumentRows
+    head: Head
     _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until used
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _words: list[WordIndex] = field(default_factory=list)  # one or none
@@ -63,39 +71,54 @@ class Snapshot:
 
     @classmethod
     def of(
-        cls,
-        commit_log: CommitLog,
-        deleted: Rows,
-        loaded: Loaded | None = None,
-        words: WordIndex | None = None,
+        cls, commit_log: CommitLog, loaded: Loaded | None = None, words: WordIndex | None = None
     ) -> Snapshot:
         """The committed state, with its indexes if they are in memory."""
-        kept = [] if loaded is None else [loaded]
-        textless = commit_log.textless()
-        textless = textless[textless < commit_log.state.rows]
         return cls(
             commit_log.path,
-            commit_log.state,
-            deleted,
-            textless,
-            commit_log.store.database.epoch,
-            commit_log.store.columns.committed,
-            commit_log.document_rows(),
-            _loaded=kept,
+            commit_log.head,
+            _loaded=[] if loaded is None else [loaded],
             _words=[] if words is None else [words],
         )
 
-    def without(self, rows: Rows, commit_log: CommitLog) -> Snapshot:
-        """The snapshot after a commit that only deleted rows; shares the index."""
-        return replace(self, state=commit_log.state, deleted=np.union1d(self.deleted, rows))
+    def followed_by(self, commit_log: CommitLog) -> Snapshot:
+        """The committed state, with what is in memory of this one and still holds."""
+        old, new = self.state, commit_log.state
+        words = self._words[0] if self._words and new.words == old.words else None
+        loaded = None
+        with suppress(OSError, CorruptError):  # loaded when it is needed
+            loaded = self._loaded[0].followed_by(self.path, old, new) if self._loaded else None
+        return Snapshot.of(commit_log, loaded, words)
 
-    def with_columns(self, columns: Mapping[str, str]) -> Snapshot:
-        """The snapshot after a commit that changed only the documents' columns."""
-        return self if columns == self.columns else replace(self, columns=columns, _documents=[])
+    @property
+    def state(self) -> State:
+        """The committed state."""
+        return self.head.state
 
-    def with_words(self, state: State) -> Snapshot:
-        """The snapshot after a commit that changed nothing but the lexical index."""
-        return replace(self, state=state, _words=[])
+    @property
+    def deleted(self) -> Rows:
+        """Rows of deleted documents, in order."""
+        return self.head.deleted
+
+    @property
+    def textless(self) -> Rows:
+        """Rows of documents without text, in order."""
+        return self.head.textless
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the row numbers."""
+        return self.head.state.epoch
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The user's columns: name -> DuckDB type."""
+        return self.head.columns
+
+    @property
+    def document_rows(self) -> DocumentRows:
+        """The documents of rows."""
+        return self.head.document_rows
 
     def __len__(self) -> int:
         return self._count
@@ -173,8 +196,3 @@ class Snapshot:
         saved_rows = len(index.index)
         index.extend()
         return Loaded(index, saved_rows)
-
-
-def first_snapshot(commit_log: CommitLog) -> Snapshot:
-    """The snapshot of a newly opened commit log."""
-    return Snapshot.of(commit_log, commit_log.deleted() if commit_log.state.rows else NO_ROWS)

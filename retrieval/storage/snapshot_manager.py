@@ -1,4 +1,4 @@
-"""Snapshot manager: the newest snapshot, and the one change at a time that makes the next."""
+"""Snapshot manager: the newest snapshot, of this process's commits and those of others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 
 from ..catalog.database import RenumberedError
 from .commit_log import CommitLog
-from .snapshot import Snapshot, first_snapshot
+from .snapshot import Snapshot
 
 T = TypeVar("T")
 
@@ -19,25 +19,30 @@ T = TypeVar("T")
 class SnapshotManager:
     """The newest snapshot of a commit log, shared by threads.
 
-    After a failed change it asks the catalog for the outcome; if the catalog can't be read, it asks
-    again before the next operation.
-
-    `shown` is the snapshot for searches; each change replaces it.
+    It follows other processes' commits. After a failed change it asks the catalog for the outcome;
+    if the catalog can't be read, it asks again before the next operation.
     """
 
     def __init__(self, commit_log: CommitLog) -> None:
         self._commit_log = commit_log
-        self.shown = first_snapshot(commit_log)
+        self._shown = Snapshot.of(commit_log)
         self._in_doubt = False  # True after a failed change of unknown outcome
-        self._changing = RLock()
+        self._has_turn = False  # True while this process alone commits
+        self._changing, self._following = RLock(), RLock()
 
     @property
     def snapshot(self) -> Snapshot:
         """The committed state; while the disk fails, the state before."""
-        if self._in_doubt:
-            with self._changing, suppress(OSError, CorruptError):
-                self._settle()
-        return self.shown
+        with suppress(OSError, CorruptError):
+            self._follow()
+        return self._shown
+
+    def show(self, snapshot: Snapshot | None = None) -> None:
+        """Give the committed state to searches from now on; only within `change`.
+
+        By default with what is in memory of the state before.
+        """
+        self._shown = snapshot or self._shown.followed_by(self._commit_log)
 
     def read(self, read: Callable[[Snapshot], T]) -> T:
         """Call `read` with the newest snapshot, and again if that is replaced meanwhile.
@@ -47,59 +52,77 @@ class SnapshotManager:
         while True:
             snapshot = self.snapshot
             if snapshot.state.settings is None:
-                unfinished = (
-                    "; an unfinished build: run it again" if self._commit_log.state.source else ""
-                )
+                unfinished = "; an unfinished build: run it again" if snapshot.state.source else ""
                 raise InputError(f"{self._commit_log.path} holds no documents yet{unfinished}")
             try:
                 return read(snapshot)
-            except RenumberedError:  # a compaction was committed but not yet published
-                if self._changing.acquire(timeout=0.001):
-                    try:
-                        self._settle()
-                    finally:
-                        self._changing.release()
+            except RenumberedError:  # a compaction is committed and may not be in the head yet
+                self._follow(catalog=snapshot is self._shown)
             except (CorruptError, OSError):  # files may have been deleted during loading
-                with self._changing:
-                    self._settle()
-                    if snapshot is self.shown:
+                if self.snapshot.state == snapshot.state:
+                    self._follow(catalog=True)
+                    if snapshot.state == self._shown.state:
                         raise
 
     @contextmanager
     def unchanged(self) -> Iterator[Snapshot]:
-        """The newest snapshot, with changes locked out."""
+        """The state in the catalog, with changes by this process locked out."""
         with self._changing:
-            yield self.snapshot
+            self._follow(catalog=True)
+            yield self._shown
 
     @contextmanager
     def change(self) -> Iterator[None]:
-        """Context of a change; if it fails, reload the committed state.
+        """Context of a change, in the writers' turn; if it fails, reload the committed state.
 
-        Raises `InputError` if the commit log is read-only, the folder was moved or replaced, or
-        this thread is already making a change.
+        Raises `InputError` if the folder was moved or replaced, or this thread is already in a
+        transaction, and `InUseError` if other writers keep their turn.
         """
-        path, store = self._commit_log.path, self._commit_log.store
-        if store.database.read_only:
-            raise InputError(
-                f"{path}: opened with read_only=True; expected to be opened for changes"
-            )
+        log = self._commit_log
         with self._changing:
-            store.database.check_place()
-            self._settle()
-            if store.database.in_transaction:  # of this thread: others wait
-                raise InputError(f"{path}: a change is under way; expected one at a time")
-            try:
+            if log.store.database.in_transaction:  # of this thread: others wait
+                raise InputError(f"{log.path}: a change is under way; expected one at a time")
+            log.store.database.check_place()
+            if self._has_turn:
                 yield
-            except BaseException:
-                self._in_doubt = True
-                with suppress(OSError, CorruptError):  # the error that led here says more
-                    self._settle()
-                raise
+                return
+            before = self._shown
+            with log.turn(), self._own_turn():
+                yield
+            del before  # only now: freeing it takes milliseconds
 
-    def _settle(self) -> None:
-        if self._in_doubt:
-            self._commit_log.read_again()
-        now = (self._commit_log.state.generation, self._commit_log.store.database.epoch)
-        if now != (self.shown.state.generation, self.shown.epoch):
-            self.shown = first_snapshot(self._commit_log)
-        self._in_doubt = False
+    @contextmanager
+    def _own_turn(self) -> Iterator[None]:
+        try:
+            with self._following:
+                self._has_turn = True
+                if self._in_doubt:
+                    self._commit_log.read_again()
+                    self._in_doubt = False
+                self._adopt()
+            yield
+        except BaseException:
+            self._in_doubt = True
+            with suppress(OSError, CorruptError):  # the error that led here says more
+                self._commit_log.read_again()
+                self._adopt()
+                self._in_doubt = False
+            raise
+        finally:
+            self._has_turn = False
+
+    def _follow(self, *, catalog: bool = False) -> None:
+        """Show what other processes have committed."""
+        if self._has_turn and not catalog:
+            return
+        with self._following:
+            if catalog or self._in_doubt:
+                self._commit_log.follow_catalog()
+                self._in_doubt = False
+            elif not self._has_turn:
+                self._commit_log.follow()
+            self._adopt()
+
+    def _adopt(self) -> None:
+        if self._commit_log.state != self._shown.state:
+            self._shown = self._shown.followed_by(self._commit_log)

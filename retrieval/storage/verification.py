@@ -11,10 +11,11 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
-from ..atomic_files import CATALOG
+from ..atomic_files import CATALOG, HEAD
 from .commit_log import BlockFile, CommitLog
 from .derived_lexical import word_faults
 from .document_file import Part, parts
+from .head import Head
 from .snapshot import Snapshot
 
 
@@ -24,15 +25,38 @@ def index_faults(commit_log: CommitLog, snapshot: Snapshot) -> list[str]:
     Reads every byte: checksums of derived files, of each block of vectors and norms, and of
     DuckDB's blocks; and compares the numbers of documents, vectors, codes and moments.
     """
-    return catalog_faults(commit_log) or vector_faults(commit_log) + derived_faults(
-        commit_log, snapshot
-    )
+    return catalog_faults(commit_log) or [
+        *head_faults(commit_log),
+        *vector_faults(commit_log),
+        *replacement_faults(commit_log),
+        *derived_faults(commit_log, snapshot),
+    ]
+
+
+def head_faults(commit_log: CommitLog) -> list[str]:
+    """Faults of the head, if there is one."""
+    path = commit_log.path / HEAD
+    if commit_log.store.database.is_interrupted:
+        return []  # it may be of the commit before; the next change writes it
+    if path.exists() and Head.read(commit_log.path) != Head.of(commit_log.store):
+        return [f"{path}: damaged, or not the catalog's; expected what is committed"]
+    return []
 
 
 def vector_faults(commit_log: CommitLog) -> list[str]:
     """Faults of the vector file, block by block."""
     path = commit_log.path / commit_log.state.vectors
     return _row_faults(commit_log, path, lambda: commit_log.vectors(commit_log.state.encoded))
+
+
+def replacement_faults(commit_log: CommitLog) -> list[str]:
+    """Faults of the vectors that are to replace the others, block by block."""
+    new = commit_log.state.replacement
+    if new is None:
+        return []
+    return _row_faults(
+        commit_log, commit_log.path / new.vectors, lambda: new.vector_file(commit_log.path)
+    )
 
 
 def catalog_faults(commit_log: CommitLog) -> list[str]:

@@ -76,7 +76,8 @@ def test_a_report_on_nothing_says_where_it_looked_and_what_writes_there(
 ) -> None:
     assert refused("report", folder=tmp_path) == (
         "error: bench-results: no rows of results; `slimdex bench retrieval --quick` writes some "
-        "there, as peers, search, start, encode, serve, tune, hybrid and sts do\n"
+        "there, as peers, lists, search, start, encode, serve, updates, tune, hybrid, functions, "
+        "migrate and sts do\n"
     )
     monkeypatch.chdir(tmp_path)
     said = str(CliRunner().invoke(app, ["report", "--results", "elsewhere"]).exception)

@@ -41,9 +41,9 @@ def planned(*words: str) -> dict[str, Any]:
 
 
 def test_a_plan_is_of_what_is_asked() -> None:
-    usual, asked = planned(), planned("--kind", "ivf-pq", "--k", "96", "--stored", "int8")
-    assert (usual["kind"], usual["k"], usual["stored"]) == ("pq", 192, "fp16")
-    assert (asked["kind"], asked["k"], asked["stored"]) == ("ivf-pq", 96, "int8")
+    usual, asked = planned(), planned("--kind", "pq", "--k", "96", "--stored", "int8")
+    assert (usual["kind"], usual["k"], usual["stored"]) == ("ivf-pq", 192, "fp16")
+    assert (asked["kind"], asked["k"], asked["stored"]) == ("pq", 96, "int8")
     full, small = usual["one_machine"], asked["one_machine"]
     assert small["memory_bytes"] < full["memory_bytes"]
     assert full["files"]["vectors"] - small["files"]["vectors"] == (2 - 1.0625) * 384e6
@@ -75,6 +75,9 @@ def test_ray_pays_later_where_a_build_may_take_longer() -> None:
         (["serve", "x", "--queries", "q.txt", "--seconds", "nan"], "--seconds nan; expected 1"),
         (["serve", "x", "--queries", "none.txt"], "none.txt: no such file"),
         (["tune", "--only", "luck"], "--only 'luck'; expected some of metric, target, coverage"),
+        (["updates", "--rows", "0"], "--rows 0; expected 1 or more"),
+        (["updates", "--seconds", "0"], "--seconds 0; expected more than 0"),
+        (["updates", "--only", "Oracle"], "--only 'Oracle'; expected some of "),
         (["report", "--results", "none", "--out", "page"], "none: no rows of results; "),
     ],
 )

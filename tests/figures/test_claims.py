@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
+from slimdex.bench.migration.moving_study import RULES, STAYING
 from slimdex.bench.reporting.findings import default_row, of_task, tasks
 from slimdex.indexes.options import CANDIDATES, REDUCERS
 
@@ -57,3 +58,27 @@ def test_the_bound_holds_but_for_queries_of_few_words() -> None:
     found = {task: share for task, share in too_high().items() if task not in FEW_WORDS}
     assert len(found) > 2
     assert max(found.values()) < 0.1
+
+
+def test_only_spreads_merge_the_scores_of_two_encoders_without_further_loss() -> None:
+    ends = rows("moving", way=STAYING, share=1.0)
+    worse = [row for row in ends if row["ndcg@10_delta"] < 0]
+    assert [row["set"] for row in worse] == ["climate-fever-evidence"]
+    better = {(row["set"], row["old"]) for row in ends if row not in worse}
+    lost: dict[str, set[str]] = {way: set() for way in RULES}
+    for row in (row for way in RULES for row in rows("moving", way=way)):
+        if row["ndcg@10_high"] < 0 and (row["set"], row["old"]) in better:
+            lost[row["way"]].add(row["set"])
+    assert [way for way in RULES if not lost[way]] == ["spreads"]
+    assert lost["z-scores"] == {"xquad-r-en"}
+    (hidden,) = rows("moving", old="distilbert-base-cased-gec (bf16)", way="cosines", share=0.5)
+    assert hidden["ndcg@10_high"] < 0
+
+
+def test_merged_by_spreads_answers_follow_the_new_encoder() -> None:
+    for row in rows("moving", way="spreads", share=0.25):
+        is_much_better = row["set"].startswith("squad") and not row["old"].startswith("all-MiniLM")
+        assert (row["ndcg@10_low"] > 0) == is_much_better
+        assert (row["ndcg@10_high"] < 0) == (row["set"] == "climate-fever-evidence")
+    for row in rows("moving", way="spreads", share=0.75):
+        assert (row["ndcg@10_delta"] > 0) == (row["set"] != "climate-fever-evidence")

@@ -121,8 +121,8 @@ def test_a_whole_sweep_leaves_its_counts_as_rows(workers: str, tmp_path: Path) -
         assert row["seed"] == STATED
     table = sweep(sorted(rows, key=lambda row: (row["what"], row["way"])))
     assert [[cell.shown for cell in line] for line in table.rows] == [
-        ["flips", "", "", "", "", "2,000", "", ""],
-        ["kills", "", "7", "2", "", "", "", ""],
+        ["flips", "", "", "", "", "2,000", "", "", "", ""],
+        ["kills", "", "7", "2", "", "", "", "", "", ""],
     ]
 
 

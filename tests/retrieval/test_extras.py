@@ -81,11 +81,11 @@ def test_from_a_wheel_the_extra_is_the_packages(tmp_path: Path) -> None:
 
 
 def extras() -> dict[str, set[str]]:
-    """The extras of pyproject.toml but for `test`, with the packages that they bring."""
+    """The extras that slimdex imports from: all but `test` and `docs`, and their packages."""
     return {
         extra: {package(line) for line in lines} - {"slimdex"}
         for extra, lines in PROJECT["optional-dependencies"].items()
-        if extra != "test"
+        if extra not in ("test", "docs")
     }
 
 

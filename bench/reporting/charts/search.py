@@ -177,9 +177,7 @@ def _peer_map(rows: Sequence[Row], title: str) -> Iterator[Chart]:
         alt.Scale(type="log", domain=decades([p[axis] for p in points]), nice=False)
         for axis in ("memory", "p50")
     ]
-    x = alt.X(
-        "memory:Q", title="bytes a vector in memory, by the index or the process", scale=scales[0]
-    )
+    x = alt.X("memory:Q", title="bytes a vector in memory (index or process)", scale=scales[0])
     y = alt.Y("p50:Q", title="median ms a query, one thread", scale=scales[1])
     base = alt.Chart(_data(points)).encode(x=x, y=y, tooltip=PEER_TIP)
     shape = alt.Shape("told:N", title="bytes told by")

@@ -12,7 +12,7 @@ from ...rows import Row
 from ..tables.table import grouped
 from .panels import Chart, Figure
 
-AVERAGE = "Spearman x 100 over all pairs, average of the sets"
+AVERAGE = "average Spearman x 100 over all pairs"
 LEVEL = alt.Axis(labelAngle=0)
 TIP = [
     alt.Tooltip("pooling:N"),

@@ -122,6 +122,31 @@ loads = Declared(
     ("model", "documents"),
 )
 
+
+def _refusals(rows: Rows) -> str:
+    """One refusal of each store, without the path of its source."""
+    said = {row["method"]: row["refusal"].partition(", /")[0] for row in rows if row["refusal"]}
+    return "; ".join(f"{method}: {refusal}" for method, refusal in said.items())
+
+
+processes = Declared(
+    "Commits of {changed:,}, {rows:,} documents at first",
+    (
+        *columns_named("d", "processes"),
+        Column("", "method"),
+        Column("commits/s", "commits_per_s", ",.1f"),
+        Column("commit, p50 ms", "p50_ms_changes", ",.1f"),
+        Column("p99 ms", "p99_ms_changes", ",.1f"),
+        Column("search meanwhile, p50 ms", "p50_ms", ",.1f"),
+        Column("p99 ms", "p99_ms", ",.1f"),
+        *columns_named(",d", "refused", "acknowledged", "lost"),
+        Column("unseen, open process", "unseen_share", ".0%"),
+        Column("new process", "unfound_share", ".0%"),
+    ),
+    _refusals,
+    ("changed",),
+)
+
 HEADS = {"float32": "float32, exact", "meaning": "meaning", "words": "BM25", "rule": "default"}
 """Ways that a user can have without choosing -> their columns."""
 WAYS = ("rrf", "0.05", "0.1", "0.3", "0.5")
@@ -338,16 +363,20 @@ COUNTS = {
     "searches": "searches",
     "changes": "changes",
 }
+LONGEST = {"longest_search_s": "longest search, s", "longest_change_s": "longest change, s"}
 SWEEP = (
     Column("test", lambda row: row["what"].removeprefix("test_").replace("_", " ")),
     *(Column(head, name, ",d") for name, head in COUNTS.items()),
+    *(Column(head, name, ".1f") for name, head in LONGEST.items()),
 )
 
 
 def sweep(rows: Rows) -> Table:
-    """A line for each test of `make sweep`, with the sums of its cases."""
+    """A line for each test of `make sweep`, with sums and maxima of its cases."""
     sums = [
-        {name: sum(row.get(name, 0) for row in own) or None for name in COUNTS} | {"what": what}
+        {"what": what}
+        | {name: sum(row.get(name, 0) for row in own) or None for name in COUNTS}
+        | {name: max(row.get(name, 0) for row in own) or None for name in LONGEST}
         for (what,), own in grouped(rows, "what").items()
     ]
     return tabulated("Sweep", "of tests that passed", SWEEP, sums)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache, wraps
 from importlib import import_module
@@ -14,16 +15,58 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import click
 
+from slimdex.indexes.errors import InputError
+
+from .default_index import EXPECTED, default_index, is_index
+
 SETTINGS = {"max_content_width": 100}
 """Widest help; a narrower terminal wraps it."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """Positional argument: its name in help, and its help."""
+    """Positional argument: its name in help, and its help.
+
+    With `is_index` it is the index, or several, and may be left out: see `IndexCommand`.
+    """
 
     metavar: str
     help: str
+    is_index: bool = False
+
+
+class IndexArgument(click.Argument):
+    """The index of an `IndexCommand`."""
+
+
+class IndexCommand(click.Command):
+    """Command on an index, which is the first word if that is the folder of one.
+
+    Otherwise it is `default_index()`, and the word belongs to the argument that follows. A
+    command without such an argument takes any word as its index.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default index before the words if they name none."""
+        if ctx.resilient_parsing or not self._is_left_out(ctx, args):
+            return super().parse_args(ctx, args)
+        if (found := default_index()) is not None:
+            return super().parse_args(ctx, [str(found), *args])
+        with suppress(click.MissingParameter):
+            super().parse_args(ctx, args)  # ends here for --help
+        word = ctx.params.get(self._arguments()[0].name or "")
+        refused = f"{word}: no slimdex index there" if word else f"{self.name}: no index given"
+        raise InputError(f"{refused}; expected {EXPECTED}")
+
+    def _is_left_out(self, ctx: click.Context, args: list[str]) -> bool:
+        first, *others = self._arguments()
+        word = self.make_parser(ctx).parse_args([*args])[0].get(first.name or "")
+        if isinstance(word, str):
+            return bool(others) and not is_index(word)
+        return not word or not isinstance(word, tuple)
+
+    def _arguments(self) -> list[click.Argument]:
+        return [each for each in self.params if isinstance(each, click.Argument)]
 
 
 class Commands(click.Group):
@@ -85,7 +128,9 @@ def command_of(function: Callable[..., None], name: str) -> click.Command:
 
     help = inspect.getdoc(function) or ""
     first = " ".join(help.partition("\n\n")[0].split())
-    return click.Command(
+    is_of_index = any(isinstance(param, IndexArgument) for param in params)
+    command = IndexCommand if is_of_index else click.Command
+    return command(
         name,
         params=params,
         callback=called,
@@ -112,10 +157,12 @@ def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
     elif not is_required:
         facts["default"] = default
     if isinstance(words[0], Argument):
-        metavar = words[0].metavar if is_required else f"[{words[0].metavar}]"
+        declared, nargs = words[0], -1 if is_list else 1
+        is_needed = is_required and not declared.is_index
+        metavar = declared.metavar if is_needed else f"[{declared.metavar}]"
         metavar += "..." if is_list else ""
-        nargs = -1 if is_list else 1
-        return click.Argument([name], nargs=nargs, metavar=metavar, help=words[0].help, **facts)
+        made = IndexArgument if declared.is_index else click.Argument
+        return made([name], nargs=nargs, metavar=metavar, help=declared.help, **facts)
     texts = [word for word in words[:-1] if isinstance(word, str)]
     names = [word for word in texts if word.startswith("-")] or [f"--{name.replace('_', '-')}"]
     for word in words:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from slimdex.indexes.errors import InputError
 
-from .opening import Trust
+from .opening import ApiKeyFile, Trust
 
 if TYPE_CHECKING:
     from slimdex.indexes.execution.workers import Workers
 
-    from ...encoders.opening import OpenedEncoder
+    from ...encoders.base import Encoder
 
 Pooling = Annotated[
     str | None,
@@ -33,8 +33,9 @@ class EncoderOptions:
 
     model: Annotated[
         str | None,
-        "The encoder's model: a folder, a file of word vectors or a hub id; default: "
-        "all-MiniLM-L6-v2, or none with --vectors.",
+        "The encoder's model: a folder, a file of word vectors, a hub id, a name of "
+        "`slimdex models`, or a server's http://HOST/v1#NAME; default: all-MiniLM-L6-v2, or none "
+        "with --vectors.",
     ] = None
     pooling: Pooling = None
     max_length: MaxLength = None
@@ -46,8 +47,12 @@ class EncoderOptions:
         str | None, "Text before each document; default: the model's own prompt."
     ] = None
     trust_remote_code: Trust = False
+    dimensions: Annotated[
+        int | None, "Dimensions to ask a server for; default: all that its model has."
+    ] = None
+    api_key_file: ApiKeyFile = None
 
-    def opened(self) -> OpenedEncoder:
+    def opened(self) -> Encoder:
         """Load the encoder."""
         from ...encoders.hub import DEFAULT_MODEL
         from ...encoders.opening import open_encoder
@@ -57,12 +62,12 @@ class EncoderOptions:
 
 @dataclass(frozen=True)
 class RayOptions:
-    """Processes that build an index."""
+    """Processes that encode, fit and code."""
 
     ray: Annotated[
         str | None,
         "ADDRESS|local",
-        "Build on a Ray cluster: local, for one on this machine; or the address of a "
+        "Encode and fit on a Ray cluster: local, for one on this machine; or the address of a "
         "running one, whose machines need slimdex, and the model at the same path as here.",
     ] = None
     workers: Annotated[

@@ -9,18 +9,32 @@ from typing import Annotated
 from click import Context, Parameter
 
 from .click_commands import Argument
+from .default_index import FOLDER, VARIABLE
 
-Dir = Annotated[Path, Argument("DIR", "The index's folder.")]
+DEFAULT = f"default: {VARIABLE}, or the nearest {FOLDER} here or above."
+Dir = Annotated[Path, Argument("DIR", f"The index's folder; {DEFAULT}", is_index=True)]
 Dirs = Annotated[
     list[str],
-    Argument("DIR", "Folders of indexes; NAME=DIR serves one under another name."),
+    Argument(
+        "DIR",
+        f"Folders of indexes; NAME=DIR serves one under another name; {DEFAULT}",
+        is_index=True,
+    ),
+]
+SomeDirs = Annotated[
+    list[str] | None,
+    Argument("DIR", f"Folders of indexes; NAME=DIR serves one under another name; {DEFAULT}"),
 ]
 Json = Annotated[bool, "--json", "Print one JSON object and nothing else."]
-Wait = Annotated[float, "SECONDS", "How long to wait for other processes that are using the index."]
 Where = Annotated[str | None, "A DuckDB condition on the documents' columns: year > 2000."]
 Model = Annotated[
     str | None,
-    "New location of the encoder's model, if it has moved: a folder, a file or a hub id.",
+    "New location of the encoder's model, if it has moved: a folder, a file, a hub id or a URL.",
+]
+ApiKeyFile = Annotated[
+    Path | None,
+    "A file with the key of the encoder's server; default: OPENAI_API_KEY, for the host of "
+    "OPENAI_BASE_URL.",
 ]
 
 
@@ -45,4 +59,16 @@ class OpenOptions:
 
     model: Model = None
     trust_remote_code: Trust = False
-    wait: Wait = 0
+    api_key_file: ApiKeyFile = None
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Options of commands that change an index."""
+
+    wait: Annotated[
+        float, "SECONDS", "How long a change waits for its turn while other processes write."
+    ] = 30
+    shared_filesystem: Annotated[
+        bool, "Change it on a network file system; locks must work between all its machines."
+    ] = False

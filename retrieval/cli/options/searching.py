@@ -76,7 +76,7 @@ class QueryOptions:
 class SearchOptions:
     """Fields of a `SearchRequest`."""
 
-    n: Annotated[int, "-n", "Hits per query."] = 10
+    limit: Annotated[int, "-n", "--limit", "NUMBER", "Hits per query."] = 10
     where: Where = None
     per: Annotated[
         str,
@@ -98,7 +98,7 @@ class SearchOptions:
         "or by a lexical weight from 0 to 1.",
     ] = "auto"
     rerank: Annotated[str | None, "MODEL", "A cross-encoder that reorders the hits."] = None
-    rerank_depth: Annotated[int, "N", "Hits to rerank; more if -n asks for more."] = 50
+    rerank_depth: Annotated[int, "N", "Hits to rerank; more if --limit asks for more."] = 50
 
     def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
         """Build the request for queries; a cross-encoder is loaded after all else is checked."""
@@ -107,7 +107,7 @@ class SearchOptions:
         request = SearchRequest(
             queries.texts,
             queries.vectors,
-            limit=self.n,
+            limit=self.limit,
             where=self.where,
             candidates=self.candidates,
             per=self.per,

@@ -253,7 +253,7 @@ class SettingsSearch:
         """Bytes of the folder with this index in it."""
         state, path = self.trials.snapshot.state, self.trials.snapshot.path
         gone = {state.files[role].name for role in ("codes", "reducer") if role in state.files}
-        gone |= {state.norms} if state.norms else set()
+        gone |= (state.file_names - state.used_names) | ({state.norms} if state.norms else set())
         kept = sum(f.stat().st_size for f in path.iterdir() if f.is_file() and f.name not in gone)
         return kept + index.nbytes + 4 * len(index)
 

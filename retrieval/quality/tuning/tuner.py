@@ -24,6 +24,7 @@ from slimdex.indexes.reducers.moments import Moments
 from ...catalog.state import Certificate
 from ...documents import id_text
 from ...ingest import writer
+from ...ingest.rewriting.fitting import refit
 from ...open_index import OpenIndex
 from ...search.snapshot_reader import SnapshotReader
 from ...storage.snapshot import Snapshot
@@ -93,25 +94,24 @@ def tune(
 
     if not apply:
         return _with_fusion(core, core.read(search), asked)
-    with core.change():
-        found = core.read(search)
-        if found.chosen is None or found.certificate is None:
-            raise InputError(found.lacking or "nothing reaches the target")
-        if found.chosen.settings != core.state.settings:
-            writer.refit(core, found.chosen.settings)
-        writer.keep_certificate(core, found.certificate)
-        found = _with_fusion(core, found, asked)
-        if found.words and found.hybrid != core.state.hybrid:
-            writer.keep_fusion(core, found.hybrid)
-        return replace(found, applied=True)
+    found = core.read(search)
+    if found.chosen is None or found.certificate is None:
+        raise InputError(found.lacking or "nothing reaches the target")
+    if found.chosen.settings != core.state.settings:
+        refit(core, found.chosen.settings)
+    writer.keep_certificate(core, found.certificate)
+    found = _with_fusion(core, found, asked)
+    if found.words and found.hybrid != core.state.hybrid:
+        writer.keep_fusion(core, found.hybrid)
+    return replace(found, applied=True)
 
 
 def _searched(core: OpenIndex, snapshot: Snapshot, target: Target, asked: Asked | None) -> Tuning:
     """Try settings on a snapshot, which stays as it is."""
     if not len(snapshot):
         raise InputError(f"{core.path} holds no documents; expected some to tune by")
-    if asked is not None and not core.has_encoder:
-        raise InputError("this index was built from given vectors; expected no text queries")
+    if asked is not None and core.lacks_encoder:
+        raise InputError("this index has no encoder at hand; expected no text queries")
     few = _too_few(target, asked)
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
@@ -142,10 +142,9 @@ def certify(core: OpenIndex) -> Certificate:
         pool = core.pool(view.snapshot, CERTIFIED)
         return certified(view.snapshot, core.commit_log.moments(), pool)
 
-    with core.change():
-        found = core.read(certificate)
-        writer.keep_certificate(core, found)
-        return found
+    found = core.read(certificate)
+    writer.keep_certificate(core, found)
+    return found
 
 
 def certified(snapshot: Snapshot, moments: Moments, pool: Pool) -> Certificate:
@@ -170,7 +169,7 @@ def _chosen_hybrid(core: OpenIndex, snapshot: Snapshot, asked: Asked | None) -> 
     encoder = core.query_encoder
     if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
         return None
-    labelled = _labelled(core, snapshot, asked)
+    labelled = labelled_queries(core, snapshot, asked)
     order = np.random.default_rng(0).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
     judged = [hybrid_choice.Judged(*labelled[i]) for i in order]
     vectors = encoded(encoder, [query.text for query in judged])
@@ -234,7 +233,7 @@ def _metric(
     vectors = snapshot.index.vectors
     sample = np.sort(rng.choice(live, min(len(live), rule.DOCUMENTS), replace=False))
     if asked is not None and asked.labels and encoder is not None:
-        labelled = _labelled(core, snapshot, asked)
+        labelled = labelled_queries(core, snapshot, asked)
         if len(labelled) >= rule.FEWEST_LABELLED:
             wanted = np.array([row for _, rows, _ in labelled for row in rows])
             own = np.array([row for _, _, row in labelled])
@@ -273,7 +272,7 @@ def _metric(
     )
 
 
-def _labelled(
+def labelled_queries(
     core: OpenIndex, snapshot: Snapshot, asked: Asked
 ) -> list[tuple[str, dict[int, int], int]]:
     """Queries with labels: text, row -> relevance, and the row of the query itself or -1."""

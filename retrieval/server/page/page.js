@@ -1,6 +1,9 @@
 // The page asks the same routes that programs do. Nothing of an answer becomes HTML: only text.
 
 const PAUSE_MS = 120; // after the last letter, before a question is asked
+const RERANK_PAUSE_MS = 500; // the same where a model then reads for seconds
+const PAGE = 10; // answers, and as many more each time
+const MOST = 1000; // answers that the service gives
 const COLUMNS = 12; // that are offered as filters
 const SHORTEST = 3; // letters of a word that is marked
 const COMMON = new Set( // words that are in any text, and tell nothing when they are marked
@@ -9,7 +12,8 @@ const COMMON = new Set( // words that are in any text, and tell nothing when the
     "to was we were what when where which who why will with would you your").split(" "),
 );
 const $ = (id) => document.getElementById(id);
-const state = { index: "", asked: null, timer: 0, columns: [] };
+// A settled address is kept in the history: what is typed from then on begins another entry.
+const state = { index: "", asked: null, timer: 0, columns: [], limit: PAGE, can: [], settled: true };
 
 /** An element with attributes and children, which are elements or text. */
 function element(name, attributes = {}, ...children) {
@@ -23,28 +27,32 @@ function element(name, attributes = {}, ...children) {
 
 // ---- asking -----------------------------------------------------------------------------------
 
-/** What a route answers; asks for a token where one is needed. Throws an Error with one line. */
+/** What a route answers. Throws an Error with one line. */
 async function ask(path, body, signal) {
-  const headers = {};
-  const token = sessionStorage.getItem("token");
-  if (token) headers.Authorization = `Bearer ${token}`;
-  if (body) headers["Content-Type"] = "application/json";
-  const method = body ? "POST" : "GET";
-  const asked = { method, headers, body: body && JSON.stringify(body), signal };
-  const answer = await fetch(path, asked).catch((error) => {
-    throw error.name === "AbortError" ? error : new Error("The service does not answer.");
-  });
-  if (answer.status === 401) {
-    // Of requests under way together the first asks; a token that came meanwhile is tried.
-    if (token === sessionStorage.getItem("token")) await askForToken(token);
-    return ask(path, body, signal);
-  }
+  const asked = body
+    ? { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }
+    : {};
+  const answer = await fetched(path, { ...asked, signal });
   const said = await answer.json().catch((error) => {
     if (error.name === "AbortError") throw error;
     return {}; // what stands between here and the service has answered
   });
   if (!answer.ok) throw new Error(said.error ?? `The service answers with ${answer.status}.`);
   return said;
+}
+
+/** The answer of a route; asks for a token where one is needed. */
+async function fetched(path, asked) {
+  const token = sessionStorage.getItem("token");
+  const headers = { ...asked.headers };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  const answer = await fetch(path, { ...asked, headers }).catch((error) => {
+    throw error.name === "AbortError" ? error : new Error("The service does not answer.");
+  });
+  if (answer.status !== 401) return answer;
+  // Of requests under way together the first asks; a token that came meanwhile is tried.
+  if (token === sessionStorage.getItem("token")) await askForToken(token);
+  return fetched(path, asked);
 }
 
 let asking = null;
@@ -71,7 +79,14 @@ const place = (...parts) => ["indexes", state.index, ...parts].map(encodeURIComp
 
 function searchSoon() {
   clearTimeout(state.timer);
-  state.timer = setTimeout(search, PAUSE_MS);
+  state.limit = PAGE;
+  state.timer = setTimeout(search, $("rerank").checked ? RERANK_PAUSE_MS : PAUSE_MS);
+}
+
+function searchNow() {
+  state.limit = PAGE;
+  state.settled = true;
+  search().then(() => { state.settled = true; });
 }
 
 async function search() {
@@ -79,8 +94,9 @@ async function search() {
   state.asked?.abort();
   const query = $("query").value.trim();
   const where = condition();
+  const rerank = $("rerank").checked;
   remember(query);
-  if (!query) {
+  if (!query || !state.index) {
     show([], "", null);
     problem("");
     return;
@@ -90,11 +106,13 @@ async function search() {
   const start = performance.now();
   $("hits").ariaBusy = "true";
   try {
-    const found = await ask(place("search"), { query, limit: 10, where }, own.signal);
+    const asked = { query, limit: state.limit, where, rerank };
+    const found = await ask(place("search"), asked, own.signal);
     const { hits } = found.queries[0];
-    show(hits, query, found.chance_score);
+    show(hits, query, found.chance_score, rerank);
     problem("");
     $("status").textContent = counted(hits.length, where);
+    $("more").hidden = hits.length < state.limit || state.limit >= MOST;
     showCosts(found.milliseconds, performance.now() - start);
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -113,26 +131,92 @@ function problem(line) {
   $("problem").hidden = !line;
 }
 
-/** The address keeps the question, so that it can be sent and come back to. */
+async function showMore() {
+  const before = document.querySelectorAll(".hit").length;
+  state.limit = Math.min(state.limit + PAGE, MOST);
+  state.settled = true;
+  await search();
+  state.settled = true;
+  document.querySelectorAll(".hit .name")[before]?.focus();
+}
+
+// ---- the address ------------------------------------------------------------------------------
+
+/** The address keeps all that is asked, so that it can be sent, and come back to. */
 function remember(query) {
   const asked = new URLSearchParams();
   if (state.index) asked.set("index", state.index);
   if (query) asked.set("q", query);
-  history.replaceState(null, "", `?${asked}`);
+  for (const [name, input] of filterInputs()) if (input.value !== "") asked.append(name, said(input));
+  if ($("rerank").checked) asked.set("rerank", "1");
+  if (state.limit > PAGE) asked.set("limit", state.limit);
+  const address = `?${asked}`;
+  if (address === location.search || (address === "?" && !location.search)) return;
+  if (state.settled) history.pushState(null, "", address);
+  else history.replaceState(null, "", address);
+  state.settled = false;
+}
+
+/** Names in the address, and inputs, of the filters: `where.kind`, `from.year`, `to.year`. */
+function filterInputs() {
+  return state.columns.flatMap(({ column, field }) => {
+    const [first, last] = field.querySelectorAll("select, input");
+    if (column.values) return [[`where.${column.name}`, first]];
+    return [[`from.${column.name}`, first], [`to.${column.name}`, last]];
+  });
+}
+
+/** What an input says: of a choice the column's value, whose place may change with documents. */
+const said = (input) => (input.matches("select") ? input.selectedOptions[0].dataset.value : input.value);
+
+/** Ask what the address asks. */
+async function recall() {
+  const asked = new URLSearchParams(location.search);
+  $("query").value = asked.get("q") ?? "";
+  $("rerank").checked = state.can.includes("rerank") && asked.has("rerank");
+  const limit = Number(asked.get("limit"));
+  state.limit = Number.isInteger(limit) && limit > PAGE ? Math.min(limit, MOST) : PAGE;
+  for (const [name, input] of filterInputs()) {
+    const value = asked.get(name); // null, or a text that may be empty
+    if (value !== null && input.matches("select")) {
+      const options = [...input.options];
+      input.value = options.find((option) => option.dataset.value === value)?.value ?? "";
+    } else {
+      input.value = value ?? "";
+    }
+    if (input.value !== "") $("filters").open = true;
+  }
+  state.settled = false; // what the address has of no use is left out, without another entry
+  await search();
+  state.settled = true;
+}
+
+window.addEventListener("popstate", () => {
+  const name = named(new URLSearchParams(location.search).get("index"));
+  if (name === state.index) recall();
+  else choose(name);
+});
+
+/** An index of this name, or the first one. */
+function named(name) {
+  const names = [...$("index").options].map((option) => option.value);
+  return names.includes(name) ? name : (names[0] ?? "");
 }
 
 // ---- answers ----------------------------------------------------------------------------------
 
-function show(hits, query, chance) {
-  $("hits").replaceChildren(...hits.map((hit) => hitItem(hit, query, chance)));
+function show(hits, query, chance, reranked) {
+  $("hits").replaceChildren(...hits.map((hit) => hitItem(hit, query, chance, reranked)));
   $("hits").ariaBusy = "false";
   $("status").textContent = "";
   $("costs").hidden = true;
+  $("more").hidden = true;
 }
 
-function hitItem(hit, query, chance) {
+function hitItem(hit, query, chance, reranked) {
   const byChance = chance !== null && hit.score < chance && !isNamed(hit, query);
-  const score = `similarity ${hit.score.toFixed(3)}${byChance ? ", no nearer than chance" : ""}`;
+  const number = `${reranked ? "second model's score" : "similarity"} ${hit.score.toFixed(3)}`;
+  const score = `${number}${byChance ? ", no nearer than chance" : ""}`;
   const id = hit.title && hit.title !== hit.id ? hit.id : "";
   const how = { words: "found by its words", name: "found by its name" }[hit.found_by];
   const headings = hit.headings.join(" › ");
@@ -170,7 +254,7 @@ function marked(text, query) {
 }
 
 function showCosts(milliseconds, whole) {
-  const names = ["wait", "encode", "filter", "scan", "rescore", "words", "fetch"];
+  const names = ["wait", "encode", "filter", "scan", "rescore", "words", "fetch", "rerank"];
   const parts = names
     .filter((name) => name in milliseconds)
     .map((name) => `${name} ${milliseconds[name].toFixed(1)}`);
@@ -181,6 +265,7 @@ function showCosts(milliseconds, whole) {
 // ---- a document -------------------------------------------------------------------------------
 
 async function open(hit, query) {
+  state.settled = true;
   try {
     const found = await ask(place("documents") + "/" + hit.id.split("/").map(encodeURIComponent).join("/"));
     $("document-title").textContent = found.title || found.id;
@@ -218,9 +303,10 @@ function pairs(facts) {
 function filterOf(column, number) {
   if (column.values) {
     const options = column.values.map((one, i) =>
-      element("option", { value: i }, `${one.value} (${one.documents.toLocaleString("en")})`));
+      element("option", { value: i, "data-value": String(one.value) }, `${one.value === "" ? "empty" : one.value} (${one.documents.toLocaleString("en")})`));
     const id = `column-${number}`;
-    const choice = element("select", { id }, element("option", { value: "" }, "any"), ...options);
+    const any = element("option", { value: "" }, "any");
+    const choice = element("select", { id }, any, ...options);
     return element("div", {}, element("label", { for: id }, column.name), choice);
   }
   if (column.least === undefined || column.least === null) return null;
@@ -323,6 +409,75 @@ function showFacts(facts) {
   $("facts").hidden = false;
 }
 
+// ---- adding files -----------------------------------------------------------------------------
+
+const STAGES = { "reading files": "reading", encoding: "encoding", coding: "coding", "indexing words": "indexing words" };
+
+/** Send a file; calls `told` with each line of progress, and returns the last line. */
+async function send(file, told) {
+  const at = `${place("files")}/${encodeURIComponent(file.name)}?modified=${file.lastModified / 1000}`;
+  const headers = { Accept: "application/x-ndjson", "Content-Type": "application/octet-stream" };
+  const answer = await fetched(at, { method: "PUT", headers, body: file });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  let last = {};
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const lines = (rest + part.value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) told((last = JSON.parse(line)));
+  }
+  if (rest) last = JSON.parse(rest); // an error before anything was read is no line
+  if (last.error || !answer.ok) throw new Error(last.error ?? `The service answers with ${answer.status}.`);
+  return last;
+}
+
+async function sendAll(files) {
+  $("send").disabled = true;
+  $("uploaded").replaceChildren();
+  $("upload-progress").hidden = false;
+  for (const [i, file] of files.entries()) {
+    const which = `${i + 1} of ${files.length}, ${file.name}`;
+    $("upload-status").textContent = `${which}: sending`;
+    $("upload-progress").removeAttribute("value");
+    const [line, kind] = await send(file, (told) => showProgress(which, told)).then(
+      (added) => [summary(added), ""],
+      (error) => [error.message, "problem"],
+    );
+    const named = line.startsWith(`${file.name}: `) ? line : `${file.name}: ${line}`;
+    $("uploaded").append(element("li", { class: kind }, named));
+  }
+  $("upload-progress").hidden = true;
+  $("upload-status").textContent = `${files.length === 1 ? "1 file" : `${files.length} files`} done`;
+  $("send").disabled = false;
+  $("upload").reset();
+  await choose(state.index); // its facts, columns and answers are others now
+}
+
+function showProgress(which, { stage, done, total }) {
+  if (!stage) return;
+  const line = `${which}: ${STAGES[stage] ?? stage}`;
+  // The line changes with the stage alone: a screen reader would read each number.
+  if ($("upload-status").textContent !== line) $("upload-status").textContent = line;
+  $("upload-progress").max = Math.max(total, 1);
+  $("upload-progress").value = done;
+}
+
+function summary({ documents, replaced, unchanged, notes }) {
+  if (!documents) return unchanged ? "unchanged" : "nothing in it";
+  const how = replaced ? `, ${replaced === documents ? "replaced" : `${replaced} of them replaced`}` : "";
+  const left = notes.filter((note) => /could not be read|left out/.test(note)).map((note) => `; ${note}`);
+  return `${documents === 1 ? "1 document" : `${documents.toLocaleString("en")} documents`}${how}${left.join("")}`;
+}
+
+$("upload").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sendAll([...$("files").files]).catch((error) => problem(error.message));
+});
+$("other-token").addEventListener("click", () => {
+  sessionStorage.removeItem("token");
+  askForToken("").then(begin, (error) => problem(error.message));
+});
+
 // ---- keys and beginning -----------------------------------------------------------------------
 
 function moveBy(step) {
@@ -336,7 +491,7 @@ function moveBy(step) {
 document.addEventListener("keydown", (event) => {
   if (document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
   const here = document.activeElement;
-  const isField = here?.matches("input, select") && here.id !== "query";
+  const isField = here?.matches("input:not([type=checkbox]), select") && here.id !== "query";
   if (event.key === "/" && !here?.matches("input, select")) {
     event.preventDefault();
     $("query").focus();
@@ -347,42 +502,58 @@ document.addEventListener("keydown", (event) => {
   }
 });
 $("query").addEventListener("input", searchSoon);
+$("query").addEventListener("change", () => { state.settled = true; });
 $("search").addEventListener("submit", (event) => {
   event.preventDefault();
-  search();
+  searchNow();
 });
 $("columns").addEventListener("input", searchSoon);
+$("columns").addEventListener("change", () => { state.settled = true; });
+$("rerank").addEventListener("change", searchNow);
+$("more").addEventListener("click", showMore);
 $("search").addEventListener("reset", (event) => {
   event.preventDefault(); // the question stays
   for (const input of $("columns").querySelectorAll("select, input")) input.value = "";
-  search();
+  searchNow();
 });
 $("close").addEventListener("click", () => $("document").close());
-$("index").addEventListener("change", () => choose($("index").value));
+$("index").addEventListener("change", () => {
+  state.columns = []; // filters are those of an index
+  state.index = $("index").value;
+  state.limit = PAGE;
+  state.settled = true;
+  remember($("query").value.trim());
+  choose(state.index);
+});
 
+/** Show an index, and what the address asks of it. */
 async function choose(name) {
   state.index = name;
   $("index").value = name;
+  $("adding").hidden = !name || !state.can.includes("write");
   try {
     const [{ columns }, facts] = await Promise.all([ask(place("columns")), ask(place())]);
     if (state.index !== name) return; // another was chosen meanwhile
     showFilters(columns);
     showFacts(facts);
-    await search();
+    await recall();
   } catch (error) {
+    $("facts").hidden = true;
     problem(error.message);
   }
 }
 
 async function begin() {
   try {
-    const asked = new URLSearchParams(location.search);
-    const { indexes } = await ask("indexes");
-    const names = indexes.map((one) => one.name);
-    $("index").replaceChildren(...names.map((name) => element("option", { value: name }, name)));
-    $("choice").hidden = names.length < 2;
-    $("query").value = asked.get("q") ?? "";
-    await choose(names.includes(asked.get("index")) ? asked.get("index") : names[0]);
+    const { indexes, can } = await ask("indexes");
+    state.can = can;
+    $("index").replaceChildren(...indexes.map(({ name }) => element("option", { value: name }, name)));
+    $("choice").hidden = indexes.length < 2;
+    $("reranking").hidden = !can.includes("rerank");
+    $("reading").hidden = can.includes("write");
+    if (!indexes.length) throw new Error("This service has no index yet.");
+    problem("");
+    await choose(named(new URLSearchParams(location.search).get("index")));
   } catch (error) {
     problem(error.message);
   }

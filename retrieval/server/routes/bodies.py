@@ -59,6 +59,11 @@ class SearchBody(Body):
         "not at all; by ranks; or by a weight.",
     )
     min_score: float | None = Field(None, ge=-1, le=1, description="Smallest score of a hit.")
+    rerank: bool = Field(
+        False,
+        description="Let the service's model (`--rerank`) reorder the first hits; scores are then "
+        "the model's.",
+    )
 
 
 class HitBody(BaseModel):
@@ -127,6 +132,24 @@ class ReduceBody(Body):
     kind: Text | None = None
     candidates: int | Literal["auto"] | None = None
     reducer: Text | None = None
+
+
+class CreateBody(ReduceBody):
+    """Settings of a new index, all optional."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"k": 24, "gamma": 0.5}]})
+    passages: int | Literal["auto", "off"] = Field(
+        "auto", description="Maximum tokens of a passage."
+    )
+
+
+class DocumentsBody(BaseModel):
+    """Documents in the order in which they were added."""
+
+    documents: list[dict[str, Any]]
+    count: int = Field(description="All documents that match, on this page or not.")
+    more: bool = Field(description="True if some follow: ask with the last id as `after`.")
+    version: int = Field(description="Number that grows with each change.")
 
 
 class SyncBody(Body):

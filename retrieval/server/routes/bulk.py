@@ -6,7 +6,7 @@ During a commit no more is read: the connection's buffer fills up, and the calle
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -70,16 +70,20 @@ async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenera
         raise InputError("no documents; expected lines of JSON, each with an id and a text")
 
 
-async def commit(index: ServedIndex, body: Any) -> Durable:
+async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str, Any]:
     """Commit the documents of a JSON value, an object or a list of them.
 
+    Returns the fields of `Durable`, and the notes of the addition and whether it refitted.
     Raises `InputError` for an invalid document, with its number.
     """
     documents = _last(enumerate(body if isinstance(body, list) else [body], start=1), "document")
     if not documents:
         raise InputError("no documents; expected at least one")
-    added = await index.change(lambda collection: add_given(collection.core, documents))
-    return Durable().and_then(added, len(body) if isinstance(body, list) else 1)
+    added = await index.change(
+        lambda collection: add_given(collection.core, documents, refit=refit)
+    )
+    durable = Durable().and_then(added, len(body) if isinstance(body, list) else 1)
+    return asdict(durable) | {"notes": added.notes, "refitted": added.refitted}
 
 
 def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -19,9 +19,8 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.options import AUTO
 
-from ...as_json import json_of
 from ...collection import Collection
-from ...documents import Document
+from ...documents import Document, json_of
 from ...operations.commands import AskedSources, Command, Compact, Delete, Reduce, Sync
 from ..access.middleware import needs, reads_by_line
 from ..access.tokens import Right
@@ -84,17 +83,19 @@ async def _deleted(index: ServedIndex, command: Delete) -> dict[str, Any]:
         }
     },
 )
-async def add(index: Index, request: Request) -> Response:
+async def add(
+    index: Index, request: Request, refit: Literal["auto", "never", "always"] = "auto"
+) -> Response:
     """Add documents with an id, a text and optionally a title; other fields are metadata.
 
     One document or an array as JSON is committed at once. Lines of JSON, of any number, are
-    committed in batches.
+    committed in batches, whose fit is checked as with `refit=auto`.
 
     With `Accept: application/x-ndjson`, each durable commit is reported as a line of JSON.
     """
     type_ = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if type_ == JSON:
-        return JSONResponse(asdict(await commit(index, await _json(request))))
+        return JSONResponse(await commit(index, await _json(request), refit))
     if type_ not in STREAMED:
         raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
     if index.senders >= index.limits.senders:
@@ -103,7 +104,7 @@ async def add(index: Index, request: Request) -> Response:
     told = _told(index, request)
     first = await anext(told)
     if STREAMED[0] in request.headers.get("accept", "") and "error" not in first:
-        return _Answering(_lines(first, told), media_type=STREAMED[0])
+        return Answering(as_lines(first, told), media_type=STREAMED[0])
     last = [first, *[one async for one in told]][-1]
     return JSONResponse(last, last.pop("status", 200))
 
@@ -115,7 +116,7 @@ async def _json(request: Request) -> Any:
         raise InputError(f"the body: {error.msg}; expected a document, or an array") from error
 
 
-class _Answering(StreamingResponse):
+class Answering(StreamingResponse):
     """An answer that begins while the request is still being read, line by line.
 
     Starlette's own would also read the request, to detect a disconnection.
@@ -141,7 +142,10 @@ async def _told(index: ServedIndex, request: Request) -> AsyncGenerator[dict[str
         index.senders -= 1
 
 
-async def _lines(first: dict[str, Any], rest: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
+async def as_lines(
+    first: dict[str, Any], rest: AsyncIterator[dict[str, Any]]
+) -> AsyncIterator[str]:
+    """Yield objects as lines of JSON."""
     yield json_of(first) + "\n"
     async for one in rest:
         yield json_of(one) + "\n"
@@ -173,7 +177,7 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
             and place.is_absolute()
             and all(_is_below(path, folders) for path in read)
         )
-        if not inside or ":" in source.split("/")[0]:
+        if not inside or ":" in source.removeprefix(place.drive).split("/")[0]:
             raise HTTPException(
                 403, f"source {source[:200]!r}; expected an absolute path in a folder of --files"
             )
@@ -195,11 +199,17 @@ async def reduce(index: Index, body: ReduceBody) -> dict[str, Any]:
     return await index.change(lambda collection: _reduced(collection, body))
 
 
-def _reduced(collection: Collection, body: ReduceBody) -> dict[str, Any]:
-    asked = body.model_dump(exclude_none=True)
+def changes_of(body: ReduceBody) -> dict[str, Any]:
+    """The settings that a body names, and their values."""
+    names = set(ReduceBody.model_fields)
+    asked = body.model_dump(include=names, exclude_none=True)
     if asked.get("candidates") == AUTO:
         asked["candidates"] = None
-    found = _with_notes(Reduce(asked), collection)
+    return asked
+
+
+def _reduced(collection: Collection, body: ReduceBody) -> dict[str, Any]:
+    found = _with_notes(Reduce(changes_of(body)), collection)
     return {name: found[name] for name in ("requested", "settings", "notes")}
 
 

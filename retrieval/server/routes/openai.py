@@ -1,27 +1,32 @@
 """Routes compatible with OpenAI's API.
 
 `/v1/embeddings` takes an index's name as the model: texts are encoded by its encoder and, if
-`dimensions` is that of the index, reduced like its vectors. `/v1/vector_stores/NAME/search`
-searches the index NAME.
+`dimensions` is that of the index, reduced like its vectors. `/v1/vector_stores` are the indexes;
+`/v1/vector_stores/NAME/search` searches the index NAME, whose files are its documents.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, zip_longest
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.search.reduced_index import reduced
 
+from ...atomic_files import size
 from ...collection import Collection
 from ...documents import Hit
+from ...operations.commands import Fetch, Listing
 from ...search.request import SearchRequest
+from ..served_index import ServedIndex
 from .bodies import Text
 from .json_requests import JsonRoute
 from .openai_filters import where_of
@@ -65,11 +70,23 @@ class VectorStoreBody(BaseModel):
     ranking_options: RankingOptions | None = None
 
 
+@dataclass(frozen=True)
+class Page:
+    """A page of a list: at most `limit`, those after an id."""
+
+    limit: Annotated[int, Query(ge=1, le=100)] = 20
+    after: str | None = None
+    order: Literal["asc", "desc"] = "asc"
+
+
 @routes.get("/models")
 async def models(request: Request) -> dict[str, Any]:
-    """List the indexes as embedding models."""
-    names = service_of(request).indexes
-    data = [{"id": n, "object": "model", "created": 0, "owned_by": "slimdex"} for n in names]
+    """List the indexes as embedding models, with the most tokens that they read of a text."""
+    data: list[dict[str, Any]] = []
+    for name, index in service_of(request).indexes.items():
+        data.append({"id": name, "object": "model", "created": 0, "owned_by": "slimdex"})
+        if (most := await index.most_tokens()) is not None:
+            data[-1]["max_model_len"] = most
     return {"object": "list", "data": data}
 
 
@@ -136,15 +153,111 @@ async def search_store(name: str, body: VectorStoreBody, request: Request) -> di
 
 
 def _result(hit: Hit) -> dict[str, Any]:
-    plain = (str, int, float, bool)
     return {
         "file_id": hit.id,
         "filename": hit.title or hit.id,
         "score": round(hit.score, 6),
-        "attributes": {
-            name: value if isinstance(value, plain) else str(value)
-            for name, value in hit.metadata.items()
-            if value is not None
-        },
+        "attributes": _attributes(hit.metadata),
         "content": [{"type": "text", "text": hit.text}],
+    }
+
+
+def _attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """A document's columns with values, those of other types as text."""
+    plain = (str, int, float, bool)
+    return {
+        name: value if isinstance(value, plain) else str(value)
+        for name, value in metadata.items()
+        if value is not None
+    }
+
+
+@routes.get("/vector_stores")
+async def stores(request: Request, page: Annotated[Page, Depends()]) -> dict[str, Any]:
+    """List the indexes as vector stores, a page at a time."""
+    indexes = service_of(request).indexes
+    names = [*indexes] if page.order == "asc" else [*reversed(indexes)]
+    if page.after is not None:
+        service_of(request).named(page.after)
+        names = names[names.index(page.after) + 1 :]
+    data = [_store(indexes[name]) for name in names[: page.limit]]
+    return _listed(data, len(names) > page.limit)
+
+
+@routes.get("/vector_stores/{name}")
+async def store(name: str, request: Request) -> dict[str, Any]:
+    """Describe an index as a vector store."""
+    return _store(service_of(request).named(name))
+
+
+def _store(index: ServedIndex) -> dict[str, Any]:
+    documents = len(index.collection)
+    counts = {"completed": documents, "total": documents, "in_progress": 0}
+    return {
+        "id": index.name,
+        "object": "vector_store",
+        "created_at": 0,
+        "name": index.name,
+        "usage_bytes": size(index.collection.path),
+        "file_counts": {**counts, "failed": 0, "cancelled": 0},
+        "status": "completed",
+        "expires_after": None,
+        "expires_at": None,
+        "last_active_at": None,
+        "metadata": {},
+    }
+
+
+@routes.get("/vector_stores/{name}/files")
+async def files(name: str, request: Request, page: Annotated[Page, Depends()]) -> dict[str, Any]:
+    """List the documents of an index as files, in the order of their addition ("asc")."""
+    if page.order != "asc":
+        raise InputError(f"order={page.order!r}; expected 'asc'")
+    index = service_of(request).named(name)
+    found = await index.read(Listing(None, page.after, page.limit).run)
+    data = [_file(index.name, document) for document in found["documents"]]
+    return _listed(data, found["more"])
+
+
+@routes.get("/vector_stores/{name}/files/{id:path}/content")
+async def file_content(name: str, id: str, request: Request) -> dict[str, Any]:
+    """The text of a document."""
+    index = service_of(request).named(name)
+    document = await index.read(lambda collection: collection.get(id))
+    return {
+        "object": "vector_store.file_content.page",
+        "data": [{"type": "text", "text": document.text}],
+        "has_more": False,
+        "next_page": None,
+    }
+
+
+@routes.get("/vector_stores/{name}/files/{id:path}")
+async def file(name: str, id: str, request: Request) -> dict[str, Any]:
+    """Describe a document as a file of a vector store."""
+    index = service_of(request).named(name)
+    return _file(name, await index.read(Fetch(id).run))
+
+
+def _file(store: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": document["id"],
+        "object": "vector_store.file",
+        "created_at": 0,
+        "usage_bytes": len(document["text"].encode("utf-8", "surrogatepass")),
+        "vector_store_id": store,
+        "status": "completed",
+        "last_error": None,
+        "attributes": _attributes(document["metadata"]),
+        "chunking_strategy": {"type": "other"},
+    }
+
+
+def _listed(data: list[dict[str, Any]], more: bool) -> dict[str, Any]:
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": more,
     }

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote_to_bytes
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from slimdex.indexes.arrays import as_matrix
 from slimdex.indexes.errors import InputError
 
-from ...as_json import document_json, hit_json, json_of
 from ...collection import Collection
+from ...documents import document_json, hit_json, json_of
+from ...operations.commands import Listing
 from ...search.request import SearchRequest
+from ..access.middleware import RIGHT
+from ..access.tokens import Right
 from ..served_index import ServedIndex
 from ..service import Service
-from .bodies import FoundBody, SearchBody
+from .bodies import DocumentsBody, FoundBody, SearchBody
 from .json_requests import JsonRoute
 from .openai_filters import where_of
+
+if TYPE_CHECKING:
+    from ...search.reranking import CrossEncoder
 
 routes = APIRouter(route_class=JsonRoute)
 WRITTEN_AT_ONCE = 200
 """Largest number of hits serialised in the event loop; more are serialised in a thread."""
+MOST_LISTED = 1000
 ONE_OF = "expected one of query, queries, vector and vectors"
 
 
@@ -61,9 +68,9 @@ class Json(Response):
 
 
 @routes.post("/indexes/{name}/search", responses={200: {"model": FoundBody}})
-async def search(index: Index, body: SearchBody) -> Response:
+async def search(index: Index, body: SearchBody, asked: Request) -> Response:
     """Search the documents closest in meaning to a query, or to each of several."""
-    request = _request(body, where_of(body.where, index.collection))
+    request = _request(body, where_of(body.where, index.collection), service_of(asked).reranker)
     found = await index.search(request)
     chance = await index.chance_score(request)
 
@@ -84,7 +91,9 @@ async def search(index: Index, body: SearchBody) -> Response:
     return await index.read(lambda _: answer())
 
 
-def _request(body: SearchBody, where: str | None) -> SearchRequest:
+def _request(body: SearchBody, where: str | None, reranker: CrossEncoder | None) -> SearchRequest:
+    if body.rerank and reranker is None:
+        raise InputError("rerank=True: this service has no such model; expected false")
     ways = (body.query, body.queries, body.vector, body.vectors)
     if sum(way is not None for way in ways) != 1:
         raise InputError(ONE_OF)
@@ -100,17 +109,28 @@ def _request(body: SearchBody, where: str | None) -> SearchRequest:
         body.per,
         body.hybrid,
         body.min_score,
+        reranker if body.rerank else None,
     )
 
 
 @routes.get("/indexes")
-async def indexes(request: Request) -> dict[str, list[dict[str, Any]]]:
-    """List the indexes with their numbers of documents."""
+async def indexes(request: Request) -> dict[str, list[Any]]:
+    """List the indexes with their numbers of documents, and what the caller can do with them:
+    "write", "create" indexes, and "rerank" hits.
+    """
+    service = service_of(request)
+    writes = request.scope[RIGHT] >= Right.WRITE
+    able = {
+        "write": writes,
+        "create": writes and service.root is not None,
+        "rerank": service.reranker is not None,
+    }
     return {
         "indexes": [
             {"name": name, "documents": len(index.collection)}
-            for name, index in service_of(request).indexes.items()
-        ]
+            for name, index in service.indexes.items()
+        ],
+        "can": [what for what, is_so in able.items() if is_so],
     }
 
 
@@ -119,16 +139,41 @@ async def info(index: Index) -> Response:
     """Contents, settings and size of an index."""
     facts = await index.read(Collection.info)
     facts["path"] = index.name
-    encoder = facts["encoder"]
-    if "model" in encoder:  # don't reveal its folder
-        facts["encoder"] = encoder | {"model": Path(str(encoder["model"])).name}
+    facts["encoder"] = _without_folders(facts["encoder"])
     return Json(facts)
+
+
+def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
+    """Don't reveal the folders of models, also of those that a mapped encoder consists of."""
+    return {
+        name: _without_folders(value)
+        if isinstance(value, dict)
+        else Path(str(value)).name
+        if name == "model"
+        else value
+        for name, value in spec.items()
+    }
 
 
 @routes.get("/indexes/{name}/columns")
 async def columns(index: Index) -> Response:
     """Columns of the documents, with their values if few, or their range."""
     return Json({"columns": await index.columns()})
+
+
+@routes.get("/indexes/{name}/documents", responses={200: {"model": DocumentsBody}})
+async def documents(
+    index: Index,
+    where: str | None = None,
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=0, le=MOST_LISTED)] = 100,
+) -> Response:
+    """List documents, all or those that a condition holds for, in the order of their addition.
+
+    A page has at most `limit` documents, fewer if they are long. 0 only counts them.
+    """
+    listing = Listing(where, after, limit)
+    return Json(await index.read_where(listing.run, where))
 
 
 @routes.get("/indexes/{name}/documents/{id:path}")

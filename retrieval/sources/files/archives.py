@@ -1,4 +1,4 @@
-"""Zip archives (DOCX, ODT, EPUB), decompressed up to a limit, and their XML."""
+"""Zip archives (DOCX, ODT, PPTX, EPUB), decompressed up to a limit, and their XML."""
 
 from __future__ import annotations
 

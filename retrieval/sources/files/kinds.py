@@ -10,7 +10,7 @@ from .decoding import MARKS, is_text
 
 HEAD = 4096
 """Bytes read to detect the kind."""
-BOOKS = ("pdf", "docx", "odt", "epub")
+BOOKS = ("pdf", "docx", "odt", "pptx", "epub")
 """Kinds with compressed text."""
 BY_ENDING = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"), "markdown"),
@@ -20,6 +20,7 @@ BY_ENDING = {
     ".pdf": "pdf",
     ".docx": "docx",
     ".odt": "odt",
+    ".pptx": "pptx",
     ".epub": "epub",
     ".ipynb": "notebook",
     ".eml": "mail",
@@ -29,16 +30,22 @@ CODE = frozenset([
     ".py", ".pyi", ".pyx", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx", ".java", ".kt",
     ".kts", ".scala", ".groovy", ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m",
     ".mm", ".cs", ".go", ".rs", ".swift", ".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl", ".sh",
-    ".bash", ".zsh", ".fish", ".ps1", ".sql", ".hs", ".ml", ".mli", ".ex", ".exs", ".erl", ".clj",
-    ".el", ".lisp", ".scm", ".vim", ".zig", ".nim", ".dart", ".d", ".f90", ".f", ".pas", ".vb",
-    ".tcl", ".css", ".scss", ".cmake", ".mk", ".proto", ".thrift", ".graphql", ".tf",
+    ".bash", ".zsh", ".ksh", ".fish", ".ps1", ".sql", ".hs", ".ml", ".mli", ".ex", ".exs", ".erl",
+    ".clj", ".el", ".lisp", ".scm", ".vim", ".zig", ".nim", ".dart", ".d", ".f90", ".f", ".pas",
+    ".vb", ".tcl", ".css", ".scss", ".cmake", ".mk", ".proto", ".thrift", ".graphql", ".tf",
 ])  # fmt: skip
 TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 """Endings of tables, which are skipped in folders and must be named as sources."""
 DATABASES = (".duckdb", ".db", ".sqlite", ".sqlite3")
 DATA = frozenset((*TABLES, *DATABASES, ".xml", ".svg", ".lock", ".map", ".po", ".pot", ".geojson"))
 """Endings of text files that are not prose or code."""
-MAGIC = {b"%PDF-": "pdf", b"PK\x03\x04": "archive", GZIP: "packed", ZSTD: "packed"}
+MAGIC = {
+    b"%PDF-": "pdf",
+    b"PK\x03\x04": "archive",
+    **dict.fromkeys((GZIP, ZSTD), "packed"),
+    **dict.fromkeys((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*"), "image"),
+}
+"""First bytes -> kind; an image is a PNG, JPEG or TIFF."""
 PAGE = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
 HEADERS = re.compile(
     rb"(return-path|received|delivered-to|message-id|mime-version|from|date|subject|to): [^\n]*\n"
@@ -51,6 +58,7 @@ ARCHIVES = {
     b"application/epub+zip": "epub",
     b"application/vnd.oasis.opendocument.text": "odt",
     b"word/": "docx",
+    b"ppt/": "pptx",
 }
 """Bytes near the beginning of an archive -> kind."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 LARGEST_FILE = 64 << 20
 """Largest text file or message of a mailbox, in bytes."""
 LARGEST_BOOK = 256 << 20
-"""Largest PDF, DOCX, ODT or EPUB file, in bytes; they may contain pictures."""
+"""Largest PDF, DOCX, ODT, PPTX or EPUB file, in bytes; they may contain pictures."""
 LARGEST_UNPACKED = 64 << 20
 """Largest decompressed size of a file, or of what is read from an archive, in bytes."""
 LARGEST_TEXT = 64 << 20

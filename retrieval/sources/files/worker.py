@@ -1,7 +1,7 @@
 """Worker process that reads files, so that only it may run out of memory or time.
 
 A request is a line of JSON and the bytes of a file; the answer is the length of a JSON text and the
-text.
+text. Before it, a line such as ``3/20`` for each step that takes long shows that work goes on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import signal
 import sys
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, BinaryIO
+
+from slimdex.indexes.execution.progress import listening
 
 from .formats.readers import read
 from .limits import MEMORY, UnreadableError, size
@@ -30,11 +32,15 @@ def main() -> None:
         data = sys.stdin.buffer.read(asked["bytes"])
         if len(data) < asked["bytes"]:
             return
-        body = json.dumps(_answer(asked, data), default=datetime.isoformat).encode()
+        with listening(lambda _, done, total: _write(answers, b"%d/%d\n" % (done, total))):
+            body = json.dumps(_answer(asked, data), default=datetime.isoformat).encode()
         del data
-        answers.write(b"%d\n" % len(body))
-        answers.write(body)
-        answers.flush()
+        _write(answers, b"%d\n" % len(body) + body)
+
+
+def _write(answers: BinaryIO, data: bytes) -> None:
+    answers.write(data)
+    answers.flush()
 
 
 def _answer(asked: dict[str, Any], data: bytes) -> dict[str, Any]:
@@ -59,6 +65,7 @@ def _plain(kind: str, extract: Extract) -> dict[str, Any]:
         "text": extract.text,
         "parts": parts,
         "facts": facts,
+        "unread": extract.unread,
     }
 
 

@@ -11,6 +11,8 @@ from datetime import datetime
 from threading import Timer
 from typing import Any
 
+from slimdex.indexes.execution.progress import progress
+
 from ...documents import Part
 from .limits import MEMORY, SECONDS, UnreadableError, size
 from .outline import Extract
@@ -20,7 +22,10 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Worker:
-    """Reader of files in another process, with limited memory and time for each."""
+    """Reader of files in another process, with limited memory and time for each.
+
+    The time is that of a file, or of each scanned page.
+    """
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -38,13 +43,11 @@ class Worker:
         """Read a file as `readers.read` does; exceeding a limit raises `UnreadableError`."""
         process = self._started()
         asked = {"name": name, "kind": kind, "encoding": encoding, "bytes": len(data)}
-        late = Timer(self._seconds, process.kill)
-        late.daemon = True
-        late.start()
+        late = _Late(process, self._seconds)
         try:
-            answer = _asked(process, json.dumps(asked).encode(), data)
+            answer = _asked(process, json.dumps(asked).encode(), data, late)
         except (OSError, ValueError) as error:  # a broken pipe, or an incomplete answer
-            was_late = not late.is_alive()
+            was_late = late.is_over
             self.close()
             if was_late:
                 raise UnreadableError(f"takes over {self._seconds:.0f} s") from error
@@ -85,14 +88,45 @@ class Worker:
         return self._process
 
 
-def _asked(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> dict[str, Any]:
+class _Late:
+    """Timer that kills a process, unless it is told of progress or cancelled."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        self._process, self._seconds = process, seconds
+        self._begin()
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the process was killed."""
+        return not self._timer.is_alive()
+
+    def cancel(self) -> None:
+        """Let the process live."""
+        self._timer.cancel()
+
+    def again(self) -> None:
+        """Begin the time again."""
+        self._timer.cancel()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._timer = Timer(self._seconds, self._process.kill)
+        self._timer.daemon = True
+        self._timer.start()
+
+
+def _asked(
+    process: subprocess.Popen[bytes], head: bytes, data: bytes, late: _Late
+) -> dict[str, Any]:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(head + b"\n")
     process.stdin.write(data)
     process.stdin.flush()
-    length = int(process.stdout.readline())
-    body = process.stdout.read(length)
+    while b"/" in (line := process.stdout.readline()):
+        progress("recognising pages", *map(int, line.split(b"/")))
+        late.again()
+    body = process.stdout.read(int(line))
     answer = json.loads(body)
     if not isinstance(answer, dict):
         raise ValueError("no answer")
@@ -107,4 +141,4 @@ def _extract(answer: dict[str, Any]) -> Extract:
     facts = dict(answer["facts"])
     if facts.get("date"):
         facts["date"] = datetime.fromisoformat(facts["date"])
-    return Extract(answer["title"], answer["text"], parts, facts)
+    return Extract(answer["title"], answer["text"], parts, facts, answer["unread"])

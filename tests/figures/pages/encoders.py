@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from slimdex.retrieval.encoders.base import SAME_COSINE
 from slimdex.retrieval.encoders.distillation import DIMENSIONS
+from slimdex.retrieval.encoders.over_http.http_encoder import MOST_TEXTS, USUAL_LENGTH
 from slimdex.retrieval.encoders.runtimes.precision_choice import (
     LEAST_AGREEMENT,
     LEAST_COSINE,
@@ -10,6 +12,9 @@ from slimdex.retrieval.encoders.runtimes.precision_choice import (
     TEXTS,
 )
 from slimdex.retrieval.encoders.word_vectors.weights import SIF_A
+from slimdex.retrieval.ingest.encoding import WINDOW
+from slimdex.retrieval.ingest.preparing import MOST
+from slimdex.retrieval.operations.language_note import SAMPLE
 
 from ..links import Figure, row
 
@@ -35,6 +40,15 @@ FIGURES = [
         lambda: [LEAST_GAIN, LEAST_COSINE, 100 * LEAST_AGREEMENT, TEXTS],
     ),
     Figure("with a = 0.001", lambda: [SIF_A]),
+    Figure("a sample of 200 documents", lambda: [SAMPLE]),
+    Figure("Requests hold up to 32 texts", lambda: [MOST_TEXTS]),
+    Figure(
+        "429 and 5xx are retried",
+        test="tests/retrieval/encoders/over_http/test_faults.py::test_the_server_says_when_to_come_again",
+    ),
+    Figure("more than 8,192 documents, commit the vectors of each 1,024", lambda: [MOST, WINDOW]),
+    Figure("states as its limit, or 512", lambda: [USUAL_LENGTH]),
+    Figure("a cosine below 0.99", lambda: [SAME_COSINE]),
     Figure("PCA keeps 256 dimensions", lambda: [DIMENSIONS]),
     Figure(
         "keeps 67.59 of its 78.88 points of [similarity], and a default index of SciFact with it "

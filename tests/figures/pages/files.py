@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slimdex.retrieval.sources.files import limits
+from slimdex.retrieval.sources.files.formats.definitions.by_grammar import LARGEST
 from slimdex.retrieval.sources.tabular.table_worker import (
     LARGEST_ROWS,
     LARGEST_WORKBOOK,
@@ -39,5 +40,6 @@ FIGURES = [
             limits.LARGEST_RULES / 1024,
         ],
     ),
+    Figure("Code over 16,777,216 characters", lambda: [LARGEST]),
     Figure("limited to 33,554,432 characters", lambda: [LARGEST_OBJECT]),
 ]

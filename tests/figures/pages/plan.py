@@ -14,7 +14,7 @@ from ..links import Figure
 
 FIGURES = [
     Figure("as 4 bytes of text", lambda: [BYTES_PER_TOKEN]),
-    Figure("from 2,000,000 documents on", lambda: [LISTS_FROM]),
+    Figure("from 1,000,000 documents on", lambda: [LISTS_FROM]),
     Figure("has 4 bits for every", lambda: [CODE_BITS]),
     Figure("a codebook of 16 centroids", lambda: [CENTROIDS]),
     Figure("blocks of 32 rows", lambda: [PADDED_TO]),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from slimdex.retrieval.catalog.metadata_columns import MOST
 from slimdex.retrieval.catalog.where.checks import CALLS, LONGEST, MENTIONS
+from slimdex.retrieval.remote.remote_collection import SENT_BYTES
+from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.limits import MIB, Limits
 from tests.retrieval.server.test_traffic import READERS
 
 from ..links import Figure, rows
 
 LIMITS = Limits()
+RERANKED = SearchRequest("a pet").rerank_depth
 
 FIGURES = [
     Figure("has 20 values or fewer", lambda: [MOST]),
@@ -18,7 +21,10 @@ FIGURES = [
         "262,144 characters, 500 references to columns and 200 calls of functions",
         lambda: [LONGEST, MENTIONS, CALLS],
     ),
-    Figure("may be up to 8 MiB", lambda: [LIMITS.body / MIB]),
+    Figure("read the first 50 answers", lambda: [RERANKED]),
+    Figure("uploaded files, which may be up to 64 MiB", lambda: [LIMITS.file / MIB]),
+    Figure("Documents of more than 4 MiB are", lambda: [SENT_BYTES / MIB]),
+    Figure("A request may be up to 8 MiB", lambda: [LIMITS.body / MIB]),
     Figure("requests together 512 MiB", lambda: [LIMITS.bodies / MIB]),
     Figure(
         "A search is limited to 256 queries of 100,000 characters each, and to 1,000 hits. When "

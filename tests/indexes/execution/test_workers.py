@@ -16,7 +16,8 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
-from tests.workers import ThroughPickle
+
+from .through_pickle import ThroughPickle
 
 
 def held(index: ReducedIndex) -> bytes:

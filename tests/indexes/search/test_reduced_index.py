@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.codes.kinds import kind_named
+from slimdex.indexes.codes.kinds import IVF_PQ, kind_named
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.reducers.linear import Whitening
+from slimdex.indexes.reducers.linear import Identity, Whitening
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
@@ -216,3 +217,14 @@ def test_memory_is_told_apart(X: Matrix, rescored: ReducedIndex) -> None:
     assert rescored.index.row_nbytes == 2  # three sub-quantisers of four bits
     assert rescored.nbytes >= codes + reducer + gram
     assert rescored.fixed_nbytes == pytest.approx(rescored.nbytes - 2 * N, abs=1)
+
+
+def test_lists_are_trained_on_more_rows_than_their_kind(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """FAISS refuses fewer rows than lists."""
+    vectors = VectorFile(tmp_path / "v.f16", 8)
+    vectors.append(rng.standard_normal((2000, 8), dtype=np.float32))
+    kind = replace(IVF_PQ, max_rows=10, factory=lambda k, n: "IVF20,Flat")
+    reducer = Identity(8).fit(vectors.take(np.arange(2000)))
+    assert trained(kind, reducer, vectors).probes == (20, 20)

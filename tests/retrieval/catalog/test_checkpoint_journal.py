@@ -7,7 +7,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,10 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 
 def found(path: Path, read_only: bool) -> list[tuple[int]]:
-    database = Database(path, read_only=read_only)
+    database = Database(path)
     try:
-        return database.fetch("SELECT n FROM t ORDER BY n")
+        with nullcontext() if read_only else database.writing():
+            return database.fetch("SELECT n FROM t ORDER BY n")
     finally:
         database.close()
 
@@ -116,7 +117,7 @@ def test_cut_in_the_middle_of_a_block(
 
 
 @readers_and_writers
-@pytest.mark.parametrize("count", [0, 4, 8, 60])
+@pytest.mark.parametrize("count", [0, 4, 8, 20])
 def test_cut_in_the_middle_of_a_header(checkpoint: Checkpoint, count: int, read_only: bool) -> None:
     (place,) = checkpoint.headers
     new = checkpoint.after[place][:count] + checkpoint.before[place][count:]
@@ -270,30 +271,31 @@ def test_a_commit_without_its_journal_is_undone(
         with database.transaction():
             database.execute("INSERT INTO t VALUES (?)", [n])
 
-    database = Database(tmp_path / "c.duckdb", read_only=False)
-    with database.transaction():
-        database.execute("CREATE TABLE t AS SELECT 1 AS n")
-    with monkeypatch.context() as patch:
-        patch.setattr(Journal, "save", fails)
-        with pytest.raises(type(error)):
-            insert(3)
-    assert database.fetch("SELECT n FROM t ORDER BY n") == [(1,)]
-    insert(2)
-    assert database.fetch("SELECT n FROM t ORDER BY n") == BOTH
+    database = Database(tmp_path / "c.duckdb")
+    with database.writing():
+        with database.transaction():
+            database.execute("CREATE TABLE t AS SELECT 1 AS n")
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "save", fails)
+            with pytest.raises(type(error)):
+                insert(3)
+        assert database.fetch("SELECT n FROM t ORDER BY n") == [(1,)]
+        insert(2)
+        assert database.fetch("SELECT n FROM t ORDER BY n") == BOTH
     database.close()
     assert found(database.path, read_only=True) == BOTH
 
 
 def test_duckdb_s_lock_stays_after_a_commit(tmp_path: Path) -> None:
     """Whoever closes any descriptor of a file lets go of the process's locks on it."""
-    database = Database(tmp_path / "c.duckdb", read_only=False)
-    for sql in ("CREATE TABLE t AS SELECT 1 AS n", "INSERT INTO t VALUES (2)"):
-        with database.transaction():
-            database.execute(sql)
+    database = Database(tmp_path / "c.duckdb")
     stranger = f"import duckdb; duckdb.connect({str(database.path)!r})"
-    done = subprocess.run([sys.executable, "-c", stranger], capture_output=True, text=True)
-    assert "Could not set lock" in done.stderr
-    database.close()
+    with database.writing():
+        for sql in ("CREATE TABLE t AS SELECT 1 AS n", "INSERT INTO t VALUES (2)"):
+            with database.transaction():
+                database.execute(sql)
+        done = subprocess.run([sys.executable, "-c", stranger], capture_output=True, text=True)
+        assert "Could not set lock" in done.stderr
     subprocess.run([sys.executable, "-c", stranger], check=True)
 
 
@@ -304,7 +306,7 @@ def test_readers_who_come_together_after_a_crash(checkpoint: Checkpoint) -> None
         from pathlib import Path
         from slimdex.retrieval.catalog.database import Database
         input()
-        database = Database(Path({str(checkpoint.path)!r}), read_only=True)
+        database = Database(Path({str(checkpoint.path)!r}))
         print(database.fetch("SELECT n FROM t ORDER BY n"))
         database.close()
     """
@@ -327,8 +329,9 @@ def test_readers_who_come_together_after_a_crash(checkpoint: Checkpoint) -> None
 
 
 def test_a_value_that_sounds_like_damage(tmp_path: Path) -> None:
-    database = Database(tmp_path / "checksums Corrupt.duckdb", read_only=False)
-    database.execute("CREATE TABLE t AS SELECT 'Corrupt database file: checksum' AS n")
+    database = Database(tmp_path / "checksums Corrupt.duckdb")
+    with database.writing(), database.transaction():
+        database.execute("CREATE TABLE t AS SELECT 'Corrupt database file: checksum' AS n")
     with pytest.raises(duckdb.ConversionException, match="Could not convert string 'Corrupt"):
         database.fetch("SELECT n::INTEGER FROM t")
     database.close()
@@ -337,7 +340,8 @@ def test_a_value_that_sounds_like_damage(tmp_path: Path) -> None:
 def test_readers_beside_a_journal_that_is_left(checkpoint: Checkpoint) -> None:
     checkpoint.leave(checkpoint.after)
     checkpoint.log_path.unlink()
-    first = Database(checkpoint.path, read_only=True)
-    Journal(checkpoint.path).path.write_bytes(checkpoint.journal)
-    assert found(checkpoint.path, read_only=True) == BOTH
+    first = Database(checkpoint.path)
+    with first.reading():
+        Journal(checkpoint.path).path.write_bytes(checkpoint.journal)
+        assert found(checkpoint.path, read_only=True) == BOTH
     first.close()

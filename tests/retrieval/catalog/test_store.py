@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from slimdex.indexes.errors import CorruptError, InputError, InUseError
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import FileRecord
 from slimdex.retrieval.catalog.state import FORMAT, Lines, State
@@ -16,8 +18,18 @@ from slimdex.retrieval.documents import Document
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> DocumentStore:
-    return DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+def store(tmp_path: Path) -> Iterator[DocumentStore]:
+    """An empty catalog, open for changes."""
+    with created(tmp_path / "c.duckdb") as store:
+        yield store
+
+
+@contextmanager
+def created(path: Path) -> Iterator[DocumentStore]:
+    store = DocumentStore.create(path, State({}, 3, Settings()))
+    with store.database.writing():
+        yield store
+    store.database.close()
 
 
 def fill(store: DocumentStore, *documents: Document, rows: int | None = None) -> None:
@@ -90,20 +102,18 @@ def test_a_column_widens_and_loses_nothing(
 
 
 def test_json_that_we_have_not_written(tmp_path: Path) -> None:
-    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
-    store.documents.insert(0, [Document("a", "one", metadata={"n": {}})])
-    store.database.close()
+    with created(tmp_path / "c.duckdb") as store, store.transaction():
+        store.documents.insert(0, [Document("a", "one", metadata={"n": {}})])
     with duckdb.connect(str(tmp_path / "c.duckdb")) as stranger:
         stranger.execute("UPDATE documents SET n = ?", ["[" * 9000 + "]" * 9000])
-    store = DocumentStore.open(tmp_path / "c.duckdb", read_only=True)
+    store = DocumentStore.open(tmp_path / "c.duckdb")
     with pytest.raises(CorruptError, match=r"c\.duckdb: column 'n': JSON that can't be read"):
         store.documents.read([0])
 
 
 @pytest.mark.parametrize("columns", [0, 1, 496, 497, 498, 1100])
-def test_two_documents_of_one_row(tmp_path: Path, columns: int) -> None:
+def test_two_documents_of_one_row(store: DocumentStore, columns: int) -> None:
     """Three columns of ours, and 500 that are read at once."""
-    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
     metadata = {f"c{i}": i for i in range(columns)}
     with store.transaction():
         store.documents.insert(0, [Document(f"id{i}", "one", metadata=metadata) for i in range(3)])
@@ -140,17 +150,6 @@ def test_no_number_loses_digits(store: DocumentStore, first: float) -> None:
         store.documents.insert(1, [Document("b", "y", metadata={"n": second})])
     store.documents.insert(1, [Document("b", "y", metadata={"n": 2})])
     assert store.documents.read([0])[0].metadata["n"] == first
-
-
-def test_two_writers_in_one_process_are_refused(tmp_path: Path) -> None:
-    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).database.close()
-    writer = DocumentStore.open(tmp_path / "c", read_only=False)
-    for read_only in (True, False):
-        with pytest.raises(InUseError, match="this process is writing to it"):
-            DocumentStore.open(tmp_path / "c", read_only=read_only)
-    writer.database.close()
-    readers = [DocumentStore.open(tmp_path / "c", read_only=True) for _ in range(2)]
-    assert [reader.state().dim for reader in readers] == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -246,16 +245,15 @@ def test_another_format_is_refused(
     DocumentStore.create(path, State({}, 3, Settings())).database.close()
     with duckdb.connect(str(path)) as connection:
         connection.execute(f"UPDATE state SET format = {found}")
-    for read_only in (True, False):
-        with pytest.raises(error) as raised:
-            DocumentStore.open(path, read_only=read_only)
-        assert str(raised.value) == f"{path}: {reason}"
+    with pytest.raises(error) as raised:
+        DocumentStore.open(path)
+    assert str(raised.value) == f"{path}: {reason}"
 
 
 def test_foreign_files(tmp_path: Path) -> None:
     (tmp_path / "junk").write_bytes(b"junk" * 5000)
     with pytest.raises(CorruptError, match="not a slimdex catalog, or damaged"):
-        DocumentStore.open(tmp_path / "junk", read_only=True)
+        DocumentStore.open(tmp_path / "junk")
     duckdb.connect(str(tmp_path / "other")).close()
     with pytest.raises(CorruptError, match="not a slimdex catalog, or damaged"):
-        DocumentStore.open(tmp_path / "other", read_only=True)
+        DocumentStore.open(tmp_path / "other")

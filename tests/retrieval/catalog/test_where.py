@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -24,9 +26,28 @@ COLUMNS = ("id", "title", "text", "l", "s", "n", "f", "d", "j", "odd name", "ün
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
-    path = tmp_path_factory.mktemp("where") / "c.duckdb"
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentStore]:
+    with created(tmp_path_factory.mktemp("where") / "c.duckdb") as store:
+        fill(store)
+        yield store
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[DocumentStore]:
+    with created(tmp_path / "c.duckdb") as store:
+        yield store
+
+
+@contextmanager
+def created(path: Path) -> Iterator[DocumentStore]:
+    """An empty catalog, open for changes."""
     store = DocumentStore.create(path, State({}, 3, Settings()))
+    with store.database.writing():
+        yield store
+    store.database.close()
+
+
+def fill(store: DocumentStore) -> None:
     store.columns.declare({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
     documents = [
         Document(
@@ -48,7 +69,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> DocumentStore:
     ]
     store.documents.insert(0, documents)
     store.set_state(State({}, 3, Settings(), rows=8, staged=8))
-    return store
 
 
 @pytest.mark.parametrize(
@@ -282,9 +302,9 @@ def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_too_long(empty: DocumentStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred checksums of each text."""
-    slow = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    slow = empty
     with slow.transaction():
         documents = [Document(str(i), "ab " * 500) for i in range(3000)]
         slow.documents.insert(0, documents)
@@ -306,9 +326,9 @@ def test_what_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             slow.documents.rows_where("id = '7'", 3000)
 
 
-def test_nothing_is_committed_after_an_error_that_was_caught(tmp_path: Path) -> None:
+def test_nothing_is_committed_after_an_error_that_was_caught(empty: DocumentStore) -> None:
     """DuckDB's own COMMIT would undo it and say nothing."""
-    store = DocumentStore.create(tmp_path / "c.duckdb", State({}, 3, Settings()))
+    store = empty
     with store.transaction():
         store.documents.insert(0, [Document("a", "one", metadata={"n": 1})])
         store.set_state(State({}, 3, Settings(), rows=1, staged=1))

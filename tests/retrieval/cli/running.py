@@ -78,17 +78,17 @@ def write(name: str, rows: list[dict[str, Any]]) -> None:
     Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def hold(how: str, seconds: float, opened: Connection) -> None:
-    with Collection.open("pets", read_only=how == "read"):
+def hold(seconds: float, opened: Connection) -> None:
+    with Collection.open("pets") as pets, pets.core.change():
         opened.send("open")
         time.sleep(seconds)
 
 
 @contextmanager
-def held(how: str, seconds: float) -> Iterator[ForkServerProcess]:
-    """A second process that reads the index or writes to it for some time."""
+def held(seconds: float) -> Iterator[ForkServerProcess]:
+    """A second process that is changing the index for some time."""
     here, there = multiprocessing.Pipe(duplex=False)
-    process = forked.process(hold, how, seconds, there)
+    process = forked.process(hold, seconds, there)
     there.close()
     try:
         assert here.recv() == "open"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,9 @@ def test_a_line_of_code_stands_behind_its_path(
     columns = {"path": f"{tmp_path}/a/b.py", "kind": "code"}
     code = Hit("a/b.py", 0.5, "x", metadata=columns, start=9, line=1234, headings=("f",))
     assert shown(capsys, code)[:2] == [" 0.500  a/b.py:1234", "        f"]
+    inside = replace(code, anchor="L1200-L1234")
+    assert shown(capsys, inside)[1] == "        f > lines 1200-1234"
+    assert shown(capsys, replace(inside, text="x\ny"))[1] == "        f"  # and the next function
     renamed = Hit("other", 0.5, "x", metadata=columns, start=9, line=7, headings=("f",))
     assert shown(capsys, renamed)[:2] == [" 0.500  other", f"        {tmp_path}/a/b.py:7  f"]
     text = Hit("a/b.py", 0.5, "x", metadata=columns | {"kind": "text"}, start=9, line=7)

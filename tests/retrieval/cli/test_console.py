@@ -45,7 +45,7 @@ def test_the_time_left_is_about_right_from_the_first_line_on(
 ) -> None:
     encoder, said = ClockEncoder(), list[tuple[float, float]]()
     monkeypatch.setattr(progress_display, "monotonic", lambda: encoder.now)
-    texts = ["abc " * CORPORA[corpus](i) for i in range(3000)]
+    texts = ["abc " * CORPORA[corpus](i) + str(i) for i in range(3000)]  # each is encoded once
     report = progress_display._Lines()
     with Collection.create(tmp_path / "x", encoder, Settings(kind="flat")) as collection:
 

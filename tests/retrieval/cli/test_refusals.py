@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from slimdex.retrieval.locks import NAMES
+
 from .running import Runner, write
 
 
@@ -36,6 +38,7 @@ def test_wrong_usage_exits_with_2(bare: Runner, words: list[str]) -> None:
 
 def test_arguments_that_are_no_text(pets: Runner) -> None:
     assert "expected UTF-8" in pets.refuses("search", "pets", "\udcff")
+    assert "an empty query; expected text" in pets.refuses("search", "pets", " ")
     assert len(pets("search", "pets", "cat", "-n", "3000000000", "--json").json["queries"]) == 1
 
 
@@ -66,7 +69,6 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
             ("build", "twice.jsonl", "--out", "new"),
             "id '1' occurs twice, in twice.jsonl (its document 1) and twice.jsonl (its document 2)",
         ),
-        (("search", "pets", " "), "an empty query; expected text"),
         (("build", "python:nosuchpackage", "--out", "new"), "'nosuchpackage' is not installed"),
         ((*BUILD, "--k", "33"), "k=33; expected 1 to the encoder's 32 dimensions"),
         ((*BUILD, "--k", "7"), "k=7 does not suit kind pq; expected a multiple of 4"),
@@ -97,7 +99,7 @@ def test_a_build_that_is_refused_leaves_nothing(
 def contents(folder: Path) -> dict[Path, bytes]:
     """All files but the catalog, which DuckDB touches when it is opened."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".duckdb"]
-    return {path: path.read_bytes() for path in files}
+    return {path: path.read_bytes() for path in files if path.name not in NAMES}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,10 @@ def contents(folder: Path) -> dict[Path, bytes]:
         (("search", "pets", "cat", "--query", "dog"), "search: QUERY and --query; expected QUERY"),
         (("search", "pets", "--queries", "none.txt"), "none.txt: no such file"),
         (("search", "pets", "--queries", "empty.txt"), "empty.txt: no queries; expected at least"),
-        (("search", "pets", "cat", "--wait", "-1"), "wait=-1; expected 0 or more seconds"),
+        (("add", "pets", "pets.jsonl", "--wait", "-1"), "wait=-1; expected 0 or more seconds"),
+        (("repair", "pets", "--wait", "-1"), "wait=-1; expected 0 or more seconds"),
+        (("serve", "pets", "--wait", "-1"), "wait=-1; expected 0 or more seconds"),
+        (("tune", "pets", "--wait", "-1"), "wait=-1; expected 0 or more seconds"),
         (("search", "pets", "cat", "-n", "0"), "limit=0; expected 1 or more"),
         (("search", "pets", "cat", "--where", "nope = 1"), 'column "nope" not found'),
         (("search", "pets", "cat", "--where", "1=1) OR (1=1"), "expected a condition"),

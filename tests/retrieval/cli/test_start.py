@@ -23,16 +23,16 @@ except SystemExit as end:
 print(json.dumps(sorted(sys.modules)))
 """
 HELP = {"click"}
-INFO = HELP | {"_duckdb", "faiss", "numpy", "packaging", "rich", "safetensors"}
-SEARCH = INFO | {"tantivy", "tokenizers"}
+READ = HELP | {"_duckdb", "faiss", "numpy", "packaging", "rich", "safetensors"}
+INFO = READ | {"portalocker"}
+SEARCH = READ | {"tantivy", "tokenizers"}
 ENVIRONMENT = ("__", "_distutils", "_virtual", "sitecustomize", "usercustomize", "swig_runtime")
-OF_INFO = {
+FOLDERS = {
     *("indexes.codes", "indexes.execution", "indexes.reducers", "indexes.search"),
     *("indexes.vectors", "retrieval.catalog", "retrieval.cli", "retrieval.encoders"),
     *("retrieval.lexical", "retrieval.operations", "retrieval.quality", "retrieval.search"),
     "retrieval.storage",
 }
-OF_SEARCH = OF_INFO - {"retrieval.quality"}
 """Folders of slimdex."""
 
 
@@ -79,7 +79,7 @@ def test_help_imports_no_more_than_click() -> None:
 def test_info_imports_neither_an_encoder_nor_the_readers_of_files(index: Path) -> None:
     found = modules("info", str(index))
     assert libraries(found) <= INFO
-    assert folders(found) == OF_INFO
+    assert folders(found) == FOLDERS
     assert not {
         name for name in found if name.startswith("slimdex.retrieval.encoders.runtimes.net")
     }
@@ -88,4 +88,4 @@ def test_info_imports_neither_an_encoder_nor_the_readers_of_files(index: Path) -
 def test_a_search_imports_what_it_runs(index: Path) -> None:
     found = modules("search", str(index), "the cat")
     assert libraries(found) <= SEARCH
-    assert folders(found) == OF_SEARCH
+    assert folders(found) == FOLDERS

@@ -27,7 +27,7 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval.cluster.milvus_push import push
 from slimdex.retrieval.cluster.milvus_server import Server
 from slimdex.retrieval.collection import Collection
-with Collection.open(sys.argv[1], read_only=True) as collection, Server(sys.argv[2]) as server:
+with Collection.open(sys.argv[1]) as collection, Server(sys.argv[2]) as server:
     with listening(lambda *said: print(*said, flush=True)):
         push(collection.core, server)
 """

@@ -73,7 +73,7 @@ def main(package: str, index: str, folder: str, out: str) -> None:
     """Leave what was found as JSON."""
     standalone, said = Standalone(package, folder), dict[str, Any]()
     asked = ["word8 word3 title", "word100"]
-    with Collection.open(index, ReadingEncoder(), read_only=True) as collection:
+    with Collection.open(index, ReadingEncoder()) as collection:
         with Server(standalone.uri) as server:
             said["version"] = server.can.version
             said["conditions"], said["wrong"] = conditions(server)

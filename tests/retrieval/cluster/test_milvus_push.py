@@ -37,7 +37,7 @@ NAMES = Names.asked("notes_index")
 
 
 def pushed(index: Path, server: Server, options: PushOptions | None = None) -> PushResult:
-    with Collection.open(index, ReadingEncoder(), read_only=True) as collection:
+    with Collection.open(index, ReadingEncoder()) as collection:
         return push(collection.core, server, options=options)
 
 
@@ -51,7 +51,7 @@ def rows_there(server: Server) -> dict[int, dict[str, Any]]:
 def test_every_passage_is_there_reduced_and_typed(empty: Server, index: Path) -> None:
     done = pushed(index, empty)
     found = rows_there(empty)
-    with Collection.open(index, ReadingEncoder(), read_only=True) as collection:
+    with Collection.open(index, ReadingEncoder()) as collection:
         snapshot, documents = collection.core.snapshot, list(collection)
         numbers = {d.id: max(len(d.passages), 1) for d in documents}
         assert set(found) == {key_of(id, i) for id, count in numbers.items() for i in range(count)}
@@ -145,7 +145,7 @@ def test_an_index_that_is_reduced_again_gets_a_new_collection(empty: Server, ind
         old.folder.close()
         with Collection.open(index, ReadingEncoder()) as collection:
             collection.reduce(Settings(k=16, kind="sq8", candidates=60))
-        old.folder = OpenIndex.open(index, ReadingEncoder(), read_only=True)
+        old.folder = OpenIndex.open(index, ReadingEncoder())
         (stale,) = pushed_faults(index, empty.uri)
         assert stale.endswith("the index has been reduced again; push it again")
         done = pushed(index, own)
@@ -217,7 +217,7 @@ def test_a_server_that_is_killed_while_pushed_to(
 ) -> None:
     monkeypatch.setattr(milvus_push, "SENT_BYTES", 10_000)
     monkeypatch.setattr(milvus_rows, "AT_ONCE", 48)
-    with Collection.open(index, ReadingEncoder(), read_only=True) as collection:
+    with Collection.open(index, ReadingEncoder()) as collection:
         for left in (1, 2, 3):
             with Server(process.uri) as server:
 

@@ -33,7 +33,7 @@ def folder(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def own(folder: Path) -> Iterator[Collection]:
     """The index: exact by its full vectors, as long as all rows are candidates."""
-    with Collection.open(folder, ReadingEncoder(), read_only=True) as collection:
+    with Collection.open(folder, ReadingEncoder()) as collection:
         yield collection
 
 

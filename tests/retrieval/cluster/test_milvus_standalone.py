@@ -44,7 +44,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @sweep
 def test_pushed_searched_verified_and_killed(package: Path, index: Path, tmp_path: Path) -> None:
-    with Collection.open(index, ReadingEncoder(), read_only=True) as collection:
+    with Collection.open(index, ReadingEncoder()) as collection:
         asked = ["word8 word3 title", "word100"]
         hits = collection.search_many(asked, 7, "n < 90", candidates=1000, hybrid="off")
         expected = [[hit.id for hit in own] for own in hits]

@@ -28,6 +28,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import adding
 from slimdex.retrieval.catalog import database
@@ -61,7 +62,7 @@ SETTINGS = st.sampled_from(CODES_ALONE) | st.builds(
     kind=st.sampled_from(["flat", "sq8", "hnsw"]),
     reducer=st.sampled_from(["random", "truncate"]),
 )
-CHANGES = st.sampled_from(["add", "delete", "reduce", "compact"])
+CHANGES = st.sampled_from(["add", "delete", "reduce", "compact", "undo"])
 FILTERS: dict[str, Callable[[str, int], bool]] = {
     "n >= 5": lambda text, n: n >= 5,
     "n % 2 = 0 AND text LIKE '%cat%'": lambda text, n: n % 2 == 0 and "cat" in text,
@@ -98,8 +99,8 @@ def fault_at(step: int, error: type[Exception]) -> Iterator[None]:
         return wrapper
 
     class Transaction:
-        def __init__(self, database: database.Database) -> None:
-            self._own = original(database)
+        def __init__(self, *own: Any) -> None:
+            self._own = original(*own)
 
         def __enter__(self) -> None:
             self._own.__enter__()
@@ -121,7 +122,7 @@ def fault_at(step: int, error: type[Exception]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("fsync", "replace"):
             patch.setattr(os, name, counted(getattr(os, name)))
-        patch.setattr(database.Database, "transaction", lambda own: Transaction(own))
+        patch.setattr(database.Database, "transaction", lambda *own: Transaction(*own))
         yield
 
 
@@ -133,6 +134,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.generation = 0
         self.model: Model = {}
+        self.models: dict[int, Model] = {}  # by version
         self.encoder = self.make_encoder()
 
     def make_encoder(self) -> WordEncoder:
@@ -213,6 +215,24 @@ class CollectionMachine(RuleBasedStateMachine):
         assert len(self.collection.core.commit_log.vectors()) == rows
 
     @rule()
+    def undo(self) -> None:
+        before = self._before()
+        if before is None:
+            with pytest.raises(InputError, match="nothing to undo"):
+                self.collection.undo()
+        else:
+            self.collection.undo()
+            self.model = before
+
+    def _before(self) -> Model | None:
+        """The documents before the last change, or None if it can't be undone."""
+        head = self.collection.core.commit_log.before()
+        if head is None:
+            return None
+        version = max((v for v in self.models if v <= head.state.version), default=None)
+        return {} if version is None else dict(self.models[version])
+
+    @rule()
     def reopen(self) -> None:
         self.collection.close()
         self.collection = Collection.open(self.path, self.encoder)
@@ -250,6 +270,8 @@ class CollectionMachine(RuleBasedStateMachine):
         """Whether a change came to its end, and what it leads to."""
         known = sorted(documents.keys() & self.model.keys())
         after = self.model | documents if what == "add" else dict(self.model)
+        if what == "undo" and (before := self._before()) is not None:
+            after = before
         if what == "delete":
             after = {id: v for id, v in self.model.items() if id not in known}
         actions: dict[str, Callable[[], object]] = {
@@ -257,6 +279,7 @@ class CollectionMachine(RuleBasedStateMachine):
             "delete": lambda: self.collection.delete(known),
             "reduce": lambda: self.collection.reduce(asked) if self.model else None,
             "compact": lambda: self.collection.compact(),
+            "undo": lambda: self._before() is not None and self.collection.undo(),
         }
         with suppress(CrashError, FailedError), fault:
             actions[what]()
@@ -299,6 +322,7 @@ class CollectionMachine(RuleBasedStateMachine):
     def counts_agree(self) -> None:
         if hasattr(self, "collection"):
             assert len(self.collection) == len(self.model)
+            self.models[self.collection.version] = dict(self.model)
 
     def teardown(self) -> None:
         if hasattr(self, "collection"):

@@ -12,11 +12,10 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import DEEPEST
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import adding
-from slimdex.retrieval.as_json import hit_json
 from slimdex.retrieval.catalog import duckdb_connection
 from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document
+from slimdex.retrieval.documents import Document, hit_json
 from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.staging import Addition
 from tests.chance import CHANCE, sweep
@@ -115,8 +114,8 @@ def test_a_megabyte_of_text_a_row(collection: Collection) -> None:
 @sweep
 @pytest.mark.parametrize("count", [99, 100, CHANCE.count(10_000, 2000)])
 def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    for limits in (duckdb_connection.LOCKED, duckdb_connection.LIMITS):
-        monkeypatch.setitem(limits, "memory_limit", "500MB")  # half of what users have
+    # Half of what users have.
+    monkeypatch.setitem(duckdb_connection.LIMITS, "memory_limit", "500MB")
     collection = Collection.create(tmp_path / "x", WordEncoder(8), Settings(kind="flat"))
     collection.add([Document("first", "word1", metadata={"Column 7": 7.5})])
     metadata = {f"column {i}": i for i in range(count)}

@@ -159,7 +159,7 @@ def test_more_is_asked_for_until_there_are_enough() -> None:
 
 
 def test_a_hit_says_where_its_passage_is(path: Path) -> None:
-    with Collection.open(path, ReadingEncoder(max_length=TOKENS), read_only=True) as collection:
+    with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
         (hit,) = collection.search("y 3 does w10 and w3", 1)
         (first,) = collection.search("alpha beta gamma", 1)
         (short,) = collection.search("n1 0 does w0", 1)

@@ -82,7 +82,7 @@ def test_every_change_of_an_int8_index(path: Path) -> None:
     (vectors,) = path.glob("vectors-*")
     assert vectors.read_bytes()[: 57 * width] == b"".join(rows)
     assert vectors.name != "vectors-000001.i8"
-    with Collection.open(path, WordEncoder(DIM), read_only=True) as collection:
+    with Collection.open(path, WordEncoder(DIM)) as collection:
         check(collection, texts)
 
 

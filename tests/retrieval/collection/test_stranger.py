@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors
-from slimdex.retrieval.atomic_files import CATALOG, FileRecord, check_folder, sha256
+from slimdex.retrieval.atomic_files import CATALOG, FIXED, HEAD, FileRecord, check_folder, sha256
 from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
@@ -46,13 +45,13 @@ def path(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def state(made: Path) -> dict[str, Any]:
-    with Collection.open(made, read_only=True) as collection:
+    with Collection.open(made) as collection:
         values: dict[str, Any] = json.loads(collection.core.state.to_json())
     return values
 
 
-def search(path: Path, read_only: bool = True) -> list[list[str]]:
-    with Collection.open(path, WordEncoder(), read_only=read_only) as collection:
+def search(path: Path) -> list[list[str]]:
+    with Collection.open(path, WordEncoder()) as collection:
         return [[hit.id for hit in hits] for hits in collection.search_many(QUERIES)]
 
 
@@ -65,6 +64,7 @@ def catalog(path: Path, *statements: str) -> None:
     with duckdb.connect(str(path / CATALOG)) as connection:
         for statement in statements:
             connection.execute(statement)
+    (path / HEAD).unlink(missing_ok=True)
 
 
 def change_state(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -73,6 +73,7 @@ def change_state(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
         values = json.loads(body)
         change(values)
         connection.execute("UPDATE state SET body = ?", [json.dumps(values)])
+    (path / HEAD).unlink(missing_ok=True)
 
 
 def vouch(path: Path, role: str) -> None:
@@ -83,10 +84,9 @@ def vouch(path: Path, role: str) -> None:
 
 
 def refused(path: Path, match: str) -> None:
-    for read_only in (True, False):
-        with pytest.raises(CorruptError, match=match) as raised:
-            search(path, read_only)
-        assert "\n" not in str(raised.value)
+    with pytest.raises(CorruptError, match=match) as raised:
+        search(path)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.slow
@@ -107,9 +107,8 @@ def test_what_is_no_plain_file(path: Path, tmp_path: Path, name: str, kind: str)
     before = outside.read_bytes()
     match = "a link" if kind == "link" else "no file"
     if name == CATALOG and kind != "link":
-        for read_only in (True, False):
-            with pytest.raises(InputError, match="no slimdex index there"):
-                search(path, read_only)
+        with pytest.raises(InputError, match="no slimdex index there"):
+            search(path)
     else:
         refused(path, f"{file.name}: {match}; expected a plain file")
     assert outside.read_bytes() == before
@@ -197,9 +196,8 @@ def test_a_catalog_with_more_in_it_than_tables(
     path: Path, statements: list[str], match: str
 ) -> None:
     catalog(path, *statements)
-    for read_only in (True, False):
-        with pytest.raises(CorruptError, match=match):
-            search(path, read_only)
+    with pytest.raises(CorruptError, match=match):
+        search(path)
 
 
 def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -217,6 +215,25 @@ def proved(**changed: Any) -> Callable[[dict[str, Any]], None]:
     return put("certificate", value={**asdict(whole), **changed})
 
 
+MAP = {"name": "map-000001.safetensors", "bytes": 1, "sha256": "0"}
+
+
+def mapped(**changed: Any) -> Callable[[dict[str, Any]], None]:
+    """A change of the encoder to a mapped one."""
+
+    def change(state: dict[str, Any]) -> None:
+        state["files"]["map"] = MAP
+        state["encoder"] = {"type": "mapped", "source": {}, "target": {}, **changed}
+
+    return change
+
+
+def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
+    """A change to a state whose vectors are being replaced."""
+    whole = {"encoder": {}, "dim": 8, "vectors": "vectors-000002.f16", "rows": 0}
+    return put("replacement", value={**whole, **changed})
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -226,6 +243,9 @@ def proved(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("vectors", value="vectors-000001.f16.tmp"), "expected vectors-000001"),
         (put("vectors", value="vectors-000001.f32"), "expected vectors-000001"),
         (put("norms", value="norms-000001.i8"), "expected norms-000001"),
+        (put("kept", value=["../codes-000001.faiss"]), "expected ../codes-000001"),
+        (put("kept", value=["catalog.duckdb.new"]), "file 'catalog.duckdb.new'; expected"),
+        (put("kept", value=[7]), "partition"),
         (put("vectors", value=None), "expected vectors-000001"),
         (put("norms", value="../norms-000001.f32"), "expected norms-000001"),
         (put("lines", "documents", value="../documents-000002.jsonl"), "expected documents-000001"),
@@ -262,6 +282,19 @@ def proved(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("settings", value=[1]), "mapping"),
         (put("requested", value=None), "mapping"),
         (put("encoder", value=[]), "encoder"),
+        (put("encoder", value={"type": "mapped"}), "a mapped encoder without a map"),
+        (put("files", "map", value=MAP), "a mapped encoder without a map"),
+        (mapped(source=[]), r"encoder \[\]; expected an object"),
+        (mapped(target={"type": "mapped"}), "a mapped encoder without a map"),
+        (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),
+        (replaced(vectors="codes-000002.faiss"), "expected vectors-000001"),
+        (replaced(rows=10**9), "rows=1000000000 of a replacement; expected at most"),
+        (replaced(rows=-1), "rows of a replacement=-1"),
+        (replaced(dim=0), "dim of a replacement=0"),
+        (replaced(dim=1 << 40), "dim=.* of a replacement; expected at most"),
+        (replaced(encoder=3), "encoder 3; expected an object"),
+        (replaced(x=1), "unexpected keyword"),
+        (put("replacement", value=3), "mapping"),
         (put("x", value=1), "unexpected keyword"),
         (put("certificate", value=3), "not subscriptable|mapping"),
         (put("certificate", value={}), "settings"),
@@ -404,7 +437,7 @@ def test_codes_of_another_size(path: Path, made: Path, docstrings: list[Document
     shutil.copy(find(other, "codes"), find(path, "codes"))
     vouch(path, "codes")
     refused(path, "codes.*16 dimensions; expected 24")
-    with Collection.open(made, WordEncoder(), read_only=True) as collection:
+    with Collection.open(made, WordEncoder()) as collection:
         index = collection.core.reduced_index
         index.index.add(np.zeros((5, 24), np.float32))
         index.index.save(find(path, "codes"))
@@ -424,11 +457,12 @@ def test_an_untrusted_index_is_rebuilt_unread(path: Path, made: Path) -> None:
         file.write_bytes(b"poison")
     names = {file.name for file in path.iterdir()}
     lines = repair(path, untrusted=True)
-    assert len(lines) == 8
+    assert len(lines) == 9
     assert all(line.endswith(": untrusted") for line in lines)
     assert verify(path) == []
     assert search(path) == search(made)
-    assert {file.name for file in path.iterdir()} & names == {CATALOG, "vectors-000001.f16"}
+    kept = {file.name for file in path.iterdir()} & names
+    assert kept - {*FIXED} == {"vectors-000001.f16"}
     change_state(path, put("requested", "kind", value="IVF100000000,Flat"))
     with pytest.raises(InputError, match=r"kind 'IVF100000000,Flat' .* expected one of flat"):
         repair(path, untrusted=True)
@@ -438,14 +472,17 @@ def test_a_strangers_encoder_runs_no_code(path: Path) -> None:
     spec = {"type": "transformer", "model": "x/y", "trust_remote_code": True}
     change_state(path, put("encoder", value=spec))
     with (
-        Collection.open(path, read_only=True) as collection,
+        Collection.open(path) as collection,
         pytest.raises(InputError, match="has custom code; expected trust_remote_code=True"),
     ):
         collection.search_many("a")
 
 
 def test_the_configuration_is_locked(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection:
+    with (
+        Collection.open(path, WordEncoder()) as collection,
+        collection.core.store.database.writing(),
+    ):
         connection = collection.core.store.database._connection
         for statement in (
             "SET enable_external_access = true",
@@ -468,10 +505,13 @@ def test_a_million_commits(path: Path) -> None:
     """Files' numbers may have more than six digits."""
     with Collection.open(path, WordEncoder()) as collection:
         commit_log = collection.core.commit_log
-        commit_log.state = replace(commit_log.state, generation=999_999)
+        with commit_log.turn():
+            commit_log.commit(replace(commit_log.state, generation=999_999))
         collection.reduce(collection.core.state.requested)
         collection.reduce(collection.core.state.requested)
-    assert find(path, "codes").name == "codes-1000001.faiss"
+        assert collection.core.state.files["codes"].name == "codes-1000001.faiss"
+        collection.undo()
+        assert collection.core.state.files["codes"].name == "codes-1000000.faiss"
     assert verify(path) == []
 
 
@@ -530,8 +570,8 @@ def test_passages_that_we_would_not_write(long: Path, tmp_path: Path, statement:
     path = Path(shutil.copytree(long, tmp_path / "x.index"))
     catalog(path, statement)
 
-    def ask(read_only: bool) -> None:
-        with Collection.open(path, ReadingEncoder(), read_only=read_only) as collection:
+    def ask() -> None:
+        with Collection.open(path, ReadingEncoder()) as collection:
             for per in ("document", "passage"):
                 for hit in collection.search("sentence of other3", 5, per=per):
                     assert hit.text in f"word{hit.id} {LONG}"
@@ -544,7 +584,7 @@ def test_passages_that_we_would_not_write(long: Path, tmp_path: Path, statement:
             collection.compact()
             assert collection.verify() == []
 
-    for call in (partial(ask, True), partial(ask, False), change):
+    for call in (ask, change):
         refused = ""
         try:
             call()

@@ -1,8 +1,10 @@
 """Builds an index, or adds to one, and kills itself, really, at the n-th durable step.
 
 A step is anything that changes what a later process would find: an fsync, a rename, a removal,
-a file written by FAISS or safetensors, the beginning or end of a DuckDB transaction. Each counts
-twice, before it happens and after.
+a file written by FAISS or safetensors, the beginning or end of a DuckDB transaction, a checkpoint.
+Each counts twice, before it happens and after. Files in memory, which tantivy's threads and other
+processes create and remove at any time, don't count, nor do files that don't exist: how often a
+reader closes the catalog, and then looks for a journal, depends on the clock.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ import faiss
 from slimdex.indexes import tensors
 from slimdex.indexes.reducers import linear, moments
 from slimdex.indexes.search import rescoring
-from slimdex.retrieval.catalog import database, duckdb_connection
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.catalog import duckdb_connection
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding
+from slimdex.retrieval.ingest.migration import replacing
+from slimdex.retrieval.lexical.segment_folder import MEMORY
 from tests.encoders import ReadingEncoder, WordEncoder
 
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
@@ -54,6 +59,16 @@ def refit(path: Path, stored: str) -> None:
         assert collection.add(MORE, refit="always").refitted
 
 
+FLAT = Settings(kind="flat")
+
+
+def replace_vectors(path: Path, stored: str) -> None:
+    """All documents encoded again by another encoder."""
+    with Collection.open(path, WordEncoder()) as collection:
+        assert collection.core.state.stored == stored
+        assert collection.reencode(WordEncoder(40)).finished
+
+
 def run(
     path: Path,
     stored: str,
@@ -62,7 +77,7 @@ def run(
     change: Callable[[Path, str], None] = build,
 ) -> None:
     """Make a change; tell the parent how many steps there were, if we live to."""
-    encoding.WINDOW = 16
+    encoding.WINDOW = replacing.WINDOW = 16
     steps = 0
 
     def step() -> None:
@@ -70,6 +85,11 @@ def run(
         steps += 1
         if steps == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def unlink(path: str, *, dir_fd: int | None = None) -> None:
+        folder = Path(path).parent if dir_fd is None else Path(f"/dev/fd/{dir_fd}").resolve()
+        is_step = (folder / Path(path).name).exists() and not folder.is_relative_to(MEMORY)
+        (remove_in_steps if is_step else remove)(path, dir_fd=dir_fd)
 
     def stepped(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapper(*args: Any, **options: Any) -> Any:
@@ -80,28 +100,28 @@ def run(
 
         return wrapper
 
-    for name in ("fsync", "replace", "unlink"):
+    remove, remove_in_steps = os.unlink, stepped(os.unlink)
+    setattr(os, "unlink", unlink)  # noqa: B010
+    for name in ("fsync", "replace"):
         setattr(os, name, stepped(getattr(os, name)))
     for module in (moments, linear, rescoring):
         setattr(module, "save_tensors", stepped(tensors.save_tensors))  # noqa: B010
     setattr(faiss, "write_index", stepped(faiss.write_index))  # noqa: B010
 
-    def with_steps(path: Path, read_only: bool) -> Any:
-        return _Stepping(duckdb_connection.connected(path, read_only), step)
-
-    setattr(database, "connected", with_steps)  # noqa: B010
+    started = duckdb_connection.started
+    setattr(duckdb_connection, "started", lambda path: _Stepping(started(path), step))  # noqa: B010
     change(path, stored)
     to_parent.send(steps)
 
 
 class _Stepping:
-    """A DuckDB connection that counts transactions, files attached and its own end."""
+    """A DuckDB connection that counts transactions and checkpoints."""
 
     def __init__(self, connection: Any, step: Callable[[], None]) -> None:
         self._connection, self._step = connection, step
 
     def execute(self, sql: str, *values: Any) -> Any:
-        if not sql.startswith(("BEGIN", "COMMIT", "ATTACH", "DETACH", "CREATE")):
+        if not sql.startswith(("BEGIN", "COMMIT", "CHECKPOINT", "CREATE")):
             return self._connection.execute(sql, *values)
         self._step()
         result = self._connection.execute(sql)
@@ -111,10 +131,11 @@ class _Stepping:
     def cursor(self) -> _Stepping:
         return _Stepping(self._connection.cursor(), self._step)
 
-    def close(self) -> None:
-        self._step()
+    def __enter__(self) -> _Stepping:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
-        self._step()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)

@@ -72,7 +72,7 @@ def remove(ids: list[str]) -> Change:
 
 
 def in_step(documents: list[Document], gone: list[str]) -> Change:
-    """What `sync` does: some come, some take others' places, and some go, in one commit."""
+    """Add, replace and delete documents in one commit, as `sync` does."""
 
     def model(m: dict[str, Document]) -> None:
         m.update({d.id: d for d in documents})
@@ -95,6 +95,16 @@ def compact() -> Change:
     return Change(lambda c: c.compact(), lambda m: None)
 
 
+def undo(documents: list[Document]) -> Change:
+    """Undo the last change, which restores these documents."""
+
+    def model(m: dict[str, Document]) -> None:
+        m.clear()
+        m.update({d.id: d for d in documents})
+
+    return Change(lambda c: c.undo(), model)
+
+
 def index_words() -> Change:
     return Change(lambda c: c.index_words(), lambda m: None)
 
@@ -106,6 +116,7 @@ OPERATIONS: dict[str, list[list[Change]]] = {
     "delete": [[DELETE]],
     "reduce": [[REDUCE]],
     "compact": [[DELETE, compact()]],
+    "undo": [[ADD, undo(BASE)], [REDUCE, undo(BASE)]],
     "session": [
         [in_step(MORE, ["7", "12"]), remove(["5", "40"]), put(BASE[:8])],
         [REDUCE, DELETE, compact()],
@@ -239,7 +250,7 @@ class Child:
             say(faults=[], seen=NOTHING)
             return NOTHING
         faults = verify(self.path)
-        with Collection.open(self.path, ReadingEncoder(), read_only=True) as collection:
+        with Collection.open(self.path, ReadingEncoder()) as collection:
             seen = observed(collection)
         say(faults=faults, seen=seen)
         return seen
@@ -250,6 +261,8 @@ class Child:
         if seen not in states:
             return
         with opened(self.path, self.job.operation) as collection:
+            with collection.core.change():
+                pass  # the first turn ends what was interrupted
             for change in changes(self.job.operation)[states.index(seen) :]:
                 change.make(collection)
             say(seen=observed(collection))

@@ -155,9 +155,13 @@ class Disk:
             assert isinstance(file, File)
             file.since.append((call.offset, call.data if call.kind == Kind.WRITE else None))
         elif call.kind == Kind.RENAME:
-            assert Path(call.path).parent == Path(call.second).parent
-            moved: list[Naming] = [(Path(call.path).name, None)]
-            self._change(call.path, [*moved, (Path(call.second).name, self.node(call.path))])
+            gone: Naming = (Path(call.path).name, None)
+            new: Naming = (Path(call.second).name, self.node(call.path))
+            if Path(call.path).parent == Path(call.second).parent:
+                self._change(call.path, [gone, new])
+            else:  # of two folders, either change may survive alone
+                self._change(call.second, [new])
+                self._change(call.path, [gone])
         elif call.kind == Kind.LINK:
             self._change(call.second, [(Path(call.second).name, self.node(call.path))])
         else:

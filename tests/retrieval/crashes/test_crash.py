@@ -51,9 +51,9 @@ def attempt(
     here, there = multiprocessing.Pipe(duplex=False)
     child = forked.process(crash_child.run, path, stored, kill_at, there, change)
     there.close()
-    child.join(TOO_LONG)
-    assert child.exitcode in (0, -9)
-    return int(here.recv()) if child.exitcode == 0 else None
+    code = forked.exit_code(child, TOO_LONG)
+    assert code in (0, -9)
+    return int(here.recv()) if code == 0 else None
 
 
 @sweep
@@ -100,7 +100,7 @@ def test_a_build_of_passages_killed_at_every_step_goes_on(tmp_path: Path) -> Non
     assert steps is not None
 
     def seen(path: Path) -> list[tuple[str, int, float]]:
-        with Collection.open(path, ReadingEncoder(), read_only=True) as collection:
+        with Collection.open(path, ReadingEncoder()) as collection:
             hits = collection.search("word3 text", 200, per="passage")
         return [(hit.id, hit.start, round(hit.score, 4)) for hit in hits]
 

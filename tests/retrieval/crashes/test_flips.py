@@ -26,7 +26,7 @@ QUERIES = ["parse a date", "remove a directory", "thread lock"]
 
 def told(path: Path) -> Any:
     """All that an index tells: documents, answers with and without a filter, and its state."""
-    with Collection.open(path, ReadingEncoder(max_length=48), read_only=True) as collection:
+    with Collection.open(path, ReadingEncoder(max_length=48)) as collection:
         store = collection.core.store
         return (
             collection.core.state,
@@ -86,7 +86,8 @@ def test_flipped_bits_are_found_or_have_no_effect(
         collection.add(docstrings[200:400])
         assert collection.info()["passages"]["documents_cut"] > 50
     expected = told(path)
-    files = sorted(file for file in path.rglob("*") if file.is_file())
+    found = (file for file in path.rglob("*") if file.is_file() and file.stat().st_size)
+    files = sorted(found)  # some locks are empty
     counts: Counter[tuple[str, str]] = Counter()
     missed = []
     for i in range(flips):

@@ -63,14 +63,14 @@ def test_for_one_command_and_for_good(moved: Path) -> None:
     done = CliRunner().invoke(app, ["repair", str(moved / "i"), "--model", new])
     assert (done.exit_code, done.stdout) == (0, f"{moved / 'i'}: nothing to repair\n")
     assert first(moved) == "1"
-    assert Collection.open(moved / "i", read_only=True).core.state.encoder["model"] == new
+    assert Collection.open(moved / "i").core.state.encoder["model"] == new
 
 
 def test_in_python_by_an_encoder_or_a_path(moved: Path) -> None:
     encoder = TransformerEncoder(str(moved / "new"))
     for opened in (
-        Collection.open(moved / "i", encoder, read_only=True),
-        Collection.open(moved / "i", model=str(moved / "new"), read_only=True),
+        Collection.open(moved / "i", encoder),
+        Collection.open(moved / "i", model=str(moved / "new")),
     ):
         with opened as collection:
             assert collection.search_many(QUERY)[0][0].id == "1"
@@ -83,11 +83,11 @@ def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="this index was built with"):
         Collection.open(moved / "i", TransformerEncoder(other))
     with pytest.raises(InputError, match=r"has sha256 .*; the index was built with"):
-        Collection.open(moved / "i", model=other, read_only=True).search_many(QUERY)
+        Collection.open(moved / "i", model=other).search_many(QUERY)
     for words in (["search", QUERY], ["repair"]):
         command = [words[0], str(moved / "i"), *words[1:], "--model", other]
         assert "the index was built with" in str(CliRunner().invoke(app, command).exception)
-    assert Collection.open(moved / "i", read_only=True).core.state.encoder["model"] != other
+    assert Collection.open(moved / "i").core.state.encoder["model"] != other
 
 
 def test_what_makes_encoders_the_same() -> None:

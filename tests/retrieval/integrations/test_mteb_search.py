@@ -15,6 +15,7 @@ from mteb.models import SearchProtocol
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.mteb import SlimdexSearch, SlimdexSearchWrapper, folder_task
+from slimdex.retrieval.atomic_files import FIXED
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.integrations.mteb_records import Place
@@ -133,9 +134,8 @@ def test_a_whole_searchs_sizes_are_its_indexs(own_set: Path, tmp_path: Path) -> 
         info, index = there.info(), there.core.reduced_index
         assert sizes.ram_bytes == index.nbytes
         assert sizes.ram_bytes_per_vector == info["memory"]["ram_bytes_per_vector"] == 3
-        vectors = {
-            n: b for n, b in info["files"].items() if not n.startswith(("doc", "off", "cat"))
-        }
+        others = ("doc", "off", *FIXED)
+        vectors = {n: b for n, b in info["files"].items() if not n.startswith(others)}
         assert sizes.disk_bytes == sum(vectors.values())
         assert sizes.settings == info["settings"]
     (told,) = [*(tmp_path / "cache").rglob("slimdex.jsonl")]

@@ -10,7 +10,7 @@ import shutil
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import log
 from pathlib import Path
@@ -25,6 +25,7 @@ from slimdex.retrieval.lexical import segment_folder, word_index
 from slimdex.retrieval.lexical.fusion import Candidates, Fusion
 from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
+from slimdex.retrieval.locks import FileLock
 from tests.chance import CHANCE
 
 WORDS = ["red", "green", "blue", "os.path", "naïve", "北京"]
@@ -48,6 +49,11 @@ def bm25(texts: list[str], query: str) -> list[float]:
     return scores
 
 
+def extended(index: WordIndex, path: Path, rows: Iterable[tuple[str, str]]) -> WordIndex:
+    index.write_extended(path, rows)
+    return WordIndex.open(path)
+
+
 @settings(max_examples=CHANCE.examples(25))
 @given(texts=st.lists(TEXTS, min_size=1, max_size=12), query=TEXTS, cut=st.integers(0, 12))
 def test_scores_are_bm25s(
@@ -55,7 +61,7 @@ def test_scores_are_bm25s(
 ) -> None:
     """In one addition or two; texts are so short that their lengths are kept exactly."""
     folder, rows = tmp_path_factory.mktemp("words"), [("", text) for text in texts]
-    index = WordIndex.create(folder / "1", rows[:cut]).extended(folder / "2", rows[cut:])
+    index = extended(WordIndex.create(folder / "1", rows[:cut]), folder / "2", rows[cut:])
     found = index.search(query, 100)
     expected = {row: score for row, score in enumerate(bm25(texts, query)) if score > 0}
     assert set(found.rows.tolist()) == expected.keys()
@@ -91,7 +97,7 @@ def test_rare_words_first_find_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     index = WordIndex.create(
         tmp_path / "1", (("", " ".join(f"w{w}" for w in row)) for row in words)
     )
-    index = index.extended(tmp_path / "2", [("w1", "w1 w2 w3"), ("", "w1 " * 30)])
+    index = extended(index, tmp_path / "2", [("w1", "w1 w2 w3"), ("", "w1 " * 30)])
     monkeypatch.setattr(word_index, "COSTLY", 0)
     hidden = np.arange(0, 3000, 7)
     for seek in (4, 0):
@@ -122,7 +128,7 @@ def test_a_folder_stays_as_it_is_when_more_comes(
     before = {file.name: file.read_bytes() for file in index.path.iterdir()}
     more = index
     for i in range(20):  # so that segments are merged on the way
-        more = more.extended(tmp_path / f"more{i}", [(f"x{i}", "zebra")])
+        more = extended(more, tmp_path / f"more{i}", [(f"x{i}", "zebra")])
     assert {file.name: file.read_bytes() for file in index.path.iterdir()} == before
     assert not len(index.search("zebra", 5).rows)
     assert more.search("zebra", 50).rows.tolist() == list(range(60, 80))
@@ -151,7 +157,7 @@ def test_what_an_interruption_left_is_in_nobodys_way(index: WordIndex, tmp_path:
     for name in ("more", "more.tmp"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "left").write_text("of a process that was killed")
-    more = index.extended(tmp_path / "more", [("", "yak")])
+    more = extended(index, tmp_path / "more", [("", "yak")])
     assert more.search("yak", 5).rows.tolist() == [60]
     assert not (tmp_path / "more" / "left").exists()
     assert not (tmp_path / "more.tmp").exists()
@@ -169,7 +175,7 @@ def test_a_disk_without_links_has_copies(
     synced = set[str]()
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(segment_folder, "sync", lambda path: synced.add(str(path)))
-    more = index.extended(tmp_path / "more", [("", "yak")])
+    more = extended(index, tmp_path / "more", [("", "yak")])
     assert more.faults(61) == []
     assert {str(path) for path in more.path.iterdir()} <= synced
 
@@ -179,16 +185,18 @@ def test_temporary_folders_are_removed(
     index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int
 ) -> None:
     memory = tmp_path / "memory"
-    killed, new = memory / "slimdex-words-killed", memory / "slimdex-words-new"
-    for folder in (killed, new):
+    killed, new, used = (memory / f"slimdex-words-{name}" for name in ("killed", "new", "used"))
+    for folder in (killed, new, used):
         folder.mkdir(parents=True)
-    os.utime(killed, (0, 0))
     monkeypatch.setattr(segment_folder, "MEMORY", memory)
     monkeypatch.setattr(segment_folder, "SPARE_BYTES", -free)
     monkeypatch.setattr(segment_folder, "gettempdir", lambda: str(memory))
-    more = index.extended(tmp_path / "more", [("", "yak")])
+    with FileLock(used, segment_folder.OWNER).held():
+        os.utime(killed, (0, 0))
+        os.utime(used, (0, 0))
+        more = extended(index, tmp_path / "more", [("", "yak")])
     assert more.search("yak", 5).rows.tolist() == [60]
-    assert list(memory.iterdir()) == [new]
+    assert sorted(memory.iterdir()) == [new, used]
     assert not list(tmp_path.glob("*.tmp"))
 
 
@@ -288,9 +296,9 @@ def test_a_disk_that_refuses_is_said_so_and_nothing_is_left(
         (tmp_path / "more.tmp").rename(gone)
 
     with pytest.raises(OSError, match=r"No such file|Input/output"):
-        index.extended(tmp_path / "more", fail())
+        extended(index, tmp_path / "more", fail())
     assert {path.name for path in tmp_path.iterdir()} == {"words"}
-    assert index.extended(tmp_path / "more", [("", "dog")]).faults(61) == []
+    assert extended(index, tmp_path / "more", [("", "dog")]).faults(61) == []
 
 
 @given(text=st.text(st.sampled_from("ab1Ä_.-'é \x1c\x00/:")))
@@ -322,5 +330,5 @@ def test_words_of_any_text_are_words(index: WordIndex, tmp_path: Path) -> None:
     assert name_words("libssl-dev/") == ["libssl", "dev", "libssl-dev"]
     surrogate = "half \ud800 a character"
     assert "half" in words_of(surrogate)
-    more = index.extended(tmp_path / "more", [("", surrogate)])
+    more = extended(index, tmp_path / "more", [("", surrogate)])
     assert more.search(surrogate, 3).rows[0] == 60

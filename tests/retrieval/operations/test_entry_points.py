@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.as_json import _other
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document
+from slimdex.retrieval.documents import Document, _other
 from slimdex.retrieval.operations.building import Sources, add, build
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
@@ -118,7 +117,7 @@ def without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 def held(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """The types of the columns, and each document's metadata."""
-    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+    with Collection.open(path, WordEncoder()) as collection:
         return collection.core.store.columns.committed, {d.id: dict(d.metadata) for d in collection}
 
 

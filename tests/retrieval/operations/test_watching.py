@@ -121,12 +121,12 @@ def change(r: random.Random, files: list[Path]) -> None:
 
 
 def contents(index: str) -> dict[str, Any]:
-    with Collection.open(index, read_only=True, wait=30) as collection:
+    with Collection.open(index, wait=30) as collection:
         return {d.id: (d.title, d.text, dict(d.metadata)) for d in collection}
 
 
 def answers(index: str, queries: list[str]) -> list[set[tuple[str, float]]]:
-    with Collection.open(index, read_only=True, wait=30) as collection:
+    with Collection.open(index, wait=30) as collection:
         found = collection.search_many(queries, limit=10, hybrid="off")
     return [{(hit.id, round(hit.score, 4)) for hit in hits} for hits in found]
 
@@ -145,7 +145,7 @@ def test_files_that_change_at_random_end_as_a_fresh_build(report: Report) -> Non
     for number in range(CHANGES):
         change(r, files)
         if number % (CHANGES // 5) == 0:
-            slimdex("search", "x", "word1 word2", "--wait", "60")  # others read meanwhile
+            slimdex("search", "x", "word1 word2")  # others read meanwhile
         sleep(max(0.0, began + number * SECONDS / CHANGES - monotonic()))
     while watcher.next(8) is not None:  # until it is calm
         lines += 1

@@ -50,7 +50,7 @@ def _emptied_and_rebuilt(collection: Collection) -> None:
 
 
 def said(path: Path) -> str | None:
-    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+    with Collection.open(path, WordEncoder()) as collection:
         shown: dict[str, Any] | None = collection.info()["certificate"]
     return shown["said"] if shown else None
 

@@ -57,7 +57,7 @@ def test_auto_says_when_another_kind_would_be_faster(
         assert collection.reduce(collection.core.state.requested) == []
         assert collection.info()["notes"] == []
         assert collection.info()["settings"]["kind"] == "ivf-pq"
-        assert collection.info()["search"] == {"candidates": 200, "lists_probed": 16, "lists": 25}
+        assert collection.info()["search"] == {"candidates": 200, "lists_probed": 8, "lists": 8}
         assert [hit.id for hit in collection.search_many("a3")[0]] == [hit.id for hit in before]
     assert verify(tmp_path / "i") == []
 

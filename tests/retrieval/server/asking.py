@@ -16,6 +16,7 @@ from slimdex.retrieval.server.access.middleware import AccessMiddleware
 from slimdex.retrieval.server.access.tokens import Tokens
 from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.limits import Limits
+from slimdex.retrieval.server.root_folder import RootFolder
 from slimdex.retrieval.server.service import Service
 from tests.encoders import WordEncoder
 
@@ -24,6 +25,7 @@ DOCUMENTS = [
     {"id": "2", "text": "stocks fell sharply on monday", "year": 2001, "kind": "money"},
     {"id": "a/b c?", "text": "a dog slept on the rug", "year": 2010, "kind": "pets"},
 ]
+WORDS = WordEncoder()
 
 
 def made(path: Path, documents: Any = DOCUMENTS) -> Path:
@@ -42,10 +44,14 @@ async def asking(
     folders: tuple[Path, ...] = (),
     tokens: Tokens | None = None,
     hosts: Hosts | None = None,
+    encoder: WordEncoder | None = WORDS,
+    root: Path | None = None,
+    reranker: Any = None,
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
     """A client of a service over these indexes, and the service; all is closed afterwards."""
-    opened = partial(Collection.open, encoder=WordEncoder())
-    service = Service.open(places, limits, folders, open_one=opened)
+    opened = partial(Collection.open, encoder=encoder)
+    own = None if root is None else RootFolder.at(root, WordEncoder, wait=0.1)
+    service = Service.open(places, limits, folders, root=own, reranker=reranker, open_one=opened)
     app = application(service)
     guarded = AccessMiddleware(app, hosts or Hosts(), tokens, service.limits, service.metrics)
     raised: Exception | None = None

@@ -15,14 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pytest
-
-from slimdex.indexes.errors import UnreadableError
-from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.server.service import Service
 from tests import forked
-from tests.encoders import WordEncoder
 
 from .asking import asking, made
 
@@ -93,7 +87,7 @@ def test_a_service_recovers_from_checkpoints_that_failed(tmp_path: Path) -> None
 
 
 async def give_up(folder: Path) -> list[Any]:
-    """Statuses of a service whose catalog DuckDB has given up, and which is gone for a while."""
+    """Statuses of a service whose catalog is gone for a while."""
     path = made(folder / "notes.index")
     catalog, away = path / "catalog.duckdb", path / "away"
     async with asking({"notes": path}) as (client, service):
@@ -105,8 +99,7 @@ async def give_up(folder: Path) -> list[Any]:
             return [get.status_code, get.json().get("error"), search.status_code, ready.json()]
 
         await loaded(service)
-        spoil(service.indexes["notes"].collection, catalog)
-        await client.get("/indexes/notes/documents/1")
+        service.indexes["notes"].collection.core.store.database.stop_resting()
         catalog.rename(away)
         gone = await answers()
         away.rename(catalog)
@@ -114,33 +107,8 @@ async def give_up(folder: Path) -> list[Any]:
         return [gone, ready.json(), await answers()]
 
 
-def spoil(collection: Collection, catalog: Path) -> None:
-    """Have DuckDB give up the database by a checkpoint that fails, behind the catalog's back."""
-    database = collection.core.store.database
-    database.execute(f"CREATE TABLE long AS SELECT '{long_text(0) * 20}' AS text")
-    with no_room(catalog), pytest.raises(duckdb.FatalException):
-        database.execute("CHECKPOINT")
-
-
 def test_it_is_not_ready_until_the_catalog_is_open_again(tmp_path: Path) -> None:
     gone, ready, back = found(give_up, tmp_path)
     line = "the index can't be read at the moment; try again later"
     assert gone == [503, line, 503, {"status": "recovering"}]
     assert (ready, back) == ({"status": "ready"}, [200, None, 200, {"status": "ready"}])
-
-
-async def read_twice(folder: Path) -> list[str]:
-    """What the first reading says after DuckDB gave up, and what comes of the next."""
-    path = made(folder / "notes.index")
-    with Collection.open(path, WordEncoder()) as collection:
-        spoil(collection, path / "catalog.duckdb")
-        with pytest.raises(UnreadableError) as error:
-            collection.get("1")
-        return [str(error.value), collection.get("1").text]
-
-
-def test_the_cause_comes_first_and_the_next_reading_succeeds(tmp_path: Path) -> None:
-    line, text = found(read_twice, tmp_path)
-    assert line.startswith(f"{tmp_path}/notes.index/catalog.duckdb: File too large (")
-    assert "restarted" not in line
-    assert text == "the cat sat on the mat"

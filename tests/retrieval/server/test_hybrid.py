@@ -17,7 +17,7 @@ WAYS: list[str | float] = ["off", "auto", "rrf", 0.3, 1.0]
 async def test_answers_are_those_of_the_library(tmp_path: Path) -> None:
     path = made(tmp_path / "notes.index")
     texts = ["the cat on a rug", "monday stocks"]
-    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+    with Collection.open(path, WordEncoder()) as collection:
         expected = [
             [[(h.id, round(h.score, 3)) for h in hits] for hits in found]
             for found in (collection.search_many(texts, 2, hybrid=way) for way in WAYS)
@@ -71,7 +71,7 @@ async def test_without_words_it_is_said_how_to_have_them(tmp_path: Path) -> None
 async def test_openais_searches_keep_the_order_of_the_fusion(tmp_path: Path) -> None:
     """The first hits of all queries come before the second ones; scores would order otherwise."""
     path, texts = made(tmp_path / "notes.index"), ["the cat sat on the mat", "monday"]
-    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+    with Collection.open(path, WordEncoder()) as collection:
         first, second = collection.search_many(texts, 3)
     expected = dict.fromkeys(hit.id for pair in zip(first, second, strict=True) for hit in pair)
     best = {hit.id: hit.score for hit in [*second, *first]}

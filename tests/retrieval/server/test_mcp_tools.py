@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -13,6 +14,9 @@ from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 
 from .running import built, serving, slimdex, word_vectors
 
@@ -26,7 +30,7 @@ def notes(tmp_path: Path) -> Path:
 
 
 def stdio(*indexes: object) -> StdioServerParameters:
-    words = ["-m", "slimdex", "mcp", *map(str, indexes)]
+    words = ["-m", "slimdex", "mcp", *map(str, indexes)]  # and options
     return StdioServerParameters(command=sys.executable, args=words)
 
 
@@ -70,10 +74,17 @@ async def tools_work(client: Client) -> None:
         ("fetch", {"id": "none"}, "unknown id 'none'; expected the id of a document"),
         ("search", {"query": "x", "where": "yer > 1"}, "where 'yer > 1': "),
         ("search", {"query": "x", "index": "other"}, "index 'other'; expected one of notes"),
+        ("search", {"query": "x", "limit": 0}, "limit=0: Input should be greater than or equal"),
     ):
-        answer = await client.call_tool(tool, arguments)
-        assert answer.is_error
-        assert line in answer.content[0].text  # type: ignore[union-attr]
+        assert line in await refused(client, tool, **arguments)
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> str:
+    answer = await client.call_tool(tool, arguments)
+    assert answer.is_error
+    line: str = answer.content[0].text  # type: ignore[union-attr]
+    assert "\n" not in line
+    return line
 
 
 async def test_over_stdin_and_stdout(notes: Path) -> None:
@@ -83,6 +94,99 @@ async def test_over_stdin_and_stdout(notes: Path) -> None:
         added = await asyncio.to_thread(slimdex, "delete", notes, "0")
         assert added.returncode == 0, added
         assert (await called(client, "info"))["documents"] == 2
+
+
+async def test_tools_that_write(notes: Path) -> None:
+    async with Client(stdio(notes, "--write")) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"search", "fetch", "info", "add", "delete"}
+        for name in ("add", "delete"):
+            marks = tools[name].annotations
+            assert marks is not None
+            assert (marks.read_only_hint, marks.destructive_hint) == (False, True)
+
+        rain: dict[str, Any] = {"text": "rain of monday", "title": "Rain", "metadata": {"n": 7}}
+        snow = {"id": 1, "text": "snow", "metadata": {"kind": "weather"}}
+        added = await called(client, "add", documents=[rain, snow])
+        own, given = added["ids"]
+        assert (len(own), given) == (16, "1")
+        assert [added[name] for name in ("added", "replaced", "unchanged", "documents")] == [
+            2, 1, 0, 4,
+        ]  # fmt: skip
+        again = await called(client, "add", documents=[rain])  # an agent that tries again
+        assert (again["ids"], again["unchanged"], again["documents"]) == ([own], 1, 4)
+        found = await called(client, "search", query="rain", where="n = 7")
+        assert [(each["id"], each["title"]) for each in found["passages"]] == [(own, "Rain")]
+        assert (await called(client, "fetch", id=1))["metadata"] == {"n": None, "kind": "weather"}
+
+        for tool, arguments, line in (
+            ("add", {"documents": []}, "documents=[]: List should have at least 1 item"),
+            ("add", {"documents": [{"id": "x"}]}, "documents.0.text={'id': 'x'}: Field required"),
+            ("add", {"documents": [snow | {"metadata": {"n": "soon"}}]}, "in column 'n'; expected"),
+            ("delete", {"ids": ["0", "none"]}, "unknown id 'none'"),
+            ("delete", {"where": "yer > 1"}, "where 'yer > 1': "),
+            ("delete", {}, "expected either ids or a condition"),
+            ("delete", {"ids": ["0"], "index": "other"}, "index 'other'; expected one of notes"),
+        ):
+            assert line in await refused(client, tool, **arguments)
+        assert await called(client, "delete", ids=[own, "0"]) == {"deleted": 2, "documents": 2}
+        assert await called(client, "delete", where="kind = 'weather'") == {
+            "deleted": 1,
+            "documents": 1,
+        }
+
+
+async def test_an_index_may_begin_empty(tmp_path: Path) -> None:
+    memory = tmp_path / "memory.index"
+    Collection.create(memory, StaticEncoder(str(word_vectors(tmp_path)))).close()
+    async with Client(stdio(memory, "--write")) as client:
+        assert "holds no documents yet" in await refused(client, "search", query="rain")
+        (own,) = (await called(client, "add", documents=[{"text": "rain of monday"}]))["ids"]
+        found = await called(client, "search", query="rain")
+        assert [each["id"] for each in found["passages"]] == [own]
+
+
+async def test_agents_of_several_processes_write_at_once(notes: Path) -> None:
+    """Each has an MCP process of its own, and finds what the others have added."""
+
+    async def work(client: Client, name: str) -> None:
+        for number in range(4):
+            note = {
+                "id": f"{name}{number}",
+                "text": f"{name} rain {number}",
+                "metadata": {"n": number},
+            }
+            await called(client, "add", documents=[note])
+            found = await called(client, "search", query="rain", where=f"n = {number}", limit=50)
+            assert f"{name}{number}" in {each["id"] for each in found["passages"]}
+
+    async with (
+        Client(stdio(notes, "--write")) as one,
+        Client(stdio(notes, "--write")) as two,
+        Client(stdio(notes)) as reader,
+    ):
+        await asyncio.gather(work(one, "a"), work(two, "b"), work(one, "c"))
+        for client in (one, two, reader):
+            assert (await called(client, "info"))["documents"] == len(TEXTS) + 12
+            assert (await called(client, "fetch", id="b3"))["text"] == "b rain 3"
+            named = await called(client, "search", query="c rain 3", limit=50)
+            assert {"a3", "b3", "c3"} <= {each["id"] for each in named["passages"]}
+        await called(two, "delete", where="n = 3")
+        for client in (one, reader):
+            assert (await called(client, "info"))["documents"] == len(TEXTS) + 9
+            assert "unknown id 'a3'" in await refused(client, "fetch", id="a3")
+    with Collection.open(notes) as collection:
+        assert len(collection) == len(TEXTS) + 9
+        assert collection.verify() == []
+
+
+async def test_a_change_waits_its_turn_and_says_for_whom(notes: Path) -> None:
+    with Collection.open(notes) as collection:
+        async with Client(stdio(notes, "--write", "--wait", "0.2")) as client:
+            with collection.core.change():
+                line = await refused(client, "add", documents=[{"text": "snow"}])
+            assert f"process {os.getpid()} is writing to it, since 2" in line
+            assert (await called(client, "add", documents=[{"text": "snow"}]))["added"] == 1
 
 
 @pytest.mark.slow

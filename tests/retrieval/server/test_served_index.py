@@ -9,7 +9,9 @@ import pytest
 
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.served_index import _Fact
+from tests.encoders import WordEncoder
 
 from .asking import asking, made
 
@@ -47,3 +49,23 @@ async def test_what_went_wrong_is_tried_again(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="no"):
             await fact.now()
         assert await fact.now() == 7
+
+
+async def test_a_service_goes_on_while_all_is_encoded_again(tmp_path: Path) -> None:
+    """Its queries are encoded by the encoder of the vectors that answer them."""
+    new, path = WordEncoder(40), tmp_path / "notes.index"
+    async with asking({"notes": made(path)}) as (_, service):
+        index = service.indexes["notes"]
+        index.collection.core.give(new)
+        request = SearchRequest(["a cat"], limit=1, hybrid="off")
+        before = await index.search(request)
+        with Collection.open(path, WordEncoder()) as other:
+            assert other.reencode(new).finished
+        new.encoded.clear()
+        after = await index.search(request)
+        assert new.encoded == ["a cat"]
+        assert after.hits[0][0].id == before.hits[0][0].id
+        await index.put(Document("new", "unheard words"))
+        assert new.encoded[-1] == "unheard words"
+        found = await index.search(SearchRequest(["unheard words"], limit=1, hybrid="off"))
+        assert found.hits[0][0].id == "new"

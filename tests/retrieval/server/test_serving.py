@@ -1,11 +1,10 @@
-"""`slimdex serve` in processes of its own: what it takes over from commands, and how it ends."""
+"""`slimdex serve` in processes of its own: commands beside it, and how it ends."""
 
 from __future__ import annotations
 
 import json
 import socket
 import ssl
-import stat
 import subprocess
 import threading
 import time
@@ -16,7 +15,6 @@ import httpx
 import pytest
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.operations.address import FILE, socket_of
 
 from .running import Running, built, says, serving, slimdex
 
@@ -36,8 +34,9 @@ def found(running: Running, query: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_commands_are_carried_out_by_the_service(notes: Path, tmp_path: Path) -> None:
-    """While it holds the index, they work as they do without it, and it sees what they did."""
+def test_commands_work_beside_the_service_which_sees_what_they_did(
+    notes: Path, tmp_path: Path
+) -> None:
     alone = slimdex("search", notes, "dog on a rug", "-n", "2", "--json")
     told = slimdex("info", notes, "--json")
     with serving([notes]) as running:
@@ -74,7 +73,6 @@ def test_commands_are_carried_out_by_the_service(notes: Path, tmp_path: Path) ->
         assert "no such file" in says(slimdex("add", notes, tmp_path / "none.jsonl"))
         assert "yer" in says(slimdex("search", notes, "cat", "--where", "yer > 3"))
         assert running.stop() == 0
-    assert not (notes / FILE).exists()
     assert slimdex("verify", notes).returncode == 0
     assert json.loads(slimdex("info", notes, "--json").stdout)["documents"] == 4
 
@@ -89,7 +87,7 @@ def test_names_origins_and_folders_that_it_was_started_with(notes: Path, tmp_pat
     with serving([notes], *hosts, *own) as running:
         ask = running.client.get
         for name, code in (("notes", 200), ("other", 200), ("third", 403)):
-            assert ask("/ready", headers={"Host": f"{name}.example.org"}).status_code == code
+            assert ask("/health", headers={"Host": f"{name}.example.org"}).status_code == code
         for site, code in (("pages", 200), ("other", 403)):
             origin = f"https://{site}.example.org"
             answer = ask("/indexes", headers={"Origin": origin})
@@ -99,23 +97,6 @@ def test_names_origins_and_folders_that_it_was_started_with(notes: Path, tmp_pat
             body = {"sources": [str(tmp_path / source)]}
             assert running.client.post("/indexes/notes/sync", json=body).status_code == code
         assert found(running, "rain fell on monday")[0] == "a.txt"
-
-
-@pytest.mark.slow
-def test_its_address_is_its_owners_alone(notes: Path) -> None:
-    with serving([notes]) as running:
-        assert stat.S_IMODE((notes / FILE).stat().st_mode) == 0o600
-        place = socket_of(notes)
-        assert place is not None
-        assert stat.S_IMODE(place.stat().st_mode) == 0o600
-        assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
-        running.process.kill()
-        running.process.wait()
-    # It had no time to take the address back: commands see that nobody listens.
-    assert (notes / FILE).exists()
-    assert slimdex("delete", notes, "0").returncode == 0
-    with serving([notes]):
-        assert socket_of(notes) != place
 
 
 def test_what_was_acknowledged_outlives_a_kill(notes: Path) -> None:
@@ -166,7 +147,7 @@ def test_it_ends_when_what_was_begun_is_done(notes: Path) -> None:
         assert running.stop() == 0
         thread.join()
     assert answers[0].json()["documents"] == 20_000
-    with Collection.open(notes, read_only=True) as collection:
+    with Collection.open(notes) as collection:
         assert len(collection) == 20_000 + len(TEXTS) - 3  # ids 0, 1 and 2 were replaced
 
 
@@ -183,13 +164,13 @@ def test_starts_that_are_refused(notes: Path, tmp_path: Path) -> None:
     assert "unencrypted; expected --tls-certificate" in says(slimdex(*to_others))
     assert "none.index" in says(slimdex(*to_others, "--insecure"))
     assert "--port 70000; expected 0 to 65535" in says(slimdex("serve", notes, "--port", 70000))
+    assert "--root nosuch: no such folder" in says(slimdex("serve", "--root", "nosuch"))
+    unranked = says(slimdex("serve", notes, "--rerank", "nowhere"))
+    assert "--rerank nowhere: no cross-encoder found" in unranked
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = says(slimdex("serve", notes, "--port", port))
         assert f"127.0.0.1, port {port}: Address already in use" in said
-    with serving([notes]) as running:
-        assert f"process {running.process.pid} is writing to it" in says(slimdex("serve", notes))
-        assert "is writing to it" in says(slimdex("repair", notes))
 
 
 @pytest.mark.slow

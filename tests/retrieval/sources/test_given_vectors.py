@@ -106,8 +106,14 @@ def test_given_beside_an_encoder_s_own(
 
 
 def test_an_interrupted_addition_wants_the_same_vectors_again(
-    X: Matrix, documents: list[Document], tmp_path: Path, encoder: Any
+    X: Matrix,
+    documents: list[Document],
+    tmp_path: Path,
+    encoder: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # as if it were large
+
     class Cut(ArrayVectors):
         """Vectors that are checked, and then interrupted."""
 

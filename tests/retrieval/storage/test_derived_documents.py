@@ -174,6 +174,7 @@ def test_a_column_that_is_widened_later(
         later = Document("b", "two", metadata={"v": new, "more": "x"})
         if resumed:
             with monkeypatch.context() as patch:
+                patch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # as if it were large
                 patch.setattr(WordEncoder, "encode", lambda *_: 1 / 0)
                 with pytest.raises(ZeroDivisionError):
                     collection.add([later])
@@ -264,7 +265,7 @@ def test_an_index_without_the_files_gets_them_with_the_next_addition(
         collection.core.commit_log.commit(without)
     assert not [*path.glob("documents*"), *path.glob("offsets*")]
     assert verify(path) == []
-    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+    with Collection.open(path, WordEncoder()) as collection:
         assert [d.id for d in collection] == [d.id for d in docstrings[:100]]
         assert len(collection.search_many("parse a date", limit=7)[0]) == 7
     with Collection.open(path, WordEncoder()) as collection:
@@ -349,7 +350,7 @@ def test_damage_is_said_when_it_is_read(collection: Collection, role: str, damag
     (file,) = path.glob(f"{role}*")
     DAMAGE[damage](file)
     named = file.name if damage != "flip" else "documents"  # which of the two, a checksum can't say
-    with Collection.open(path, WordEncoder(), read_only=True) as again:
+    with Collection.open(path, WordEncoder()) as again:
         for read in (lambda: again.search_many("parse a date", limit=300), lambda: list(again)):
             with pytest.raises(CorruptError, match=rf"{named}.*`slimdex repair {path}` rebuilds"):
                 read()
@@ -385,7 +386,7 @@ def test_a_full_disk_leaves_no_half_a_copy(
     roles = ("documents", "offsets")
     left = {file.name for file in collection.path.iterdir() if file.name.startswith(roles)}
     assert left == {name for name in before if name.startswith(roles)}
-    adding.resume(collection.core)
+    collection.add(docstrings[300:310])
     same(collection)
     assert len(collection) == 309
 
@@ -406,7 +407,7 @@ def test_the_files_hold_what_the_catalog_of_a_copy_says(
     path = collection.path
     collection.close()
     moved = Path(shutil.move(path, path.parent / "moved.index"))
-    with Collection.open(moved, WordEncoder(), read_only=True) as again:
+    with Collection.open(moved, WordEncoder()) as again:
         same(again)
         assert again.get(docstrings[3].id).text == docstrings[3].text
 

@@ -9,8 +9,9 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 
 from ... import console
+from ...options.default_index import FOLDER, VARIABLE, new_index
 from ...options.encoding import EncoderOptions, RayOptions
-from ...options.opening import Json, Wait
+from ...options.opening import Json, WriteOptions
 from ...options.quality import TargetOptions
 from ...options.settings import SettingsOptions, StorageOptions
 from ...options.sources import SourceOptions, Vectors
@@ -23,15 +24,17 @@ if TYPE_CHECKING:
 
 
 def build(
-    out: Annotated[Path, "A new folder for the index."],
     sources: SourceOptions,
     encoder: EncoderOptions,
     settings: SettingsOptions,
     storage: StorageOptions,
     cluster: RayOptions,
     target: TargetOptions,
+    writing: WriteOptions,
+    out: Annotated[
+        Path | None, f"A new folder for the index; default: {VARIABLE}, or {FOLDER} here."
+    ] = None,
     vectors: Vectors = None,
-    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Build an index. After an interruption, the same command goes on where it stopped."""
@@ -51,15 +54,16 @@ def build(
 
     with cluster.started() as workers, console.progress():
         collection, added = build_index(
-            out,
+            out or new_index(),
             opened,
             make_encoder,
             wanted,
-            wait=wait,
+            wait=writing.wait,
             stored=storage.stored,
             passages=storage.passage_tokens,
             words=not storage.no_words,
             workers=workers,
+            shared_filesystem=writing.shared_filesystem,
         )
     with collection:
         with console.progress(), listening(note=console.note):

@@ -41,7 +41,7 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
 
     if not _is_complete(out):
         _build(out)
-    with Collection.open(out, read_only=True) as collection:
+    with Collection.open(out) as collection:
         cut = collection.info()["passages"]["documents_cut"]
         passages = f", {cut:,} long ones as several passages" if cut else ""
         console.line(f"{len(collection):,} docstrings in {out}{passages}")
@@ -85,7 +85,7 @@ def _is_complete(path: Path) -> bool:
 
     if not path.exists():
         return False
-    with Collection.open(path, read_only=True) as collection:
+    with Collection.open(path) as collection:
         return collection.core.state.settings is not None
 
 

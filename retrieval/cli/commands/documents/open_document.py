@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 from ... import console
-from ...execution import do
+from ...execution import Index
 from ...options.click_commands import Argument
-from ...options.opening import Dir, Json, Wait
+from ...options.opening import Dir, Json
 
 
 def open_document(
     index: Dir,
     id: Annotated[str, Argument("ID", "The document's id or path.")],
-    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Print a whole document."""
     from ....operations.commands import Fetch
 
-    document = do(Fetch(id), index, wait)
+    document = Index(index).do(Fetch(id))
     if as_json:
         console.print_json(document)
         return

@@ -26,7 +26,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning."""
-    from ....as_json import hit_from_json
+    from ....documents import hit_from_json
     from ....encoders.runtimes.quick_start import quick_start
     from ....operations.commands import Search
     from ... import answers

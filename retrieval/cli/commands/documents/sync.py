@@ -6,7 +6,7 @@ import json
 import math
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,15 +16,14 @@ from slimdex.indexes.errors import InputError
 from ... import console
 from ...errors import is_interrupt, say
 from ...execution import Index
-from ...options.opening import Dir, Json, OpenOptions
+from ...options.encoding import RayOptions
+from ...options.opening import Dir, Json, OpenOptions, WriteOptions
 from ...options.sources import Refit, SourceOptions
 from .delete import still_there
 
 if TYPE_CHECKING:
     from ....operations.commands import AskedSources
 
-PATIENCE = 30.0
-"""Seconds that `--watch` waits for other processes that read the index."""
 AGAIN = 5.0
 """Seconds before another attempt after an error."""
 
@@ -36,17 +35,19 @@ def sync(
     watch: Annotated[bool, "Keep running, and sync whenever files change, until Ctrl-C."] = False,
     refit: Refit = "auto",
     opening: OpenOptions,
+    cluster: RayOptions,
+    writing: WriteOptions,
     as_json: Json = False,
 ) -> None:
     """Bring an index up to date with its sources: add what is new, replace what has changed,
     delete what is gone. Documents of other sources stay."""
-    if watch:
-        opening = replace(opening, wait=max(opening.wait, PATIENCE))
-    synced = _Synced(sources.asked(), Index(index, opening), refit, as_json)
-    if watch:
-        synced.watch()
-    else:
-        synced.once()
+    with cluster.started() as workers:
+        opened = Index(index, opening, writing, workers)
+        synced = _Synced(sources.asked(), opened, refit, as_json)
+        if watch:
+            synced.watch()
+        else:
+            synced.once()
 
 
 @dataclass
@@ -60,7 +61,7 @@ class _Synced:
     said: set[str] = field(default_factory=set)
 
     def once(self, *, watched: bool = False) -> None:
-        """Sync and report, with the index open only meanwhile, so that others can read it."""
+        """Sync and report."""
         from ....operations.commands import Sync
 
         notes = list[str]()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from ... import console
-from ...options.opening import Dir, Json, Wait
+from ...options.opening import Dir, Json, WriteOptions
 
 
 def repair(
     index: Dir,
+    *,
     untrusted: Annotated[
         bool, "Rebuild all of it without reading it first: for an index that others made."
     ] = False,
@@ -17,14 +18,21 @@ def repair(
     model: Annotated[
         str | None, "Record a new location of the encoder's model: a folder, a file or a hub id."
     ] = None,
-    wait: Wait = 0,
+    writing: WriteOptions,
     as_json: Json = False,
 ) -> None:
     """Rebuild what is derived from documents and vectors, where it is damaged."""
     from ....ingest.repair import repair as mend
 
     with console.progress():
-        mended = mend(index, untrusted=untrusted, encode=encode, model=model, wait=wait)
+        mended = mend(
+            index,
+            untrusted=untrusted,
+            encode=encode,
+            model=model,
+            wait=writing.wait,
+            shared_filesystem=writing.shared_filesystem,
+        )
     if as_json:
         console.print_json({"mended": mended})
     else:

@@ -9,7 +9,7 @@ from slimdex.indexes.errors import InputError
 
 from ... import console
 from ...execution import Index
-from ...options.opening import Dir, Json, OpenOptions
+from ...options.opening import Dir, Json, OpenOptions, WriteOptions
 from ...options.quality import Labels, TargetOptions
 
 
@@ -23,6 +23,7 @@ def tune(
     qrels: Labels = None,
     apply: Annotated[bool, "Apply the settings to the index, and record what is proved."] = False,
     opening: OpenOptions,
+    writing: WriteOptions,
     as_json: Json = False,
 ) -> None:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
@@ -35,7 +36,7 @@ def tune(
     wanted = target.target()
     labels = read_qrels(qrels) if qrels else None
     asked = read_pairs(str(queries)) if queries else None
-    with Index(index, opening).opened(read_only=not apply) as collection, console.progress():
+    with Index(index, opening, writing).opened() as collection, console.progress():
         tuning = collection.tune(wanted, queries=asked, labels=labels, apply=apply)
     if as_json:
         console.print_json(tuning.as_dict())

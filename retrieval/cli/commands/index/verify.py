@@ -7,7 +7,7 @@ from typing import Annotated
 from ... import console
 from ...errors import BAD_INPUT, say
 from ...options.milvus import MilvusOptions
-from ...options.opening import Dir, Json, Wait
+from ...options.opening import Dir, Json
 
 
 def verify(
@@ -17,14 +17,13 @@ def verify(
         str | None, "URI", "Compare the index with what was pushed there instead."
     ] = None,
     server: MilvusOptions,
-    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
     if milvus is None:
         from ....ingest.repair import verify as find_faults
 
-        faults = find_faults(index, wait=wait)
+        faults = find_faults(index)
         sound = f"{index}: all files and numbers are right"
     else:
         from ....cluster.milvus_verification import pushed_faults

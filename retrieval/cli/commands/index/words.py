@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Annotated
 
 from ... import console
-from ...execution import do
-from ...options.opening import Dir, Json, Wait
+from ...execution import Index
+from ...options.opening import Dir, Json, WriteOptions
 
 
 def words(
     index: Dir,
+    *,
     off: Annotated[bool, "Remove it; searches are by meaning alone."] = False,
-    wait: Wait = 0,
+    writing: WriteOptions,
     as_json: Json = False,
 ) -> None:
     """Build the lexical index (BM25) of an index without one; changes keep it up to date."""
     from ....operations.commands import IndexWords
 
-    found = do(IndexWords(not off), index, wait)
+    found = Index(index, writing=writing).do(IndexWords(not off))
     if as_json:
         console.print_json(found)
     elif found["words"] is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ...execution import Index
-from ...options.opening import Dirs, Model, OpenOptions, Wait
+from ...options.opening import Dirs, Model, OpenOptions, WriteOptions
 
 if TYPE_CHECKING:
     from ....operations.commands import Command
@@ -13,31 +13,34 @@ if TYPE_CHECKING:
 
 def mcp(
     indexes: Dirs,
+    *,
+    write: Annotated[bool, "Add the tools add and delete."] = False,
     http: Annotated[bool, "Serve streamable HTTP at /mcp in place of stdin and stdout."] = False,
     port: Annotated[int, "With --http: the port; 0 takes a free one."] = 8001,
     model: Model = None,
-    wait: Wait = 30,
+    writing: WriteOptions,
 ) -> None:
     """Give agents the tools search, fetch and info, over the Model Context Protocol.
 
-    An index is open only during a call, so that other processes can write to it. If a service
-    has it open, the service answers.
+    Any number of processes may serve and change an index: answers contain what others have
+    committed by then, and changes take turns.
     """
     import anyio
 
-    from ....operations.commands import Info
     from ....server.mcp_tools import agents_server
     from ....server.service import named_places
 
-    opening = OpenOptions(model, wait=wait)
-    opened = {name: Index(place, opening) for name, place in named_places(indexes).items()}
-    for at in opened.values():
-        at.do(Info())  # errors are for the user to see now, not for the agent later
+    places, opening = named_places(indexes), OpenOptions(model)
+    opened = {name: Index(place, opening, writing) for name, place in places.items()}
+    for at in opened.values():  # errors are for the user to see now, not for the agent later
+        core = at.opened().core
+        if write:
+            core.check_writable()
 
     async def do(name: str, command: Command) -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(opened[name].do, command)
+        return await anyio.to_thread.run_sync(lambda: command.run(opened[name].opened()))
 
-    server = agents_server([*opened], do)
+    server = agents_server([*opened], do, writes=write)
     if http:
         server.run("streamable-http", port=port)
     else:

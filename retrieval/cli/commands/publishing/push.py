@@ -10,7 +10,7 @@ from slimdex.indexes.execution.progress import listening
 from ... import console
 from ...execution import Index
 from ...options.milvus import MilvusOptions
-from ...options.opening import Dir, Json, OpenOptions, Wait
+from ...options.opening import Dir, Json
 
 
 def push(
@@ -34,7 +34,6 @@ def push(
         list[str] | None, "COLUMN", "A column not to push; can be repeated."
     ] = None,
     server: MilvusOptions,
-    wait: Wait = 0,
     as_json: Json = False,
 ) -> None:
     """Bring Milvus up to date with an index: send what is new or changed, remove what is gone."""
@@ -43,7 +42,7 @@ def push(
     from ....cluster.milvus_server import Server
 
     with (
-        Index(index, OpenOptions(wait=wait)).opened() as collection,
+        Index(index).opened() as collection,
         Server(milvus, server.token, insecure=server.insecure) as connected,
         console.progress(),
         listening(note=console.note),

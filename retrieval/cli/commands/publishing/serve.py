@@ -7,10 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from slimdex.indexes.errors import InputError
+
 from ... import console
-from ...options.opening import Dirs, Wait
+from ...options.default_index import EXPECTED, default_index
+from ...options.opening import SomeDirs, WriteOptions
 
 if TYPE_CHECKING:
+    from ....server.root_folder import RootFolder
     from ....server.running import Listening
 
 
@@ -49,26 +53,74 @@ class ListenOptions:
         return Listening(self.host, self.port, tokens, hosts, *tls, self.insecure)
 
 
+@dataclass(frozen=True)
+class RootOptions:
+    """The folder in which callers create indexes, and how those are encoded."""
+
+    root: Annotated[
+        Path | None,
+        "FOLDER",
+        "A folder whose indexes NAME.index are served, and in which callers with a write token "
+        "create and drop indexes.",
+    ] = None
+    model: Annotated[
+        str | None, "The encoder's model for new indexes; default: all-MiniLM-L6-v2."
+    ] = None
+
+    def default_indexes(self) -> list[str]:
+        """The default index, if there is one, in place of a folder."""
+        found = default_index() if self.root is None else None
+        return [] if found is None else [str(found)]
+
+    def opened(self, writing: WriteOptions) -> RootFolder | None:
+        """Open the folder; the encoder is loaded for the first new index."""
+        from ....encoders.hub import DEFAULT_MODEL
+        from ....encoders.opening import open_encoder
+        from ....server.root_folder import RootFolder
+
+        if self.root is None:
+            if self.model is not None:
+                raise InputError(f"--model {self.model} without --root; expected both")
+            return None
+        make_encoder = partial(open_encoder, model=self.model or DEFAULT_MODEL)
+        return RootFolder.at(self.root, make_encoder, writing.wait, writing.shared_filesystem)
+
+
 def serve(
-    indexes: Dirs,
     listen: ListenOptions,
+    root: RootOptions,
+    writing: WriteOptions,
+    indexes: SomeDirs = None,
     files: Annotated[
         list[Path] | None, "FOLDER", "A folder that callers may sync from; can be repeated."
     ] = None,
-    wait: Wait = 0,
+    rerank: Annotated[
+        str | None, "MODEL", "A cross-encoder that reorders the hits of searches that ask for it."
+    ] = None,
 ) -> None:
     """Serve indexes over HTTP: searches and changes, for programs, people and agents."""
     import logging
 
     from ....collection import Collection
+    from ....search.reranking import CrossEncoder
     from ....server.running import run
     from ....server.service import Service, named_places
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     listening = listen.checked()
-    places = named_places(indexes)
-    service = Service.open(
-        places, folders=files or [], open_one=partial(Collection.open, wait=wait)
+    places = named_places(indexes or root.default_indexes())
+    open_one = partial(
+        Collection.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem
     )
-    console.note(f"{', '.join(places)}: Ctrl-C ends it")
+    own = root.opened(writing)
+    if not places and own is None:
+        raise InputError(f"serve: no index given; expected {EXPECTED}, or --root")
+    service = Service.open(
+        places,
+        folders=files or [],
+        root=own,
+        reranker=None if rerank is None else CrossEncoder(rerank),
+        open_one=open_one,
+    )
+    console.note(f"{', '.join(service.indexes) or 'no index yet'}: Ctrl-C ends it")
     run(service, listening, lambda url: console.line(url))

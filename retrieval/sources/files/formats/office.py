@@ -1,7 +1,8 @@
-"""Office files: text of DOCX and ODT, with headings, lists, tables and notes."""
+"""Office files: text of DOCX, ODT and PPTX, with headings, lists, tables and notes."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +15,10 @@ from ..outline import Extract, Outline
 TITLE = 1
 """Level of a DOCX paragraph with style Title, above all headings."""
 DELETED = ("del", "moveFrom", "Fallback", "instrText", "tracked-changes", "annotation")
-"""Invisible elements of both formats; a Fallback repeats what precedes it."""
+"""Invisible elements of all formats; a Fallback repeats what precedes it."""
+TITLES = ("title", "ctrTitle")
+FRAME = ("dt", "ftr", "hdr", "sldImg", "sldNum")
+"""Placeholders that repeat on every slide: date, footer, header, picture of the slide, number."""
 
 
 def read_docx(data: bytes) -> Extract:
@@ -44,6 +48,26 @@ def read_odt(data: bytes) -> Extract:
     about = Fields(archive.read("meta.xml"))
     title = about.text("title") or outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about))
+
+
+def read_pptx(data: bytes) -> Extract:
+    """Read a presentation; slides are pages, each below its title, with its notes at the end."""
+    archive = Archive(data)
+    if "ppt/presentation.xml" not in archive:
+        raise UnreadableError("not a PPTX file")
+    outline = Outline(LARGEST_PACKED_TEXT)
+    order = _Order(_related(archive, "ppt/presentation.xml"))
+    events(archive.read("ppt/presentation.xml"), order)
+    for number, name in enumerate(order.slides, start=1):
+        slide = _Slide()
+        events(archive.read(name), _Pptx(slide))
+        for other in _related(archive, name).values():
+            if posixpath.basename(other).startswith("notesSlide"):
+                events(archive.read(other), _Pptx(slide, is_notes=True))
+        slide.append_to(outline, number)
+    about = Fields(archive.read("docProps/core.xml"))
+    found = facts(about) | {"pages": len(order.slides)}
+    return Extract(about.text("title") or outline.first_heading, outline.text, outline.parts, found)
 
 
 def facts(about: Fields) -> dict[str, Any]:
@@ -97,9 +121,9 @@ class _Styles:
 
 
 class _Blocks:
-    """Paragraphs, list items and cells, common to both formats."""
+    """Paragraphs, list items and cells, common to all formats."""
 
-    def __init__(self, outline: Outline) -> None:
+    def __init__(self, outline: Outline | _Slide) -> None:
         self._outline, self._line = outline, list[str]()
         self._cells, self._rows, self._unseen = 0, 0, 0
         self._open: list[str] = []
@@ -132,7 +156,7 @@ class _Blocks:
 
 
 class _Docx(_Blocks):
-    def __init__(self, outline: Outline, levels: Mapping[str, int]) -> None:
+    def __init__(self, outline: Outline | _Slide, levels: Mapping[str, int]) -> None:
         super().__init__(outline)
         self._levels, self._level, self._bullet = levels, 0, ""
         self._says = False
@@ -173,6 +197,94 @@ class _Docx(_Blocks):
             self._end_cell()
         elif name == "tr":
             self._end_row()
+
+
+class _Slide:
+    """Title and blocks of a slide, whose title may come last in its file."""
+
+    def __init__(self) -> None:
+        self._title, self._blocks = list[str](), list[tuple[str, str]]()
+
+    def heading(self, level: int, text: str) -> None:
+        """Add a line of the title."""
+        self._title.append(text)
+
+    def add(self, text: str, separator: str = "\n\n") -> None:
+        """Add a block."""
+        self._blocks.append((text, separator))
+
+    def append_to(self, outline: Outline, number: int) -> None:
+        """Append the slide to the text of a presentation, as a page."""
+        outline.leave(0)
+        outline.part("", number)
+        outline.heading(TITLE, " ".join(self._title))
+        for text, separator in self._blocks:
+            outline.add(text, separator)
+
+
+class _Pptx(_Docx):
+    def __init__(self, slide: _Slide, *, is_notes: bool = False) -> None:
+        super().__init__(slide, {})
+        self._shape, self._item = "", "" if is_notes else "- "
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Handle the start of an element."""
+        name = local(tag)
+        if name == "ph":
+            self._shape = _attribute(attributes, "type") or "body"
+            self._unseen += self._shape in FRAME
+        super().start(tag, attributes)
+        if name == "p" and not self._cells:
+            self._level = int(self._shape in TITLES)
+            self._bullet = self._item if self._shape == "body" else ""
+
+    def end(self, tag: str) -> None:
+        """Handle the end of an element."""
+        super().end(tag)
+        if local(tag) in ("sp", "graphicFrame", "pic"):
+            self._unseen -= self._shape in FRAME
+            self._shape = ""
+
+
+class _Order:
+    """Parser of a presentation: the names of its slides in order."""
+
+    def __init__(self, related: Mapping[str, str]) -> None:
+        self._related, self.slides = related, list[str]()
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Handle the start of an element."""
+        if local(tag) == "sldId":
+            self.slides += [self._related[id] for id in attributes.values() if id in self._related]
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Relations:
+    """Parser of a file's relations: id -> target."""
+
+    def __init__(self) -> None:
+        self.targets = dict[str, str]()
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Handle the start of an element."""
+        if local(tag) == "Relationship":
+            self.targets[_attribute(attributes, "Id")] = _attribute(attributes, "Target")
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _related(archive: Archive, name: str) -> dict[str, str]:
+    """Names of the entries that an entry refers to, by id."""
+    folder, base = posixpath.split(name)
+    relations = _Relations()
+    events(archive.read(f"{folder}/_rels/{base}.rels"), relations)
+    return {
+        id: posixpath.normpath(posixpath.join("/", folder, target))[1:]
+        for id, target in relations.targets.items()
+    }
 
 
 class _Odt(_Blocks):

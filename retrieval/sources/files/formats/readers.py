@@ -19,6 +19,7 @@ from . import (
     plain_text,
     restructured,
     source_code,
+    tesseract,
 )
 
 LIBRARIES = {
@@ -36,8 +37,10 @@ OF_BYTES = {
     "pdf": pdf.read,
     "docx": office.read_docx,
     "odt": office.read_odt,
+    "pptx": office.read_pptx,
     "epub": epub.read,
     "mail": mail.read,
+    "image": tesseract.read,
 }
 OF_TEXT = {"markdown": markdown.read, "rst": restructured.read, "notebook": notebooks.read}
 """Kind -> reader of its bytes, or of its text; others are plain text."""

@@ -1,8 +1,7 @@
 """Source code, divided at classes and functions.
 
-Python is parsed by `ast`. In other languages, a line is a definition if it begins with a common
-keyword such as `class` or `fn`, or, as in C, with an unindented name and parentheses; deeper
-indented lines belong to it.
+Python is parsed by `ast`; other languages, and what `ast` can't parse, by their grammar if that is
+installed, or else by keywords.
 """
 
 from __future__ import annotations
@@ -10,62 +9,54 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import NamedTuple
 
 from ....documents import Part
 from ..outline import DEEPEST, Extract, shown
+from .definitions.by_grammar import by_grammar
+from .definitions.by_keywords import by_keywords
+from .definitions.definition import Definition
 
 PYTHON = (".py", ".pyi")
-DEFINED = re.compile(
-    r"(?P<indent>[ \t]*)"
-    r"(?:(?:export|default|pub(?:\([\w ]+\))?|public|private|protected|internal|static|final|open|"
-    r"abstract|sealed|data|async|unsafe|extern(?: \"C\")?|const|inline|override|virtual|partial|"
-    r"local|declare|inner|suspend)\s+)*"
-    r"(?:class|struct|interface|enum|trait|impl|union|record|object|protocol|extension|module|"
-    r"namespace|package|fn|func|fun|def|defp|defmodule|function\*?|sub|procedure|type)"
-    r"\s+(?P<name>(?:\([^)]*\)\s*)?[\w$.:<>!?~*&' -]*[\w$!?>])",
-)
-BRACKETED = re.compile(
-    r"(?P<indent>)(?!(?:if|for|while|switch|return|else|do|case|typedef|using|include)\b)"
-    r"[A-Za-z_][\w\s*&:<>,~]*?\b(?P<name>[\w:~]+)\s*\([^;{}]*\)?[^;]*\{?\s*$",
-)
-SHELL = re.compile(r"(?P<indent>[ \t]*)(?P<name>[\w:.-]+)\s*\(\)\s*\{?")
-BRACED = frozenset([".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m", ".mm", ".d"])
-"""Endings of languages without a keyword for functions."""
-SHELLS = frozenset([".sh", ".bash", ".zsh", ".ksh"])
-LONGEST_LINE = 2000
-"""Longest line that may be a definition; longer ones are generated code."""
-
-
-class Definition(NamedTuple):
-    """First and last line of a class or function, from 1; 0 if unknown."""
-
-    line: int
-    end: int
-    level: int
-    name: str
+INTERPRETERS = {
+    **dict.fromkeys(("bash", "dash", "ksh", "sh", "zsh"), ".sh"),
+    "lua": ".lua",
+    "node": ".js",
+    "php": ".php",
+    "pwsh": ".ps1",
+    "python": ".py",
+    "ruby": ".rb",
+}
+"""Program in a file's first line, after ``#!`` -> ending of its language."""
+INTERPRETER = re.compile(rf"#!.*\b({'|'.join(INTERPRETERS)})[\d.]*(\s|$)")
 
 
 def read(text: str, ending: str) -> Extract:
-    r"""Read a file of code; anchors are line numbers, as on GitHub.
+    r"""Read a file of code; anchors are the lines of definitions, as on GitHub.
 
     >>> code = read("import os\n\ndef a():\n    pass\n\nprint(a())\n", ".py")
     >>> [(part.start, part.headings, part.anchor) for part in code.parts]
-    [(0, (), 'L1'), (11, ('a',), 'L3'), (30, (), 'L6')]
+    [(0, (), 'L1'), (11, ('a',), 'L3-L4'), (30, (), 'L6')]
     """
-    text = shown(text).rstrip()
+    text = shown(text)
+    return divided(text, definitions(text, ending))
+
+
+def divided(text: str, definitions: Iterable[Definition]) -> Extract:
+    """Divide a text at its definitions, which are in order."""
+    text = text.rstrip()
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     parts, open_ = list[Part](), list[Definition]()
 
-    def begin(line: int) -> None:
-        """Begin a part, unless only blank lines remain or one begins here already."""
+    def begin(line: int, end: int = 0) -> None:
+        """Begin a part, unless the text ends here or one begins here already."""
         start = starts[line - 1]
-        if line <= len(lines) and text[start:].strip() and not (parts and parts[-1].start >= start):
+        if start < len(text) and not (parts and parts[-1].start >= start):
             names = tuple(definition.name for definition in open_)[:DEEPEST]
-            parts.append(Part(start, names, None, f"L{line}"))
+            anchor = f"L{line}-L{end}" if end > line else f"L{line}"
+            parts.append(Part(start, names, None, anchor))
 
     def go_on(after: int, before: int) -> None:
         """Begin a part of the enclosing definition after the end of an inner one."""
@@ -74,7 +65,7 @@ def read(text: str, ending: str) -> Extract:
             begin(line)
 
     go_on(0, len(lines) + 1)
-    for found in [*_definitions(text, lines, ending), Definition(len(lines) + 1, 0, 0, "")]:
+    for found in [*definitions, Definition(len(lines) + 1, 0, 0, "")]:
         while open_ and (0 < open_[-1].end < found.line or open_[-1].level >= found.level):
             if end := open_.pop().end:
                 go_on(end, found.line)
@@ -82,20 +73,28 @@ def read(text: str, ending: str) -> Extract:
             if parts and parts[-1].start == starts[found.line - 1]:
                 parts.pop()  # at the beginning of the file
             open_.append(found)
-            begin(found.line)
+            begin(found.line, found.end)
     return Extract("", text, parts if any(part.headings for part in parts) else ())
 
 
-def _definitions(text: str, lines: list[str], ending: str) -> Iterator[Definition]:
-    if ending in PYTHON or (not ending and "python" in lines[0]):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SyntaxWarning)
-                yield from _python(ast.parse(text), 1)
-            return
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass  # for another Python version, or incomplete
-    yield from _by_words(lines, ending)
+def definitions(text: str, ending: str) -> Iterable[Definition]:
+    """Definitions in a text, in order; without an ending its first line names the language."""
+    lines = text.split("\n")
+    named = INTERPRETER.match(lines[0])
+    ending = ending or (INTERPRETERS[named[1]] if named else "")
+    found = _by_python(text) if ending in PYTHON else None
+    found = by_grammar(text, ending) if found is None else found
+    return by_keywords(lines, ending) if found is None else found
+
+
+def _by_python(text: str) -> list[Definition] | None:
+    """Definitions by Python's own parser; None if it can't read the text."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return [*_python(ast.parse(text), 1)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None  # for another Python version, or incomplete
 
 
 def _python(node: ast.AST, level: int) -> Iterator[Definition]:
@@ -107,21 +106,3 @@ def _python(node: ast.AST, level: int) -> Iterator[Definition]:
                 yield from _python(child, level + 1)
         elif isinstance(child, ast.If | ast.Try | ast.With):
             yield from _python(child, level)
-
-
-def _by_words(lines: list[str], ending: str) -> Iterator[Definition]:
-    patterns = [DEFINED]
-    patterns += [BRACKETED] if ending in BRACED else []
-    patterns += [SHELL] if ending in SHELLS else []
-    indents: list[int] = []
-    for number, line in enumerate(lines, start=1):
-        if len(line) > LONGEST_LINE:
-            continue
-        found = next(filter(None, (pattern.match(line) for pattern in patterns)), None)
-        if found is None or line.rstrip().endswith(";"):
-            continue
-        indent = len(found["indent"].expandtabs(4))
-        while indents and indents[-1] >= indent:
-            indents.pop()
-        indents.append(indent)
-        yield Definition(number, 0, len(indents), " ".join(found["name"].split()))

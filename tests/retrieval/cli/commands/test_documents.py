@@ -182,3 +182,18 @@ def test_a_document_is_opened_by_its_path_too(bare: Runner) -> None:
     for name in ("it's.md", "notes/it's.md"):
         assert "Boil the water." in bare("open", "x", name).out
     assert "unknown id 'notes/other.md'" in bare.refuses("open", "x", "notes/other.md")
+
+
+def test_the_last_change_is_undone_and_made_again(pets: Runner) -> None:
+    assert pets("delete", "pets", "cat", "dog").code == 0
+    undone = pets("undo", "pets")
+    assert undone.out == "2 restored, 0 removed; 3 documents\n"
+    assert pets("open", "pets", "cat", "--json").json["text"] == "the cat sat on the mat"
+    assert pets("undo", "pets", "--json").json == {"restored": 0, "removed": 2, "documents": 1}
+    assert pets("reduce", "pets", "--k", "2", "--kind", "flat").code == 0
+    assert pets("undo", "pets").out == "the settings and files before; 1 documents\n"
+    assert pets("compact", "pets").code == 0
+    refused = pets("undo", "pets")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.count("\n") == 1
+    assert "pets: nothing to undo; expected a change of documents" in refused.err

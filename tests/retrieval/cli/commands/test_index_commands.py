@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slimdex.indexes import options as choices
 from slimdex.indexes.reducers.registry import reducer_class
+from slimdex.retrieval.atomic_files import FIXED
+from slimdex.retrieval.collection import Collection
 from tests.slow import slow
 
-from ..running import Runner, write
+from ..running import Runner, held, write
 
 TRUSTED = "note: code that comes with the model is run with your permissions"
 
@@ -116,8 +123,8 @@ def test_all_that_is_derived_is_rebuilt_of_an_untrusted_index(notes: Runner) -> 
     before = {path.name for path in Path("i").iterdir()}
     code, out, err = notes("repair", "i", "--untrusted")
     assert (code, err, out.splitlines()[-1]) == (0, "", "i: rebuilt")
-    replaced = {name for name in before if name not in ("catalog.duckdb", "vectors-000001.f16")}
-    assert len(replaced) == 8
+    replaced = {name for name in before if name not in (*FIXED, "vectors-000001.f16")}
+    assert len(replaced) == 9
     assert {
         Path(line.removesuffix(": untrusted")).name for line in out.splitlines()[:-1]
     } == replaced
@@ -195,3 +202,121 @@ def test_a_models_code_is_to_be_trusted_again(trusted: Runner, words: list[str])
     done = trusted(*words, "--trust-remote-code")
     assert done.err.splitlines()[0] == TRUSTED
     assert "has custom code" not in done.err
+
+
+def findings(slimdex: Runner, *words: str) -> dict[str, Any]:
+    result = slimdex("doctor", *words, "--json")
+    found = {each["name"]: each for each in result.json["findings"]}
+    bad = any(each["remedy"] for each in found.values())
+    assert (result.code, result.json["well"]) == (int(bad), not bad)
+    return found
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_sound_installation(bare: Runner, own_cache: Path) -> None:
+    (own_cache / "weights" / "a-model==1").mkdir(parents=True)
+    (own_cache / "weights" / "a-model==1" / "w").write_bytes(bytes(2_000_000))
+    found = findings(bare)
+    assert found["slimdex"]["value"].startswith(metadata.version("slimdex"))
+    for name in ("numpy", "faiss-cpu", "rich"):
+        assert f"{name} {metadata.version(name)}" in found["libraries"]["value"]
+    assert found["extra languages"]["value"] == f"py3langid {metadata.version('py3langid')}"
+    assert "2 MB" in found["cache"]["value"]
+    assert "a-model==1" in found["models"]["value"]
+    assert found["index"]["value"].startswith("none here")
+    assert "model hub" not in found
+    assert "libraries" in bare("doctor").out
+
+
+def test_the_hub_is_asked_on_request(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert "can't be reached" in findings(bare, "--hub")["model hub"]["value"]
+    assert bare("doctor", "--hub").code == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes anywhere")
+def test_a_cache_that_cannot_be_written(bare: Runner, own_cache: Path) -> None:
+    own_cache.mkdir(mode=0o500)
+    assert findings(bare)["cache"]["remedy"].startswith("set SLIMDEX_CACHE")
+
+
+def test_a_cache_that_is_a_file(bare: Runner, own_cache: Path) -> None:
+    own_cache.write_text("")
+    assert findings(bare)["cache"]["remedy"].startswith("set SLIMDEX_CACHE")
+
+
+def test_an_index_is_described_and_not_changed(pets: Runner) -> None:
+    before = {path: path.stat().st_mtime_ns for path in Path("pets").rglob("*")}
+    found = findings(pets, "pets")
+    assert found["newest commit"]["value"].endswith(", 3 rows, 0 of them deleted")
+    assert found["being changed"]["value"] == "by no process"
+    assert not {"files", "addition", "commit", "work folders"} & found.keys()
+    assert {path: path.stat().st_mtime_ns for path in Path("pets").rglob("*")} == before
+    shutil.copytree("pets", ".slimdex")
+    assert "3 rows" in findings(pets)["newest commit"]["value"]
+
+
+def test_what_needs_a_remedy(pets: Runner) -> None:
+    assert pets("delete", "pets", "cat", "dog").code == 0
+    assert findings(pets, "pets")["newest commit"]["remedy"] == "slimdex compact pets"
+    with Collection.open("pets") as opened:
+        state = opened.core.state
+    Path("pets", state.files["codes"].name).unlink()
+    Path("pets/catalog.duckdb.journal").write_bytes(b"")
+    Path("pets/work-00000000").mkdir()
+    found = findings(pets, "pets")
+    assert found["files"]["remedy"] == "slimdex repair pets"
+    assert state.files["codes"].name in found["files"]["value"]
+    assert "catalog.duckdb.journal" in found["commit"]["value"]
+    assert found["work folders"]["value"].startswith("1 left by killed processes")
+    Path("pets/head.bin").unlink()
+    assert findings(pets, "pets")["newest commit"]["remedy"] == "slimdex verify pets"
+
+
+def test_a_writer_is_named(pets: Runner) -> None:
+    with held(60) as other:
+        found = findings(pets, "pets")
+        assert f"process {other.pid} is writing to it" in found["being changed"]["value"]
+        assert "commit" not in found
+
+
+def test_what_is_no_index(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "nosuch: no slimdex index there" in bare.refuses("doctor", "nosuch")
+    monkeypatch.setenv("SLIMDEX_INDEX", "nosuch")
+    assert findings(bare)["index"]["remedy"].startswith("set SLIMDEX_INDEX")
+
+
+WITHOUT = """
+import importlib.metadata as metadata, sys
+found = metadata.version
+def version(name):
+    if name in {"numpy", "py3langid"}:
+        raise metadata.PackageNotFoundError(name)
+    return found(name)
+metadata.version = version
+sys.modules["numpy"] = None
+from slimdex.__main__ import main
+sys.argv = ["slimdex", "doctor", "pets"]
+try:
+    main()
+finally:
+    print(not {"torch", "transformers"} & sys.modules.keys(), file=sys.stderr)
+"""
+
+
+def test_missing_libraries_are_findings(pets: Runner) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "missing: numpy" in done.stdout
+    assert "-m pip install numpy" in done.stdout
+    assert "can't be read: import of numpy" in done.stdout
+    assert "OpenVINO does not start" in done.stdout
+    assert "not installed: pip install" in done.stdout
+    assert done.stderr == "True\n"

@@ -82,10 +82,7 @@ def test_hits_below_a_score_are_left_out(pets: Runner) -> None:
     words = ("search", "pets", "the cat sat on the mat", "--json")
     hits = pets(*words).json["queries"][0]["hits"]
     assert (hits[0]["id"], len(hits)) == ("cat", 3)
-    with (
-        quick_start(),
-        Collection.open("pets", read_only=True, model=pets.model) as collection,
-    ):
+    with quick_start(), Collection.open("pets", model=pets.model) as collection:
         scores = [hit.score for hit in collection.search(words[2])]
     assert scores[1] < scores[0]
     for least, left in ((-1, 3), (scores[1], 2), (scores[1] + 1e-6, 1), (scores[0], 1)):

@@ -67,7 +67,7 @@ def test_a_build_for_a_target(run: Runner) -> None:
     code, _, err = run(*BUILD, "--agreement", "0.9", "--ram", "1MB")
     assert code == 0
     assert "chosen: " in err
-    with Collection.open("x", read_only=True) as collection:
+    with Collection.open("x") as collection:
         certificate = collection.core.state.certificate
     assert certificate is not None
     assert certificate.target == 0.9
@@ -113,7 +113,7 @@ def test_texts_for_an_index_of_given_vectors(run: Runner) -> None:
     run(*BUILD)
     Path("q.txt").write_text("a\nb\nc\n")
     said = run.refuses("tune", "x", "--queries", "q.txt")
-    assert "this index was built from given vectors; expected no text queries" in said
+    assert "this index has no encoder at hand; expected no text queries" in said
 
 
 @pytest.mark.parametrize(

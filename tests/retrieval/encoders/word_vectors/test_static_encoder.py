@@ -393,7 +393,7 @@ def test_an_index_opens_again_by_itself(words: Path, tmp_path: Path) -> None:
     documents = [Document(str(i), one) for i, one in enumerate([*TEXTS, "zzz", ""])]
     with Collection.create(tmp_path / "i", StaticEncoder(words)) as made:
         made.add(documents)
-    with Collection.open(tmp_path / "i", read_only=True) as opened:
+    with Collection.open(tmp_path / "i") as opened:
         assert opened.search("rain", limit=1)[0].id == "3"
         assert opened.search("Dog cat", limit=1)[0].id == "1"
         scores = {hit.id: hit.score for hit in opened.search("rain", limit=9)}
@@ -407,7 +407,7 @@ def test_an_index_opens_again_by_itself(words: Path, tmp_path: Path) -> None:
     with Collection.open(tmp_path / "i", model=str(tmp_path / "moved.txt")) as opened:
         assert opened.search("rain", limit=1)[0].id == "3"
         opened.move_model(str(tmp_path / "moved.txt"))
-    with Collection.open(tmp_path / "i", read_only=True) as opened:
+    with Collection.open(tmp_path / "i") as opened:
         assert opened.search("rain", limit=1)[0].id == "3"
     other = glove(tmp_path / "other", WORDS, VECTORS + 1)
     with pytest.raises(InputError, match=r"has sha256 .*; the index was built with"):

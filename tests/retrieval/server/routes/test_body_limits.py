@@ -58,13 +58,15 @@ async def test_no_route_reads_more_than_the_limit(says_length: bool, tmp_path: P
     path = made(tmp_path / "notes.index")
     length = {"Content-Length": str(PART * PARTS)} if says_length else {}
 
-    async with asking({"notes": path}, limits=Limits(body=LIMIT, line=PART, commit=5)) as (
+    async with asking(
+        {"notes": path}, limits=Limits(body=LIMIT, line=PART, file=LIMIT, commit=5)
+    ) as (
         client,
         _,
     ):
         found = {}
         for method, route in sorted(every_route()):
-            url = route.format(name="notes", id="1")
+            url = route.format(name="notes", id="1", file="f.md")
             for type_ in TYPES:
                 sent = Sent()
                 headers = length | ({"Content-Type": type_} if type_ else {})

@@ -10,6 +10,8 @@ import openai
 import pytest
 
 from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 
 from ..running import built, serving, unit
@@ -37,7 +39,7 @@ def test_embeddings_and_vector_stores(tmp_path: Path) -> None:
         np.testing.assert_allclose(plain.data[0].embedding, expected[0], atol=1e-6)
         short = client.embeddings.create(model="notes", input=TEXTS, dimensions=4)
         reduced = np.array([one.embedding for one in short.data])
-        with Collection.open(_copied(index, tmp_path), read_only=True) as same:
+        with Collection.open(_copied(index, tmp_path)) as same:
             transformed = same.core.reduced_index.reducer.transform(expected)
         np.testing.assert_allclose(reduced, unit(transformed), atol=1e-5)
         with pytest.raises(openai.BadRequestError, match="dimensions=5; expected 24 or 4"):
@@ -66,6 +68,20 @@ def test_embeddings_and_vector_stores(tmp_path: Path) -> None:
             "notes", query="a dog", ranking_options={"score_threshold": 0.9999}
         )
         assert high.data == []
+        stores = client.vector_stores.list()
+        assert [(store.id, store.file_counts.total) for store in stores] == [("notes", 7)]
+        assert client.vector_stores.retrieve("notes").usage_bytes > 0
+        with pytest.raises(openai.NotFoundError, match="index 'other'"):
+            client.vector_stores.retrieve("other")
+        pages = client.vector_stores.files.list("notes", limit=3, order="asc")
+        assert [file.id for file in pages] == [str(i) for i in range(7)]  # of three pages
+        file = client.vector_stores.files.retrieve("2", vector_store_id="notes")
+        assert (file.status, file.usage_bytes) == ("completed", len(TEXTS[2]))
+        assert file.attributes == {"n": 2, "day": "2024-01-03"}
+        content = client.vector_stores.files.content("2", vector_store_id="notes")
+        assert [part.text for part in content] == [TEXTS[2]]
+        with pytest.raises(openai.NotFoundError, match="unknown id 'x'"):
+            client.vector_stores.files.retrieve("x", vector_store_id="notes")
         with pytest.raises(openai.BadRequestError, match="filter key 'no'; expected one of id"):
             client.vector_stores.search(
                 "notes", query="x", filters={"type": "eq", "key": "no", "value": 1}
@@ -77,3 +93,17 @@ def _copied(index: Path, folder: Path) -> Path:
     copy = folder / "copy.index"
     shutil.copytree(index, copy, ignore=shutil.ignore_patterns("service.json"))
     return copy
+
+
+@pytest.mark.slow
+def test_models_state_how_many_tokens_they_read(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "short.index", TransformerEncoder(max_length=48)):
+        pass
+    unlimited = built(tmp_path, [{"id": "1", "text": "a cat"}])
+    with serving([tmp_path / "short.index", unlimited]) as running:
+        client = openai.OpenAI(api_key="none", base_url=f"{running.url}/v1", max_retries=0)
+        stated = {
+            one.id: (one.model_extra or {}).get("max_model_len") for one in client.models.list()
+        }
+        assert stated == {"short": 48, "notes": None}
+        assert HttpEncoder(running.url, "short").max_length == 48

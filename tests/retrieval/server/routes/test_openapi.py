@@ -19,8 +19,9 @@ from ..running import built, serving
 
 async def test_examples_run(tmp_path: Path) -> None:
     places = {"notes": made(tmp_path / "notes.index")}
+    (tmp_path / "root").mkdir()
 
-    async with asking(places) as (client, _):
+    async with asking(places, root=tmp_path / "root") as (client, _):
         described = (await client.get("/openapi.json")).json()
         tried = []
         for path, methods in described["paths"].items():
@@ -29,12 +30,15 @@ async def test_examples_run(tmp_path: Path) -> None:
                 content = route.get("requestBody", {}).get("content", {})
                 for type_, media in content.items():
                     body = _example(described, media)
-                    place = path.replace("{name}", "notes").replace("{id}", "7")
+                    name = "new" if (method, path) == ("put", "/indexes/{name}") else "notes"
+                    place = path.replace("{name}", name).replace("{id}", "7")
+                    place = place.replace("{file}", "seven.md")
                     text = body if isinstance(body, str) else json.dumps(body)
                     answer = await client.request(
                         method, place, content=text, headers={"Content-Type": type_}
                     )
                     expected = 403 if path.endswith("/sync") else 200  # no folder is shared
+                    expected = 201 if name == "new" else expected
                     assert answer.status_code == expected, (path, answer.text)
                     tried.append(path)
         assert len(tried) >= 8
@@ -59,7 +63,8 @@ def _lines(context: Any, value: Any) -> bytes:
 def test_no_request_gives_a_fault_of_ours(tmp_path: Path) -> None:
     """schemathesis makes requests of the description, good ones and bad ones."""
     rows = [{"id": str(i), "text": f"the cat sat {i}", "year": i} for i in range(20)]
-    with serving([built(tmp_path, rows)]) as running:
+    (tmp_path / "root").mkdir()
+    with serving([built(tmp_path, rows)], "--root", tmp_path / "root") as running:
         described = running.client.get("/openapi.json").json()
         schema = schemathesis.openapi.from_dict(described)
         seen = set[int]()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+from tests.browsing import launched, watched
+from tests.encoders import make_cross_encoder
 
 from ..running import DIM, Running, built, serving
 
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 844},
@@ -52,38 +54,18 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     }
     rows = {"notes": notes, "more": [long, {"id": "2", "text": "it was"}]}
     indexes = [built(folder, own, name, passages=100) for name, own in rows.items()]
-    with serving(indexes) as found:
+    with serving(indexes, "--rerank", make_cross_encoder(folder / "cross")) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@contextmanager
-def watched(browser: Browser, url: str) -> Iterator[Page]:
-    """A page of a desktop's width; whatever goes wrong in it, or is asked of others, fails."""
-    context = browser.new_context(**DESKTOP)
-    page, wrong = context.new_page(), list[str]()
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-    page.on("request", lambda to: None if to.url.startswith(url) else wrong.append(to.url))
-    yield page
-    context.close()
-    assert wrong == []
+    yield from launched()
 
 
 @pytest.fixture
 def page(browser: Browser, running: Running) -> Iterator[Page]:
-    with watched(browser, running.url) as opened:
+    with watched(browser, running.url, **DESKTOP) as opened:
         opened.goto(running.url)
         opened.wait_for_selector("#facts:not([hidden])")
         yield opened
@@ -119,7 +101,7 @@ def faults(page: Page) -> str:
 
 def test_answers_come_as_one_types(page: Page) -> None:
     assert typed(page, "a dog on a rug")[0] == "Title 2"
-    assert page.get_by_role("status").inner_text() == "10 answers"
+    assert page.locator("#status").inner_text() == "10 answers"
     costs = page.locator("#costs").inner_text()
     assert all(name in costs for name in ("encode", "scan", "rescore", "fetch"))
     page.reload()  # the address has the question
@@ -127,7 +109,7 @@ def test_answers_come_as_one_types(page: Page) -> None:
     assert names(page)[0] == "Title 2"
     page.get_by_label("Search by meaning").fill("")
     page.wait_for_selector(".hit", state="detached")
-    assert page.get_by_role("status").inner_text() == ""
+    assert page.locator("#status").inner_text() == ""
     assert not page.locator("#costs").is_visible()
 
 
@@ -159,11 +141,11 @@ def test_filters_are_offered_from_the_columns(page: Page) -> None:
     with answered(page):
         page.get_by_label("year to").fill("1991")
     assert names(page) == ["Title 1"]
-    assert page.get_by_role("status").inner_text() == "1 answer"
+    assert page.locator("#status").inner_text() == "1 answer"
     assert page.locator("summary").inner_text() == "Filters (2 on)"
     with answered(page):
         page.get_by_label("year from").fill("2050")
-    assert page.get_by_role("status").inner_text() == "Nothing found with these filters."
+    assert page.locator("#status").inner_text() == "Nothing found with these filters."
     with answered(page):
         page.get_by_role("button", name="Clear filters").click()
     assert len(names(page)) == 10
@@ -171,6 +153,75 @@ def test_filters_are_offered_from_the_columns(page: Page) -> None:
     with answered(page):
         page.get_by_label("at to").fill("1991-05-01")  # until that day's end
     assert {*names(page)} == {"Title 0", "Title 1"}
+
+
+def test_the_address_has_all_that_is_asked(page: Page) -> None:
+    """Another browser, back and forward ask the same."""
+    page.locator("summary").click()
+    typed(page, "it was rain 5 &=?")
+    with answered(page):
+        page.get_by_label("kind").select_option(label="b (17)")
+    with answered(page):
+        page.get_by_label("year from").fill("2000")
+    with answered(page):
+        page.get_by_role("checkbox").check()
+    with answered(page):
+        page.get_by_role("button", name="More answers").click()
+    asked, found = page.url, names(page)
+    query = parse_qs(urlsplit(asked).query)
+    assert query == {
+        "index": ["notes"], "q": ["it was rain 5 &=?"], "where.kind": ["b"],
+        "from.year": ["2000"], "rerank": ["1"], "limit": ["20"],
+    }  # fmt: skip
+    assert len(found) == 12
+    assert "second model's score" in page.locator(".hit .place").first.inner_text()
+    assert "rerank" in page.locator("#costs").inner_text()
+
+    with answered(page):
+        page.goto(asked)
+    assert names(page) == found
+    assert page.locator("summary").inner_text() == "Filters (2 on)"
+    assert page.url == asked
+
+    typed(page, "stocks fell")
+    assert "limit" not in page.url
+    with answered(page):
+        page.go_back()
+    assert (page.url, names(page)) == (asked, found)
+    assert page.get_by_label("Search by meaning").input_value() == "it was rain 5 &=?"
+    with answered(page):
+        page.go_forward()
+    assert page.get_by_label("Search by meaning").input_value() == "stocks fell"
+
+    page.goto(asked.replace("limit=20", "where.gone=1&limit=x"))  # what has gone is left out
+    page.wait_for_selector(".hit")
+    assert page.url == asked.replace("&limit=20", "")
+
+
+def test_back_leads_to_another_index(page: Page) -> None:
+    typed(page, "it was")
+    page.get_by_role("combobox", name="Index").select_option("more")
+    page.wait_for_selector("#fact-list dd:text-is('more')")
+    page.wait_for_selector(".hit:first-child .name:text-is('2')")
+    page.go_back()
+    page.wait_for_selector("#fact-list dd:text-is('notes')")
+    page.wait_for_selector(".hit:first-child .name:text-is('Title 3')")
+
+
+def test_more_answers(page: Page) -> None:
+    first = typed(page, "rain")
+    with answered(page):
+        page.keyboard.press("Tab")
+        page.get_by_role("button", name="More answers").press("Enter")
+    assert names(page)[:10] == first
+    assert len(names(page)) == 20
+    assert page.locator("#status").inner_text() == "20 answers"
+    assert page.evaluate("document.activeElement.textContent") == names(page)[10]
+    for _ in range(2):
+        with answered(page):
+            page.get_by_role("button", name="More answers").click()
+    assert len(names(page)) == 34  # all
+    assert not page.get_by_role("button", name="More answers").is_visible()
 
 
 def test_by_keyboard_alone(page: Page) -> None:
@@ -188,6 +239,7 @@ def test_by_keyboard_alone(page: Page) -> None:
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "query"
     page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # over the box of the second model
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.ariaLabel") == "year from"
@@ -305,6 +357,53 @@ def test_a_token_is_asked_for(browser: Browser, tmp_path: Path) -> None:
         page.context.close()
 
 
+def test_files_are_added(browser: Browser, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"read {TOKEN}\nwrite {TOKEN[::-1]}\n")
+    tokens.chmod(0o600)
+    index = built(tmp_path, [{"id": "1", "text": "snow fell"}])
+    note = tmp_path / "rug <b>.md"
+    note.write_text("# Pets\n\nA dog slept on the rug.\n")
+    table = tmp_path / "rows.csv"
+    table.write_text("id,text,kind\n7,stocks fell,money\n8,it was monday,days\n")
+    empty = tmp_path / "odd.xyz"
+    empty.write_bytes(bytes(range(256)))
+    with serving([index], "--token-file", tokens) as own:
+        page = browser.new_context(bypass_csp=True).new_page()
+        page.goto(own.url)
+        page.get_by_role("textbox", name="Token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#reading:not([hidden])")
+        assert not page.locator("#adding").is_visible()
+        page.get_by_role("button", name="Use another token").click()
+        page.get_by_role("textbox", name="Token").fill(TOKEN[::-1])
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#adding:not([hidden])")
+        assert not page.locator("#reading").is_visible()
+        page.locator("#files").set_input_files([note, table, empty])
+        page.get_by_role("button", name="Add to the index").click()
+        page.wait_for_selector("#upload-status:text-is('3 files done')")
+        said = page.locator("#uploaded li").all_inner_texts()
+        assert said[:2] == ["rug <b>.md: 1 document", "rows.csv: 2 documents"]
+        assert said[2].startswith("odd.xyz: an unknown kind of file")
+        page.wait_for_selector("#fact-list dd:text-is('4')")
+        assert typed(page, "a dog on a rug")[0] == "Pets"
+        page.locator("summary").click()
+        assert page.get_by_label("kind").is_visible()
+        assert page.get_by_label("folder").locator(":checked").inner_text() == "any"
+        with answered(page):
+            page.get_by_label("folder").select_option(label="empty (1)")
+        assert names(page) == ["Pets"]
+        with answered(page):
+            page.reload()
+        assert names(page) == ["Pets"]
+        assert faults(page) == ""
+        page.locator("#files").set_input_files(note)
+        page.get_by_role("button", name="Add to the index").click()
+        page.wait_for_selector("#uploaded li:text-is('rug <b>.md: unchanged')")
+        page.context.close()
+
+
 def test_the_page_runs_nothing_but_its_own(running: Running) -> None:
     for path in ("/", "/page/page.js", "/page/page.css"):
         policy = running.client.get(path).headers["content-security-policy"]
@@ -314,7 +413,7 @@ def test_the_page_runs_nothing_but_its_own(running: Running) -> None:
 
 
 def test_the_api_can_be_tried_out(browser: Browser, running: Running) -> None:
-    with watched(browser, running.url) as page:
+    with watched(browser, running.url, **DESKTOP) as page:
         page.goto(f"{running.url}/docs")
         page.locator("#operations-default-indexes_indexes_get").click()
         page.get_by_role("button", name="Try it out").click()

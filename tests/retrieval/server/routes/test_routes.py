@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.as_json import hit_json
 from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import hit_json
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.access.hosts import Hosts
 from slimdex.retrieval.server.access.tokens import Right, Tokens
@@ -51,7 +51,7 @@ async def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Co
     path = copied(tmp_path / "i")
     texts = ["sort a list", "open a file", "parse a date", "send mail", "compress data"]
     vectors = WordEncoder().encode(texts)
-    with Collection.open(path, WordEncoder(), read_only=True) as collection:
+    with Collection.open(path, WordEncoder()) as collection:
         expected = {
             where: [
                 [hit_json(hit) for hit in hits]
@@ -113,7 +113,7 @@ async def test_documents_come_are_read_and_go(notes: dict[str, Path]) -> None:
         assert (await client.post("/indexes/notes/compact")).json() == {"freed": 4, "documents": 1}
         both = await client.post("/indexes/notes/delete", json={"ids": ["new"], "where": "true"})
         assert both.status_code == 400
-    with Collection.open(notes["notes"], read_only=True) as collection:
+    with Collection.open(notes["notes"]) as collection:
         assert [document.text for document in collection] == ["snow fell"]
 
 
@@ -339,6 +339,7 @@ async def test_documents_as_json_are_one_commit(notes: dict[str, Path]) -> None:
         one = await post({"id": 8, "text": "a red fox"})
         assert one.json() == {
             "lines": 1, "documents": 1, "replaced": 0, "unchanged": 0, "encoded": 1,
+            "refitted": False, "notes": one.json()["notes"],
         }  # fmt: skip
         two = await post([{"id": "8", "text": "a blue fox"}, {"id": "9", "text": "a hen"}])
         assert (two.json()["documents"], two.json()["replaced"]) == (2, 1)
@@ -384,11 +385,32 @@ def test_folders_for_sync_have_to_exist(notes: dict[str, Path], tmp_path: Path) 
         Service.open(notes, folders=[tmp_path / "nowhere"])
 
 
-def test_an_encoder_that_can_not_be_loaded_is_refused(notes: dict[str, Path]) -> None:
-    line = r"notes.index: its encoder is \{'type': 'words', 'dim': 48\}, which only Python can pass"
-    with pytest.raises(InputError, match=line):
-        Service.open(notes)
-    Collection.open(notes["notes"], WordEncoder()).close()  # it was let go of
+async def test_without_its_encoder_an_index_is_searched_by_vectors(notes: dict[str, Path]) -> None:
+    """Only Python can pass a function, or an encoder of the user's own."""
+    cat = WordEncoder().encode(["a cat on a mat"])[0].tolist()
+    async with asking(notes, encoder=None) as (client, service):
+        while not service.is_ready:
+            await asyncio.sleep(0.01)
+        found = await client.post("/indexes/notes/search", json={"vector": cat})
+        assert found.json()["queries"][0]["hits"][0]["id"] == "1"
+        body = {"vector": cat, "where": "year > 2000"}
+        found = await client.post("/indexes/notes/search", json=body)
+        assert {hit["id"] for hit in found.json()["queries"][0]["hits"]} == {"2", "a/b c?"}
+        assert (await client.get("/indexes/notes/documents/2")).json()["metadata"]["year"] == 2001
+        assert (await client.get("/indexes/notes")).json()["documents"] == 3
+
+        line = "built with {'type': 'words', 'dim': 48}: pass that encoder to open(), or vectors"
+        for method, path, sent in (
+            ("POST", "/indexes/notes/search", {"query": "a cat"}),
+            ("POST", "/indexes/notes/search", {"query": "a cat", "where": "year > 2000"}),
+            ("PUT", "/indexes/notes/documents/7", {"text": "a dog"}),
+            ("POST", "/v1/embeddings", {"model": "notes", "input": "a cat"}),
+        ):
+            answer = await client.request(method, path, json=sent)
+            assert answer.status_code == 400
+            assert line in answer.text
+        assert (await client.delete("/indexes/notes/documents/1")).status_code == 200
+        assert (await client.get("/indexes/notes")).json()["documents"] == 2
 
 
 async def test_who_may(notes: dict[str, Path]) -> None:

@@ -1,4 +1,4 @@
-"""PDF, DOCX, ODT and EPUB: exact text and parts, and files that are made to do harm."""
+"""PDF, DOCX, ODT, PPTX and EPUB: exact text and parts, and files that are made to do harm."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_pdf_that_is_locked_or_broken(tmp_path: Path) -> None:
     assert found["fine.pdf"].text == "Fine."
     assert said == [
         "3 files could not be read: broken.pdf (broken PDF), locked.pdf "
-        "(encrypted), scan.pdf (no text: scanned pages?)"
+        "(encrypted), scan.pdf (no text)"
     ]
 
 
@@ -170,6 +170,42 @@ def test_odt() -> None:
     ]
 
 
+def test_pptx(tmp_path: Path) -> None:
+    pptx = pytest.importorskip("pptx")
+    deck = pptx.Presentation()
+    deck.core_properties.title = "Brewing tea"
+    deck.core_properties.author = "Ann"
+    deck.core_properties.comments = ""
+    deck.core_properties.created = datetime(2024, 5, 1)
+    first = deck.slides.add_slide(deck.slide_layouts[0])
+    first.shapes.title.text = "Tea\nfor all"
+    first.placeholders[1].text = "A short course"
+    steps = deck.slides.add_slide(deck.slide_layouts[1])
+    steps.placeholders[1].text = "Boil\nPour"
+    steps.shapes.title.text = "Steps"
+    tree = steps.shapes._spTree  # the title last, which is above everything else
+    tree.append(steps.shapes.title._element)
+    steps.notes_slide.notes_text_frame.text = "Mention the kettle."
+    leaves = deck.slides.add_slide(deck.slide_layouts[6])
+    cells = leaves.shapes.add_table(2, 2, 0, 0, 100, 100).table
+    for place, text in zip(((0, 0), (0, 1), (1, 0), (1, 1)), "ab12", strict=True):
+        cells.cell(*place).text = text
+    box = leaves.shapes.add_group_shape().shapes.add_textbox(0, 0, 9, 9)
+    box.text_frame.text = "In a bag."
+    ids = deck.slides._sldIdLst
+    ids.insert(1, ids[2])  # the order of slides is not that of their files
+    deck.save(str(tmp_path / "tea.pptx"))
+    tea = office.read_pptx((tmp_path / "tea.pptx").read_bytes())
+    assert tea.title == "Brewing tea"
+    assert tea.facts == {"author": "Ann", "date": datetime(2024, 5, 1), "pages": 3}
+    assert pieces(tea) == [
+        (("Tea for all",), "", "Tea for all\n\nA short course"),
+        ((), "", "a\tb\n1\t2\n\nIn a bag."),
+        (("Steps",), "", "Steps\n- Boil\n- Pour\n\nMention the kettle."),
+    ]
+    assert [part.page for part in tea.parts] == [1, 2, 3]
+
+
 def test_epub() -> None:
     container = '<c><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></c>'
     package = (
@@ -192,9 +228,14 @@ def test_epub() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["docx", "odt", "epub"])
+@pytest.mark.parametrize("kind", ["docx", "odt", "pptx", "epub"])
 def test_archives_that_are_bombs_or_broken(kind: str) -> None:
-    name = {"docx": "word/document.xml", "odt": "content.xml", "epub": "META-INF/container.xml"}
+    name = {
+        "docx": "word/document.xml",
+        "odt": "content.xml",
+        "pptx": "ppt/presentation.xml",
+        "epub": "META-INF/container.xml",
+    }
     bomb = archive(**{name[kind]: b"<a>" + b"a" * (64 << 20) + b"</a>"})
     assert len(bomb) < 1 << 17
     with pytest.raises(UnreadableError, match="over 64 MiB when decompressed"):
@@ -217,3 +258,6 @@ def test_an_xml_whose_entities_would_be_gigabytes() -> None:
     bomb = archive(**{"content.xml": text.replace("leaves", "&a11;")})
     with pytest.raises(UnreadableError, match=r"broken: .*entity"):
         office.read_odt(bomb)
+    slide = f"<!DOCTYPE a [{entities}]><p><sldId>&a11;</sldId></p>"
+    with pytest.raises(UnreadableError, match=r"broken: .*entity"):
+        office.read_pptx(archive(**{"ppt/presentation.xml": slide}))

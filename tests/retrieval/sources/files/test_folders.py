@@ -50,7 +50,7 @@ def notes(tmp_path: Path) -> Path:
             "empty.md": "",
         },
     )
-    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
+    (folder / "picture.bmp").write_bytes(b"BM\x00\x00")
     return folder
 
 
@@ -255,8 +255,8 @@ def test_a_file_of_its_own(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert (document.id, document.metadata["path"]) == ("work/LICENSE", "work/LICENSE")
     lines = [d.text for d in next(iter(open_source("work/plan.txt").batches()))]
     assert lines == ["First this.", "Then that."]
-    with pytest.raises(InputError, match=r"picture\.png: ending '\.png'; expected \.jsonl"):
-        open_source("picture.png")
+    with pytest.raises(InputError, match=r"picture\.bmp: ending '\.bmp'; expected \.jsonl"):
+        open_source("picture.bmp")
     (notes / "bad.ipynb").write_text("{")
     with pytest.raises(InputError, match=r"bad\.ipynb: can't be read \(not a notebook"):
         next(iter(open_source("bad.ipynb").batches()))

@@ -216,9 +216,9 @@ def test_python() -> None:
     assert code.text == PYTHON.rstrip()
     assert pieces(code) == [
         ((), "L1", '"""A module."""\n\nimport os'),
-        (("first",), "L6", "@cache\ndef first():\n    return 1"),
-        (("Box",), "L11", 'class Box:\n    """A box."""\n\n    size = 2'),
-        (("Box", "open"), "L16", "def open(self):\n        pass"),
+        (("first",), "L6-L8", "@cache\ndef first():\n    return 1"),
+        (("Box",), "L11-L19", 'class Box:\n    """A box."""\n\n    size = 2'),
+        (("Box", "open"), "L16-L17", "def open(self):\n        pass"),
         (("Box",), "L19", "full = True"),
         ((), "L22", "print(first())"),
     ]
@@ -248,7 +248,10 @@ def test_python() -> None:
         (".py", "def broken(:\n\nclass A:\n    def b(self):\n", [("broken",), ("A",), ("A", "b")]),
     ],
 )
-def test_code_of_other_languages(ending: str, text: str, headings: list[tuple[str, ...]]) -> None:
+def test_code_without_its_grammar(
+    ending: str, text: str, headings: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_code, "by_grammar", lambda text, ending: None)
     code = source_code.read(text, ending)
     assert code.text == text.rstrip()
     assert [part.headings for part in code.parts] == headings
@@ -335,8 +338,10 @@ def test_texts_of_any_encoding(encoding: str) -> None:
         ("a.TXT", b"x", "text"),
         ("a.txt.gz", b"\x1f\x8b\x08", "packed"),
         ("a.md", b"PK\x03\x04....mimetypeapplication/epub+zip", "epub"),
+        ("a", b"PK\x03\x04....ppt/presentation.xml", "pptx"),
         ("a.zip", b"PK\x03\x04....", None),
-        ("a.png", b"\x89PNG\r\n\x1a\n\x00", None),
+        ("a", b"\x89PNG\r\n\x1a\n\x00", "image"),
+        ("a.png", b"\x00\x01", None),
         ("a.json", b"{}", None),
         ("a", b"\xff\xfea\x00", "text"),
         ("a", b"\x01\x02\x03\x04text", None),

@@ -1,0 +1,4 @@
+"""`slimdex bench lists`.
+
+Files import only what is above them: list_study.
+"""

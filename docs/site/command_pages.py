@@ -1,0 +1,96 @@
+"""Pages of the command line, from Click's tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+
+from slimdex.__main__ import app
+
+
+@dataclass(frozen=True)
+class Described:
+    """A command: its words, how it is called, its help, and its parameters with theirs."""
+
+    name: str
+    usage: str
+    help: str
+    parameters: list[tuple[str, str]]
+
+
+def commands(group: click.Group = app, name: str = "slimdex") -> Iterator[Described]:
+    """Yield the commands of a group, in the order of its help."""
+    context = click.Context(group, info_name=name)
+    for word in group.list_commands(context):
+        command = group.get_command(context, word)
+        assert command is not None
+        below = click.Context(command, context, word)
+        usage = f"{name} {word} {' '.join(command.collect_usage_pieces(below))}"
+        records = [parameter.get_help_record(below) for parameter in command.params]
+        yield Described(f"{name} {word}", usage, command.help or "", [r for r in records if r])
+
+
+def group_of(name: str) -> click.Group:
+    """Return a command of the program that has commands."""
+    found = app.get_command(click.Context(app), name)
+    assert isinstance(found, click.Group)
+    return found
+
+
+def options_of(name: str) -> dict[str, str]:
+    """Help of each option of a command, by its name."""
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    return {
+        each.name: each.help or ""
+        for each in command.params
+        if each.name and isinstance(each, click.Option)
+    }
+
+
+def plain(text: str) -> str:
+    """Write text as Markdown, where only what is between backticks is marked up.
+
+    >>> plain("a*b `a*b`")
+    'a\\\\*b `a*b`'
+    """
+    parts = re.split(r"(`[^`]*`)", text)
+    marks = re.compile(r"([\\*_\[\]<>#|])")
+    return "".join(part if part.startswith("`") else marks.sub(r"\\\1", part) for part in parts)
+
+
+def commands_page() -> str:
+    """Write the page of all commands, those of `bench` apart."""
+    lines = [
+        "# Command line",
+        "Every command has `--help`. For bad input a command prints one line and exits with code "
+        "2. [The shell completes](../shell.md) commands and options.",
+    ]
+    for command in commands():
+        if command.name != "slimdex bench":
+            lines += _section(command)
+    bench = "[Commands of their own](bench.md) measure quality, memory and time."
+    return "\n\n".join([*lines, "## slimdex bench", bench])
+
+
+def bench_page() -> str:
+    """Write the page of the commands of `bench`."""
+    lines = [
+        "# Experiments",
+        "`slimdex bench` measures slimdex and other systems on sets with labels; "
+        "[benchmarks](../research/benchmarks.md) has the results.",
+    ]
+    for command in commands(group_of("bench"), "slimdex bench"):
+        lines += _section(command)
+    return "\n\n".join(lines)
+
+
+def _section(command: Described) -> Iterator[str]:
+    yield f"## {command.name}"
+    yield from (plain(" ".join(each.split())) for each in command.help.split("\n\n"))
+    yield f"```text\n{command.usage}\n```"
+    for names, help in command.parameters:
+        yield f"`{names.replace(', ', '`, `')}`\n:   {plain(help)}"

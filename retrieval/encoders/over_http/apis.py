@@ -1,0 +1,211 @@
+"""Forms of requests and answers: OpenAI's, Ollama's, and text-embeddings-inference's."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, as_matrix
+from slimdex.indexes.errors import InputError
+
+from .connection import NEVER, JsonServer, RefusedError
+
+
+@dataclass(frozen=True)
+class Api:
+    """Form of the requests and answers of a kind of server.
+
+    Attributes
+    ----------
+    path : of the URL that encodes.
+    body : of the request, but for model, dimensions and texts.
+    texts : the texts' name in it.
+    vectors : finds the vectors in an answer.
+    models : lists the server's models.
+    longest : most tokens of a text, which a server may state; None if it does not.
+    """
+
+    path: str
+    body: dict[str, Any]
+    texts: str
+    vectors: Callable[[Any], list[Any]]
+    models: Callable[[JsonServer], list[str]]
+    longest: Callable[[JsonServer, str], Any]
+
+
+def _openai_vectors(answer: Any) -> list[Any]:
+    data = answer["data"]
+    ordered = sorted(data, key=lambda each: each.get("index", 0))
+    return [_numbers(each["embedding"]) for each in ordered]
+
+
+def _numbers(embedding: Any) -> Any:
+    """Floats as a list, or little-endian float32 in base64."""
+    if isinstance(embedding, str):
+        return np.frombuffer(b64decode(embedding, validate=True), dtype="<f4")
+    return embedding
+
+
+def _openai_models(server: JsonServer) -> list[str]:
+    return [each["id"] for each in server.ask("/models")["data"]]
+
+
+def _openai_longest(server: JsonServer, model: str) -> Any:
+    """vLLM states it as `max_model_len`, llama.cpp as what the model was trained with."""
+    models = server.ask("/models")["data"]
+    found = next((each for each in models if each["id"] == model), models[0])
+    return found.get("max_model_len") or (found.get("meta") or {}).get("n_ctx_train")
+
+
+def _ollama_models(server: JsonServer) -> list[str]:
+    return [each["name"] for each in server.ask("/api/tags")["models"]]
+
+
+def _ollama_longest(server: JsonServer, model: str) -> Any:
+    facts = server.ask("/api/show", {"model": model})["model_info"]
+    return next(value for name, value in facts.items() if name.endswith(".context_length"))
+
+
+_OPENAI = (_openai_vectors, _openai_models, _openai_longest)
+APIS = {
+    "openai": Api("/embeddings", {"encoding_format": "base64"}, "input", *_OPENAI),
+    "openai-floats": Api("/embeddings", {}, "input", *_OPENAI),
+    "ollama": Api(
+        "/api/embed",
+        {"truncate": True},
+        "input",
+        lambda answer: list(answer["embeddings"]),
+        _ollama_models,
+        _ollama_longest,
+    ),
+    "tei": Api(
+        "/embed",
+        {"truncate": True},
+        "inputs",
+        list,
+        lambda server: [server.ask("/info")["model_id"]],
+        lambda server, _: server.ask("/info")["max_input_length"],
+    ),
+}
+"""Name, as an index records it -> API."""
+_NO_ROUTE = re.compile(r": 40[45] '?(404 page |file )?(not found|method not allowed)'?$", re.I)
+"""End of an error about a path that the server lacks."""
+_MALFORMED = (AttributeError, KeyError, IndexError, StopIteration, TypeError, ValueError)
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model of a server, and the API by which it is asked."""
+
+    server: JsonServer
+    api: str
+    name: str
+    dimensions: int | None = None
+
+    def encode(self, texts: Sequence[str], stopped: Event = NEVER) -> Matrix:
+        """Encode texts to vectors (n, d), by one request.
+
+        Raises
+        ------
+        RefusedError
+            If the server refuses the request, or its answer has another form.
+        InputError
+            If the answer is not one finite vector for each text.
+        """
+        api = APIS[self.api]
+        body = api.body | {"model": self.name, api.texts: list(texts)}
+        if self.dimensions is not None:
+            body["dimensions"] = self.dimensions
+        answer = self.server.ask(api.path, body, stopped)
+        place = f"{self.server.url}{api.path}"
+        try:
+            rows = api.vectors(answer)
+        except _MALFORMED:
+            raise RefusedError(f"{place}: an answer without embeddings", 200) from None
+        if len(rows) != len(texts):
+            raise InputError(f"{place}: {len(rows)} vectors; expected {len(texts)}, one per text")
+        return as_matrix(rows, dim=self.dimensions, name=place)
+
+    def longest(self) -> int | None:
+        """Most tokens of a text, if the server states it."""
+        try:
+            found = APIS[self.api].longest(self.server, self.name)
+        except RefusedError:
+            return None
+        except InputError:
+            raise
+        except _MALFORMED:
+            return None
+        return found if type(found) is int and found > 0 else None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Request for a model of a server.
+
+    Attributes
+    ----------
+    model : by default the only one that the server has.
+    api : by default any.
+    """
+
+    url: str
+    model: str | None = None
+    api: str | None = None
+    dimensions: int | None = None
+
+
+def find_model(asked: Asked, key: str | None, texts: Sequence[str]) -> tuple[ServedModel, Matrix]:
+    """Ask a server in each API for the vectors of some texts; return the first that answers.
+
+    Raises
+    ------
+    InputError
+        If none answers, if a key is missing, or if there are several models and none is named.
+    """
+    if asked.api is not None and asked.api not in APIS:
+        raise InputError(f"api={asked.api!r}; expected {', '.join(APIS)}")
+    refused = dict[str, None]()  # in order
+    for base, api in _candidates(asked.url) if asked.api is None else [(asked.url, asked.api)]:
+        server = JsonServer(base, key)
+        try:
+            model = asked.model or _only_model(server, api)
+            found = ServedModel(server, api, model, asked.dimensions)
+            return found, found.encode(texts)
+        except RefusedError as error:
+            if error.status in (401, 403):
+                raise InputError(f"{error} (expected a key: see --api-key-file)") from None
+            refused[str(error)] = None
+    told = [line for line in refused if not _NO_ROUTE.search(line)]
+    raise InputError("; ".join(told) or f"no vectors: {'; '.join(refused)}")
+
+
+def _candidates(url: str) -> list[tuple[str, str]]:
+    """Bases of URLs and APIs, in the order in which they are tried.
+
+    >>> [base + APIS[api].path for base, api in _candidates("http://h/v1")][::2]
+    ['http://h/v1/embeddings', 'http://h/embeddings', 'http://h/api/embed']
+    """
+    root = url.removesuffix("/v1")
+    own = [(root, "ollama"), (root, "tei")]
+    openai = [(base, api) for base in (f"{root}/v1", root) for api in ("openai", "openai-floats")]
+    return own + openai if url == root else openai + own
+
+
+def _only_model(server: JsonServer, api: str) -> str:
+    try:
+        names = APIS[api].models(server)
+    except InputError:
+        raise
+    except _MALFORMED:
+        raise RefusedError(f"{server.url}: an answer without models", 200) from None
+    if len(names) != 1:
+        known = ", ".join(names[:10])
+        raise InputError(f"{server.url}: {len(names)} models; expected #NAME of one ({known})")
+    return names[0]

@@ -1,0 +1,234 @@
+"""JSON over HTTP to one server, retried where that may help.
+
+The standard library's client: importing httpx takes as long as a whole search.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from email.utils import parsedate_to_datetime
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
+from random import random
+from socket import gaierror
+from threading import Event
+from time import monotonic, time
+from typing import Any
+from urllib.parse import urlsplit
+from weakref import finalize
+
+from slimdex.indexes.errors import InputError, shortened
+
+TRIES = 6
+FIRST_WAIT = 0.5
+"""Seconds before the second try, doubled before each later one."""
+LONGEST_WAIT = 300.0
+"""Longest wait that a server may ask for, in seconds."""
+TIMEOUT = 120.0
+"""Seconds for each answer."""
+MOST_BYTES = 1 << 28
+PIECE = 1 << 16
+NEVER = Event()
+
+
+class RefusedError(InputError):
+    """Answer of a server that another try would not change; `status` is that of HTTP."""
+
+    def __init__(self, said: str, status: int) -> None:
+        super().__init__(said)
+        self.status = status
+
+
+class BusyError(InputError):
+    """The server's last answer after all tries was 503: it is busy."""
+
+
+class JsonServer:
+    """A server that speaks JSON, with open connections to it; for any number of threads.
+
+    Parameters
+    ----------
+    url : base of all URLs.
+    key : sent to this server with each request, and shown nowhere.
+    timeout : seconds for each answer.
+    """
+
+    def __init__(self, url: str, key: str | None = None, timeout: float = TIMEOUT) -> None:
+        self.url, self._key, self._timeout = url, key, timeout
+        self._parts = urlsplit(url)
+        self._idle = list[HTTPConnection]()
+        finalize(self, _close, self._idle)
+        self._has_answered = False
+        self._proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
+
+    def ask(self, path: str, body: object = None, stopped: Event = NEVER) -> Any:
+        """Send JSON to the URL with this path added, or get what is there; return the answer.
+
+        Lost connections and the statuses 408, 425, 429 and 5xx are retried, after the time that the
+        server asks for.
+
+        Raises
+        ------
+        RefusedError
+            For any other status, and an answer that is no JSON.
+        BusyError
+            If the last of all tries is answered with 503.
+        InputError
+            If all tries fail otherwise, or `stopped` is set meanwhile.
+        """
+        said, status = "", 0
+        for attempt in range(TRIES):
+            wait = FIRST_WAIT * 2**attempt * (1 + random() / 4)
+            try:
+                response, content = self._exchange(path, body)
+            except (OSError, HTTPException) as error:
+                said, status = self._safe(f"{type(error).__name__} {error}"), 0
+                if not self._has_answered and isinstance(error, _NOBODY):
+                    raise InputError(f"{self.url}: {said}; expected a server there") from None
+            else:
+                self._has_answered = True
+                if response.status < 300:
+                    return self._parsed(path, response, content)
+                status = response.status
+                said = self._safe(f"{status} {_message(content) or response.reason}")
+                if response.status not in (408, 425, 429) and response.status < 500:
+                    raise RefusedError(f"{self.url}{path}: {said}", response.status)
+                wait = max(wait, _retry_after(response.getheader("Retry-After")))
+            if wait > LONGEST_WAIT:
+                raise InputError(f"{self.url}{path}: {said}; asks to wait for {wait:.0f} seconds")
+            if attempt + 1 < TRIES and stopped.wait(wait):
+                raise InputError(f"{self.url}{path}: stopped")
+        kind = BusyError if status == 503 else InputError
+        raise kind(f"{self.url}{path}: {said} ({TRIES} tries)")
+
+    def _exchange(self, path: str, body: object) -> tuple[HTTPResponse, bytes]:
+        try:
+            connection, is_reused = self._idle.pop(), True
+        except IndexError:
+            connection, is_reused = self._connected(), False
+        method = "GET" if body is None else "POST"
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            connection.request(method, self._target(path), content, self._headers())
+            response = connection.getresponse()
+            found = _read(response, self._timeout)
+        except ConnectionError:
+            connection.close()
+            if is_reused:  # the server has closed it since; no try is lost
+                return self._exchange(path, body)
+            raise
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        return response, found
+
+    def _connected(self) -> HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        at = (host, port) if self._proxy is None else self._proxy
+        if self._parts.scheme == "http":
+            return HTTPConnection(*at, timeout=self._timeout)
+        context = ssl.create_default_context()
+        connection = HTTPSConnection(*at, timeout=self._timeout, context=context)
+        if self._proxy is not None:
+            connection.set_tunnel(host, port)
+        return connection
+
+    def _target(self, path: str) -> str:
+        is_whole = self._proxy is not None and self._parts.scheme == "http"
+        return f"{self.url if is_whole else self._parts.path}{path}"
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        return headers if self._key is None else headers | {"Authorization": f"Bearer {self._key}"}
+
+    def _parsed(self, path: str, response: HTTPResponse, content: bytes) -> Any:
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            kind = response.getheader("Content-Type", "something else")
+            said = self._safe(f"{kind}; expected JSON")
+            raise RefusedError(f"{self.url}{path}: {said}", response.status) from None
+
+    def _safe(self, said: str) -> str:
+        """A message without the key, which some servers repeat, and of one short line."""
+        line = " ".join((said.replace(self._key, "***") if self._key else said).split())
+        return line if len(line) <= 300 else f"{line[:300]}..."
+
+
+def _close(connections: list[HTTPConnection]) -> None:
+    for connection in connections:
+        connection.close()
+
+
+_NOBODY = (ConnectionRefusedError, gaierror, ssl.SSLError)
+"""Faults that say, at the first request, that the URL is wrong."""
+
+
+def _read(response: HTTPResponse, seconds: float) -> bytes:
+    """Read an answer to its end; raises `HTTPException` if it is truncated."""
+    parts, total, until = list[bytes](), 0, monotonic() + seconds
+    expected = response.length  # None if its end is marked otherwise
+    while (expected is None or total < expected) and (part := response.read1(PIECE)):
+        parts.append(part)
+        total += len(part)
+        if total > MOST_BYTES:
+            raise InputError(f"an answer of over {MOST_BYTES} bytes; expected fewer")
+        if monotonic() > until:
+            raise TimeoutError(f"no whole answer after {seconds:g} seconds")
+    if expected is not None and total < expected:
+        raise IncompleteRead(b"".join(parts), expected - total)
+    response.close()
+    return b"".join(parts)
+
+
+def _message(content: bytes) -> str:
+    """Message of an error: a field of its JSON, or its first words."""
+    text = content[:2000].decode(errors="replace")
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return shortened(text.strip(), 100) if text.strip() else ""
+    for name in ("error", "message", "detail"):
+        if isinstance(found, dict) and found.get(name):
+            found = found[name]
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def _retry_after(value: str | None) -> float:
+    """Seconds of a header in seconds or with a date; 0 if there is none.
+
+    >>> _retry_after("7"), _retry_after("soon"), _retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
+    (7.0, 0.0, 0.0)
+    """
+    try:
+        return max(0.0, float(value or 0))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value or "").timestamp() - time())
+    except ValueError:
+        return 0.0
+
+
+def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
+    """Host and port of the proxy that the environment names for a host, if any."""
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from urllib.request import getproxies, proxy_bypass
+
+    found = getproxies().get(scheme)
+    if found is None or proxy_bypass(host):
+        return None
+    parts = urlsplit(found if "//" in found else f"//{found}")
+    return parts.hostname or "", parts.port

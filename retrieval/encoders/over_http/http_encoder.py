@@ -1,0 +1,229 @@
+"""HttpEncoder: a model in a server that speaks OpenAI's API, Ollama's or TEI's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+
+from ..base import (
+    FINGERPRINT_TEXTS,
+    SAME_COSINE,
+    fingerprint,
+    fingerprint_cosine,
+    is_same_encoder,
+    several,
+)
+from ..choice.known_models import known_prompts
+from ..sentence_folder import Prompts
+from .address import Address, key_for, parse_address
+from .apis import Asked, find_model
+from .connection import NEVER, RefusedError
+
+AT_ONCE = 4
+"""Requests that run at the same time."""
+MOST_TEXTS, MOST_CHARACTERS = 32, 16_384
+"""Size of a request; a text may be longer."""
+TOO_LARGE = (400, 413, 422)
+"""Statuses that servers give to a request with too many texts, among others."""
+USUAL_LENGTH = 512
+"""Tokens of a text for a server that states no limit, as most encoders have been trained with."""
+BYTES_PER_TOKEN = 3
+"""Bytes of UTF-8 that are counted as a token; English has 4 to 5, Chinese 3 to a character."""
+
+
+class HttpEncoder:
+    """Encoder that runs in a server, asked over HTTP.
+
+    Texts are sent in batches, several at once; failures that pass are retried. Tokens are estimated
+    by bytes, as the server's tokenizer is not here.
+
+    Parameters
+    ----------
+    url : of the server: ``http://HOST:PORT``, with or without ``/v1``, and perhaps ``#MODEL``.
+    model : its name there; by default the only one.
+    api : openai, ollama or tei (text-embeddings-inference); by default found by asking.
+    dimensions : to ask the server for; by default all that the model has.
+    max_length : tokens of the passages into which texts are cut; by default what the server states,
+        or 512.
+    query_prompt, document_prompt : prefixes of texts; by default those of a well-known model.
+    api_key : by default ``OPENAI_API_KEY``, if the URL is at the host of ``OPENAI_BASE_URL``.
+
+    Raises
+    ------
+    InputError
+        If no server answers there, or its answers are no vectors of these texts.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str | None = None,
+        *,
+        api: str | None = None,
+        dimensions: int | None = None,
+        max_length: int | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+        api_key: str | None = None,
+    ) -> None:
+        for name, value in (("dimensions", dimensions), ("max_length", max_length)):
+            if value is not None and value < 1:
+                raise InputError(f"{name}={value}; expected 1 or more")
+        place = parse_address(url)
+        self._key = key_for(place.url) if api_key is None else api_key
+        asked = Asked(place.url, model or place.model, api, dimensions)
+        self._model, vectors = find_model(asked, self._key, FINGERPRINT_TEXTS)
+        self.dim, self._fingerprint = vectors.shape[1], fingerprint(vectors)
+        self._most_texts = MOST_TEXTS
+        self.max_length = max_length or self._model.longest() or USUAL_LENGTH
+        query, document = known_prompts(self._model.name)
+        self.prompts = Prompts(
+            query if query_prompt is None else query_prompt,
+            document if document_prompt is None else document_prompt,
+        )
+
+    @property
+    def tokens_at_once(self) -> int:
+        """Tokens in all requests that may run at the same time."""
+        return AT_ONCE * MOST_CHARACTERS // BYTES_PER_TOKEN
+
+    def encode(self, texts: str | Sequence[str]) -> Matrix:
+        """Encode documents to vectors (n, dim), in order."""
+        return self._encode(several(texts), self.prompts.document)
+
+    def encode_queries(self, texts: str | Sequence[str]) -> Matrix:
+        """Encode queries to vectors (n, dim), with the query prompt."""
+        return self._encode(several(texts), self.prompts.query)
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Estimate the tokens of each document, with special ones and prompt."""
+        extra = 2 + len(self.prompts.document.encode()) // BYTES_PER_TOKEN
+        return [extra + len(text.encode(errors="replace")) // BYTES_PER_TOKEN for text in texts]
+
+    def spec(self) -> dict[str, Any]:
+        """Return server, model, dimensions, prompts, and a fingerprint of its vectors."""
+        spec: dict[str, Any] = {
+            "type": "http",
+            "url": self._model.server.url,
+            "api": self._model.api,
+            "model": self._model.name,
+            "dim": self.dim,
+            "max_length": self.max_length,
+            "fingerprint": self._fingerprint,
+        }
+        if self._model.dimensions is not None:
+            spec["dimensions"] = self._model.dimensions
+        if self.prompts != Prompts():
+            spec["prompts"] = [self.prompts.query, self.prompts.document]
+        return spec
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the spec and the key, for another process."""
+        return _opened, (self.spec(), self._key)
+
+    def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
+        parts = list(_batches([prompt + text for text in texts]))
+        if len(parts) < 2:
+            return self._vectors(parts[0]) if parts else np.empty((0, self.dim), np.float32)
+        stopped = Event()
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            running = [threads.submit(self._vectors, part, stopped) for part in parts]
+            try:
+                for one in wait(running, return_when=FIRST_EXCEPTION).done:
+                    one.result()
+                return np.concatenate([one.result() for one in running])
+            except BaseException:
+                stopped.set()
+                for one in running:
+                    one.cancel()
+                raise
+
+    def _vectors(self, texts: Sequence[str], stopped: Event = NEVER) -> Matrix:
+        """Encode a batch, in halves if the server takes fewer texts at once."""
+        if len(texts) <= self._most_texts:
+            try:
+                return self._checked(self._model.encode(texts, stopped))
+            except RefusedError as error:
+                if error.status not in TOO_LARGE or len(texts) == 1:
+                    raise
+                self._most_texts = min(self._most_texts, len(texts) // 2)
+        half = len(texts) // 2
+        return np.concatenate(
+            [self._vectors(part, stopped) for part in (texts[:half], texts[half:])]
+        )
+
+    def _checked(self, vectors: Matrix) -> Matrix:
+        if vectors.shape[1] != self.dim:
+            raise InputError(
+                f"{self._model.server.url}: vectors of {vectors.shape[1]} dimensions; expected "
+                f"{self.dim}, as before"
+            )
+        return vectors
+
+
+def http_from_spec(
+    spec: dict[str, Any], *, model: str | None = None, api_key_file: str | Path | None = None
+) -> HttpEncoder:
+    """Open the encoder of an index, and verify that it gives the same vectors.
+
+    Parameters
+    ----------
+    model : URL of the server, and perhaps `#NAME`, if it has moved.
+    api_key_file : holds the key, by default in the environment; see `key_for`.
+
+    Raises
+    ------
+    InputError
+        If the server does not answer, or gives other vectors.
+    """
+    place = Address(spec["url"]) if model is None else parse_address(model)
+    found = spec | {"url": place.url, "model": place.model or spec["model"]}
+    if model is not None:
+        del found["api"]
+    encoder = _opened(found, key_for(place.url, api_key_file))
+    if not is_same_encoder(encoder.spec(), spec):
+        like = fingerprint_cosine(encoder.spec()["fingerprint"], spec["fingerprint"])
+        raise InputError(
+            f"model {found['model']!r} of {place.url} has changed: its vectors have a cosine of "
+            f"{like:.3f} with those that this index was built with; expected {SAME_COSINE} or more "
+            "(if the same model is elsewhere, pass model=URL#NAME; otherwise build the index again)"
+        )
+    return encoder
+
+
+def _opened(spec: dict[str, Any], key: str | None) -> HttpEncoder:
+    query, document = spec.get("prompts", ("", ""))
+    return HttpEncoder(
+        spec["url"],
+        spec["model"],
+        api=spec.get("api"),
+        dimensions=spec.get("dimensions"),
+        max_length=spec["max_length"],
+        query_prompt=query,
+        document_prompt=document,
+        api_key=key,
+    )
+
+
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Split texts into requests by number and characters.
+
+    >>> [len(part) for part in _batches(["a" * 9_000] * 3 + ["b"] * 40)]
+    [1, 1, 32, 9]
+    """
+    start = characters = 0
+    for stop, text in enumerate(texts):
+        characters += len(text)
+        if stop > start and (stop - start == MOST_TEXTS or characters > MOST_CHARACTERS):
+            yield texts[start:stop]
+            start, characters = stop, len(text)
+    if texts:
+        yield texts[start:]

@@ -1,0 +1,235 @@
+"""Replacing: all documents are encoded again by another encoder, in as many runs as it takes.
+
+The new vectors are written beside the old ones, a window and a commit at a time, while searches are
+answered from the old ones. Once all rows have a new vector, reducer, metric and codes are fitted to
+them, and one commit replaces vectors, encoder and fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, without
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
+
+from ...atomic_files import sync
+from ...catalog.passages_table import PartlyRead
+from ...catalog.state import Replacement, State
+from ...encoders.adapters import source_spec
+from ...encoders.base import Encoder, as_recorded, is_same_encoder
+from ...open_index import OpenIndex, plain
+from ...search.snapshot_reader import SnapshotReader
+from ...storage.commit_log import AppendedFile
+from ...storage.snapshot import Snapshot
+from ...storage.work_folder import work_folder
+from ...trials.query_pools import row_texts
+from ..encoding import encoded_steps
+from ..rewriting.fitting import Fitted, commit_fit, fit_in
+
+WINDOW = 256
+"""Rows encoded between two commits, lost by a kill."""
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """Result of a run.
+
+    Attributes
+    ----------
+    rows : documents or passages that have a new vector.
+    total : all of them.
+    finished : True if the new vectors are in use.
+    notes : of the fit, for the user.
+    """
+
+    rows: int
+    total: int
+    finished: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def replace_vectors(core: OpenIndex, encoder: Encoder, seconds: float | None = None) -> Replaced:
+    """Encode documents again by another encoder, or go on with it, and end after `seconds`.
+
+    A run encodes one window at least, and ends after that in which its time is up, or with the
+    commit that replaces the vectors. Raises `InputError` if the index has this encoder, or is
+    moving to a third one.
+    """
+    start = perf_counter()
+    encoder = _begin(core, encoder)
+    while (own := core.state.replacement) is not None:
+        total = core.state.rows
+        progress("encoding again", own.rows, total)
+        if own.rows == total:
+            notes = _finish(core, encoder)
+            if notes is not None:
+                return Replaced(total, total, finished=True, notes=tuple(notes))
+            continue
+        _encode_window(core, encoder)
+        now = core.state
+        if now.replacement and seconds is not None and perf_counter() - start >= seconds:
+            return Replaced(now.replacement.rows, now.rows)
+    if not is_same_encoder(plain(encoder.spec()), core.state.encoder):
+        raise InputError(f"{core.path}: the migration was undone meanwhile")
+    return Replaced(core.state.rows, core.state.rows, finished=True)
+
+
+def next_encoder(core: OpenIndex) -> Encoder:
+    """The encoder of the replacement that was begun, or else the one whose vectors are mapped."""
+    spec = core.state.encoder
+    if core.state.replacement is not None:
+        return core.encoder_from(core.state.replacement.encoder)
+    if source_spec(spec) is spec:
+        raise InputError(f"{core.path}: no migration to continue; expected an encoder")
+    return core.encoder_from(source_spec(spec))
+
+
+def _begin(core: OpenIndex, encoder: Encoder) -> Encoder:
+    """Commit that the vectors are being replaced, unless that is so.
+
+    Returns the encoder, in the precision of the new vectors.
+    """
+    spec = plain(encoder.spec())
+    with core.change():
+        state = core.commit_log.next_state()
+        if state.replacement is not None:
+            if is_same_encoder(spec, state.replacement.encoder):
+                encoder = as_recorded(encoder, state.replacement.encoder)
+                core.give(encoder)
+                return encoder
+            raise InputError(
+                f"{core.path}: its documents are being encoded by {state.replacement.encoder}; "
+                "expected that encoder, or --undo first"
+            )
+        if is_same_encoder(spec, state.encoder):
+            raise InputError(f"{core.path}: its vectors are this encoder's; expected another one")
+        if state.settings is None:
+            raise InputError(f"{core.path} holds no documents yet; expected some")
+        state.requested.checked(encoder.dim)
+        name = state.new_name("vectors")
+        made = Replacement(spec, encoder.dim, name)
+        core.commit_log.commit(replace(state, replacement=made))
+        core.show()
+        core.give(encoder)
+        return encoder
+
+
+def _encode_window(core: OpenIndex, encoder: Encoder) -> None:
+    """Encode the next rows, and commit their vectors unless the rows are others by then."""
+
+    def read(view: SnapshotReader) -> tuple[State, Matrix, PartlyRead]:
+        state = view.snapshot.state
+        return state, *_encoded(core, view.snapshot, encoder, _next_rows(state))
+
+    state, vectors, partly = core.read(read)
+    with core.change():
+        now = core.state
+        if (now.epoch, now.replacement) == (state.epoch, state.replacement):
+            _append(core, vectors, partly)
+
+
+def _next_rows(state: State) -> Rows:
+    first = state.replacement.rows if state.replacement else state.rows
+    return np.arange(first, min(first + WINDOW, state.rows))
+
+
+def _encoded(
+    core: OpenIndex, snapshot: Snapshot, encoder: Encoder, rows: Rows
+) -> tuple[Matrix, PartlyRead]:
+    """Vectors (n, dim) of rows, zero for deleted ones and those without text."""
+    out: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
+    places = np.flatnonzero(~np.isin(rows, np.union1d(snapshot.deleted, snapshot.textless)))
+    texts, partly = row_texts(snapshot, core.store, rows[places]), dict[int, tuple[int, int]]()
+    for positions, vectors, read in encoded_steps(encoder, texts, encoder.dim):
+        out[places[positions]] = vectors
+        partly |= {int(rows[places[i]]): lengths for i, lengths in read.items()}
+    return out, partly
+
+
+def _append(core: OpenIndex, vectors: Matrix, partly: PartlyRead) -> None:
+    """Commit the vectors of the next rows; within `core.change()`."""
+    commit_log, state = core.commit_log, core.commit_log.next_state()
+    assert state.replacement is not None
+    file = state.replacement.vector_file(core.path)
+    commit_log.check_tail(file)
+    first, first_block = len(file), file.nbytes // BLOCK_BYTES
+    file.append(vectors)
+    if not first:
+        sync(core.path)
+    state = replace(state, replacement=replace(state.replacement, rows=len(file)))
+    with commit_log.transaction():
+        commit_log.store.readings.forget(first, len(file))
+        commit_log.store.readings.put(partly)
+        commit_log.commit(state, grown=[AppendedFile(file, first_block)])
+    core.show()
+
+
+def _finish(core: OpenIndex, encoder: Encoder) -> list[str] | None:
+    """Fit the new vectors, and replace the old ones; None if the rows are others by then."""
+    with work_folder(core.path) as folder:
+        snapshot = core.snapshot
+        state = snapshot.state
+        if state.replacement is None or state.replacement.rows != state.rows:
+            return None
+        if not len(snapshot):
+            raise InputError(f"{core.path} holds no documents; expected some to fit on")
+        try:
+            moments = _moments(state.replacement.vector_file(core.path), snapshot.searchable_rows())
+            fitted = fit_in(folder, core, _replaced(state), moments)
+        except (CorruptError, OSError):
+            if core.state.epoch == state.epoch:
+                raise
+            return None
+        with core.change():
+            now = core.state
+            if now.epoch != state.epoch or _name(now) != state.replacement.vectors:
+                return None
+            if now.unfinished:
+                raise InputError(f"{core.path}: an interrupted addition; run it again first")
+            while len(rows := _next_rows(core.state)):  # added during the fit
+                _append(core, *_encoded(core, core.snapshot, encoder, rows))
+            return _commit(core, fitted, snapshot, moments)
+
+
+def _name(state: State) -> str | None:
+    return None if state.replacement is None else state.replacement.vectors
+
+
+def _commit(core: OpenIndex, fitted: Fitted, before: Snapshot, moments: Moments) -> list[str]:
+    """Replace the vectors by those that were fitted, with the rows that were added since."""
+    commit_log, now = core.commit_log, core.snapshot
+    state = _replaced(commit_log.next_state())
+    vectors = state.vector_file(core.path, state.rows)
+    old, new = before.searchable_rows(), now.searchable_rows()
+    moments = moments.merge(_moments(vectors, without(new, old)))
+    moments = moments.subtract(_moments(vectors, without(old, new)))
+    return commit_fit(core, fitted, commit_log.with_moments(state, moments))
+
+
+def _replaced(state: State) -> State:
+    """The state with the new encoder and its vectors, which are not fitted yet."""
+    new = state.replacement
+    assert new is not None
+    return replace(
+        state,
+        encoder=new.encoder,
+        dim=new.dim,
+        vectors=new.vectors,
+        epoch=state.epoch + 1,
+        files={role: record for role, record in state.files.items() if role != "map"},
+        staged=state.rows,
+        encoded=state.rows,
+        replacement=None,
+    )
+
+
+def _moments(vectors: VectorFile, rows: Rows) -> Moments:
+    chunks: Iterator[Matrix] = (vectors.take(rows[part]) for part in batches(len(rows)))
+    return Moments.of(chunks, vectors.dim)

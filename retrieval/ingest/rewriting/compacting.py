@@ -1,0 +1,161 @@
+"""Compacting: copies of an index's files without deleted rows, made before the turn that commits
+them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.execution.progress import note
+from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.vectors.vector_file import VectorFile
+
+from ...atomic_files import publish
+from ...catalog.state import State
+from ...catalog.store import Blocks
+from ...open_index import OpenIndex
+from ...storage.commit_log import BlockFile, CommitLog
+from ...storage.derived_documents import with_new_documents
+from ...storage.derived_lexical import with_new_words
+from ...storage.snapshot import Loaded, Snapshot
+from ...storage.work_folder import work_folder
+
+TRIES = 3
+"""Times that the files are copied if others change the index meanwhile."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Files without deleted rows, made by `compact` before its turn.
+
+    Attributes
+    ----------
+    folder : contains them.
+    state : names them.
+    blocks : checksums of the blocks of append-only ones.
+    index : in memory; None if nothing is committed yet.
+    """
+
+    folder: Path
+    state: State
+    blocks: dict[str, Blocks]
+    index: ReducedIndex | None = None
+
+    @classmethod
+    def of(
+        cls,
+        folder: Path,
+        state: State,
+        files: Sequence[BlockFile],
+        index: ReducedIndex | None = None,
+    ) -> Copies:
+        """The copies, with the checksums of their blocks."""
+        blocks: dict[str, Blocks] = {file.path.name: [*file.blocks()] for file in files}
+        return cls(folder, state, blocks, index)
+
+
+def compact(core: OpenIndex) -> int:
+    """Replace the files with copies without deleted rows; returns how many documents were deleted.
+
+    The reducer, the metric and the codebooks are kept, and with them each row's code. The copies
+    are made before the turn; if others change the index meanwhile, it starts over, and the last
+    time keeps them waiting.
+
+    Raises `CorruptError` if a block of vectors or norms is damaged: its copy would get a valid
+    checksum.
+    """
+    core.check_writable()
+    for left in reversed(range(TRIES)):
+        if not core.snapshot.deleted_count:
+            break
+        with nullcontext() if left else core.change(), work_folder(core.path) as folder:
+            snapshot = core.snapshot
+            if (copies := _copied(core, snapshot, folder)) is not None:
+                with core.change():
+                    if core.state.version == snapshot.state.version:
+                        _commit_copies(core, copies)
+                        return snapshot.deleted_count
+        note("others changed the index while it was copied; compacting starts over")
+    return 0
+
+
+def _copied(core: OpenIndex, snapshot: Snapshot, folder: Path) -> Copies | None:
+    """Copy a snapshot's live rows to a folder; None if others change the index meanwhile."""
+    try:
+        return _compacted(core.commit_log, snapshot, folder)
+    except Exception:
+        if core.state.version == snapshot.state.version:
+            raise
+        return None
+
+
+def _commit_copies(core: OpenIndex, copies: Copies) -> None:
+    state, index = copies.state, copies.index
+    for path in copies.folder.iterdir():
+        if path.name in state.file_names:
+            os.replace(path, core.path / path.name)
+    core.commit_log.commit_compacted(state, copies.blocks)
+    loaded = None
+    if index is not None:
+        if index.metric is not None and (norms := state.norm_file(core.path)) is not None:
+            index.metric = replace(index.metric, norms=norms)
+        loaded = Loaded(index.extended_to(state.vector_file(core.path, state.rows)), state.rows)
+    core.show(Snapshot.of(core.commit_log, loaded))
+
+
+def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copies:
+    """Write the files of `compact` to a folder."""
+    old = snapshot.state
+    live = without(np.arange(old.rows), snapshot.deleted)
+    gone, state = old.rows - len(live), replace(old, generation=old.generation + 1)
+    encoded = old.vector_file(commit_log.path, old.encoded)
+    commit_log.check(encoded)
+    kept = np.concatenate([live, np.arange(old.rows, old.encoded)])
+    vectors = encoded.copy(folder / state.new_name("vectors"), kept)
+    state = replace(
+        state,
+        vectors=vectors.path.name,
+        rows=len(live),
+        staged=old.staged - gone,
+        encoded=old.encoded - gone,
+        fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
+    )
+    if old.settings is None:
+        return Copies.of(folder, state, [vectors])
+    state, grown = with_new_documents(commit_log, state, folder)
+    state = with_new_words(commit_log, state, folder)
+    files = [vectors, *(each.file for each in grown)]
+    state, replacing = _compacted_replacement(commit_log, state, live, folder)
+    files += replacing
+    norms, before = None, snapshot.index
+    if before.metric is not None:
+        commit_log.check(before.metric.norms)
+        norms = before.metric.norms.copy(folder / state.new_name("norms"), live)
+        state = replace(state, norms=norms.path.name)
+        files.append(norms)
+    index = before.without_rows(state.vector_file(folder, len(live)), norms)
+    index.extend()
+    codes = publish(folder / state.new_name("codes"), index.index.save)
+    state = replace(state, files=state.files | {"codes": codes})
+    return Copies.of(folder, state, files, index)
+
+
+def _compacted_replacement(
+    commit_log: CommitLog, state: State, live: Rows, folder: Path
+) -> tuple[State, list[VectorFile]]:
+    """Write the live rows of a replacement, under the name of a later generation."""
+    if state.replacement is None:
+        return state, []
+    file = state.replacement.vector_file(commit_log.path)
+    commit_log.check(file)
+    later = replace(state, generation=state.generation + 1)
+    kept = file.copy(folder / later.new_name("vectors"), live[live < len(file)])
+    made = replace(state.replacement, vectors=kept.path.name, rows=len(kept))
+    return replace(later, replacement=made), [kept]

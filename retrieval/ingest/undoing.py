@@ -1,0 +1,161 @@
+"""Undoing: the documents, settings and files before the last change, in another commit.
+
+Rows keep their numbers: those that the change added are marked as deleted, and those that it
+deleted come back. Undoing is a change itself, so undoing it makes the change again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slimdex.indexes.arrays import without
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
+
+from ..catalog.state import State
+from ..lexical.word_index import WordIndex
+from ..open_index import OpenIndex
+from ..storage.commit_log import AppendedFile, CommitLog
+from ..storage.derived_lexical import word_faults
+from ..storage.head import Head
+from ..storage.index_files import load_index, save_codes
+from .rewriting.fitting import ROLES
+
+
+@dataclass(frozen=True)
+class Undone:
+    """Result of undoing.
+
+    Attributes
+    ----------
+    restored : deleted or replaced documents that came back.
+    removed : documents that are gone again.
+    """
+
+    restored: int
+    removed: int
+
+
+def undo(core: OpenIndex) -> Undone:
+    """Return to the documents, settings and files before the last change.
+
+    Raises `InputError` if the last change can't be undone, and `CorruptError` if what it left is
+    damaged; then nothing is changed.
+    """
+    with core.change():
+        log, head = core.commit_log, core.snapshot.head
+        before = _before(log, head)
+        added = np.arange(before.state.rows, head.state.rows)
+        deleted = np.union1d(before.deleted, added)
+        restored, removed = without(head.deleted, deleted), without(deleted, head.deleted)
+        state, grown = _fitted_as(log, _words_as(log, log.next_state(), before.state), before.state)
+        state = replace(
+            state,
+            epoch=state.epoch + 1,
+            hybrid=before.state.hybrid,
+            requested=before.state.requested,
+        )
+        with log.transaction():
+            log.store.origins.forget_places(np.union1d(restored, removed))
+            log.commit(state, delete=removed, restore=restored, grown=grown)
+        core.show()
+        rows = head.document_rows
+        return Undone(rows.number(restored), rows.number(removed))
+
+
+def _before(log: CommitLog, head: Head) -> Head:
+    """The head to return to."""
+    record = head.state.files.get("before")
+    if record is None:
+        raise InputError(
+            f"{log.path}: nothing to undo; expected a change of documents, settings or words "
+            "since the index was made, compacted, migrated or repaired"
+        )
+    before = log.before()
+    if before is None:
+        raise CorruptError(f"{log.path / record.name}: missing or damaged; can't undo")
+    old, new = before.state, head.state
+    if (old.vectors, old.dim) != (new.vectors, new.dim) or old.rows > new.rows:
+        raise CorruptError(f"{log.path / record.name}: of another index; can't undo")
+    return before
+
+
+def _words_as(log: CommitLog, state: State, before: State) -> State:
+    """The state with the lexical index of an earlier one, blank for rows that came later.
+
+    Before the first documents it was empty: then the present one stays.
+    """
+    if before.settings is None:
+        return state
+    if before.words in (None, state.words):
+        return replace(state, words=before.words)
+    path = log.path / str(before.words)
+    if faults := word_faults(path, before.rows):
+        raise CorruptError(f"{faults[0]}; can't undo")
+    more = state.rows - before.rows
+    if not more:
+        return replace(state, words=before.words)
+    name = state.new_name("words")
+    WordIndex.open(path).write_extended(log.path / name, (("", "") for _ in range(more)))
+    return replace(state, words=name)
+
+
+def _fitted_as(log: CommitLog, state: State, before: State) -> tuple[State, list[AppendedFile]]:
+    """The state with moments, fit and codes of an earlier one, and the files that have grown.
+
+    Before the first documents there was no fit: then the present one stays.
+    """
+    if before.settings is None:
+        return log.with_moments(replace(state, certificate=None), Moments(state.dim)), []
+    moments = before.files["moments"]
+    moments.check(log.path)
+    state = replace(
+        state,
+        files=state.files | {"moments": moments},
+        certificate=before.certificate,
+    )
+    if _fit(state) == _fit(before):
+        return state, []
+    files = {role: file for role, file in state.files.items() if role not in ROLES}
+    files |= {role: before.files[role] for role in ROLES if role in before.files}
+    state = replace(
+        state, settings=before.settings, fit=before.fit, norms=before.norms, files=files
+    )
+    return _extended(log, state, before)
+
+
+def _fit(state: State) -> tuple[object, ...]:
+    return state.settings, state.norms, *(state.files.get(role) for role in ROLES[:2])
+
+
+def _extended(log: CommitLog, state: State, before: State) -> tuple[State, list[AppendedFile]]:
+    """Add the codes and norms of the rows that came later to those of an earlier state."""
+    files = {role: file for role, file in before.files.items() if role != "before"}
+    rows = _norm_rows(log, state, before)
+    index = load_index(log.path, replace(before, files=files, rows=rows))
+    saved_rows, grown, first_block = len(index.index), list[AppendedFile](), 0
+    if index.metric is not None:
+        first_block = index.metric.norms.nbytes // BLOCK_BYTES
+    index = index.extended_to(state.vector_file(log.path, state.rows))
+    if index.metric is not None:
+        grown.append(AppendedFile(index.metric.norms, first_block))
+    return save_codes(log.path, state, index, saved_rows)[0], grown
+
+
+def _norm_rows(log: CommitLog, state: State, before: State) -> int:
+    """Rows that an earlier state's norms have by now: an addition extends them before its fit.
+
+    Raises `CorruptError` if they are damaged.
+    """
+    norms = before.norm_file(log.path)
+    if norms is None:
+        return before.rows
+    with suppress(CorruptError, OSError):
+        log.check(VectorFile(norms.path, 1, state.rows, norms.dtype))
+        return state.rows
+    log.check(norms)
+    return before.rows

@@ -1,0 +1,178 @@
+"""Locks between processes, which the system releases when their holder ends, however it ends.
+
+Writers take turns by one lock; another one protects the catalog while DuckDB has it open. A search
+locks nothing, and does not wait for an import of portalocker.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from time import monotonic, sleep
+from typing import BinaryIO
+
+from slimdex.indexes.errors import InputError, InUseError
+
+WAIT = 30.0
+"""Seconds to wait for other processes, by default."""
+POLL_SECONDS = 0.001, 0.008
+"""Time between two attempts: at first, and at most."""
+SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags to open an untrusted file."""
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""Errors of file systems without locks."""
+NAMES = ("writer.lock", "writer.gate", "database.lock", "database.gate")
+"""The files that are locked, in an index's folder; what they contain is only for messages."""
+
+
+class FileLock:
+    """A lock that many share, or one holds alone.
+
+    Who waits holds the gate, through which all others pass: so neither readers that overlap nor a
+    writer that returns at once keep others from their turn.
+
+    If it `is_signed`, its file names the holder, for messages.
+
+    >>> import tempfile
+    >>> lock = FileLock(Path(tempfile.mkdtemp()), "database")
+    >>> with lock.held(shared=True), lock.held(shared=True):
+    ...     lock.is_wanted()
+    False
+    """
+
+    def __init__(self, folder: Path, name: str, *, is_signed: bool = False) -> None:
+        self._folder, self._is_signed = folder, is_signed
+        self._file, self._gate = folder / f"{name}.lock", folder / f"{name}.gate"
+
+    @contextmanager
+    def held(self, seconds: float = WAIT, *, shared: bool = False) -> Iterator[None]:
+        """Hold the lock; raises `InUseError` if others hold it for longer than `seconds`."""
+        with ExitStack() as mine:
+            with ExitStack() as gate:
+                end = monotonic() + seconds
+                self._take(gate, self._gate, end, shared)
+                file = self._take(mine, self._file, end, shared)
+            if file is not None and self._is_signed and not shared:
+                _sign(file)
+            yield
+
+    def is_held(self) -> bool:
+        """True if another process or thread holds it alone."""
+        return self._is_taken(self._file)
+
+    def holder(self) -> str | None:
+        """Describe the process that holds it alone, and since when; None without one.
+
+        Creates no file.
+        """
+        return self._said() if self._file.exists() and self.is_held() else None
+
+    def is_wanted(self) -> bool:
+        """True if another process or thread waits to hold it alone."""
+        return self._is_taken(self._gate)
+
+    def _is_taken(self, path: Path) -> bool:
+        with ExitStack() as stack, suppress(InUseError):
+            self._take(stack, path, 0, shared=True)
+            return False
+        return True
+
+    def _take(self, stack: ExitStack, path: Path, end: float, shared: bool) -> BinaryIO | None:
+        """Lock a file until the end of a stack; None if it can't exist, in a read-only folder."""
+        pause, longest = POLL_SECONDS
+        try:
+            file = _opened(path)
+        except OSError as error:
+            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) or not path.exists():
+                return None  # nobody writes to this folder from here
+            raise
+        stack.callback(file.close)
+        try:
+            while not _is_locked_now(file, shared=shared):
+                if monotonic() >= end:
+                    raise InUseError(f"{self._folder}: {self._said()}; expected none")
+                sleep(min(pause, max(end - monotonic(), 0.0)))
+                pause = min(1.5 * pause, longest)
+        except OSError as error:
+            if shared and error.errno in NO_LOCKS:
+                return None  # such a file system can be read
+            raise InputError(f"{path}: {error.strerror}; expected a local disk") from error
+        stack.callback(_unlocked, file, os.getpid())
+        return file
+
+    def _said(self) -> str:
+        """The holder, and since when."""
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            found = json.loads(self._file.read_text())
+            since = datetime.fromtimestamp(found["since"]).isoformat(" ", "seconds")
+            own, number = os.getpid(), int(found["process"])
+            who = "this process" if number == own else f"process {number}"
+            return f"{who} is writing to it, since {since}"
+        return "another process is using it"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock an existing file or folder alone; raises `InUseError` at once if it is locked."""
+    descriptor = os.open(path, os.O_RDONLY | SAFE)
+    try:
+        if not _is_locked_now(descriptor):
+            raise InUseError(f"{path}: another process is using it; expected none")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def check_wait(seconds: float) -> float:
+    """Return the seconds to wait; raises `InputError` if they are negative or NaN."""
+    if not seconds >= 0:  # also refuses NaN
+        raise InputError(f"wait={seconds:g}; expected 0 or more seconds")
+    return seconds
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file to lock it, and create it if necessary; links are refused."""
+    try:
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | SAFE, 0o644), "r+b")
+    except OSError:
+        return os.fdopen(os.open(path, os.O_RDONLY | SAFE), "rb")  # of a folder that we only read
+
+
+def _sign(file: BinaryIO) -> None:
+    """Name this process as the holder, for messages only."""
+    with suppress(OSError):
+        said = {"process": os.getpid(), "since": datetime.now().timestamp()}
+        file.seek(0)
+        file.write(json.dumps(said).encode())
+        file.truncate()
+        file.flush()
+
+
+def _is_locked_now(file: BinaryIO | int, *, shared: bool = False) -> bool:
+    """Lock a file, without waiting; raises `OSError` if that fails."""
+    from portalocker import LockFlags, lock
+    from portalocker.exceptions import AlreadyLocked, LockException
+
+    try:
+        lock(file, LockFlags.NON_BLOCKING | (LockFlags.SHARED if shared else LockFlags.EXCLUSIVE))
+    except AlreadyLocked:
+        return False
+    except LockException as error:
+        number = getattr(error.args[0], "errno", None) or errno.ENOLCK
+        raise OSError(number, f"can't be locked ({error.strerror or error})") from error
+    return True
+
+
+def _unlocked(file: BinaryIO, process: int) -> None:
+    """Unlock a file, in the process that locked it: forked ones have it open too."""
+    from portalocker import unlock
+    from portalocker.exceptions import LockException
+
+    if os.getpid() == process:
+        with suppress(OSError, LockException):
+            unlock(file)

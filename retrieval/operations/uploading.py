@@ -1,0 +1,77 @@
+"""Uploading: the documents of one file under the name that its sender gave it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+
+from .. import adding
+from ..collection import Collection
+from ..ingest.staging import Addition
+from ..sources.column_agreement import agree_with
+from ..sources.files.file_source import FileSource
+from ..sources.source import Source
+from ..sources.tabular.column_names import ColumnNames
+from ..sources.tabular.duckdb_readers import READERS
+from ..sources.tabular.tables import TableSource
+from ..sources.text_files import FileFormat, ending_of, open_file
+from .building import Sources
+
+
+@dataclass(frozen=True)
+class AddFile:
+    """Add the documents of a file, like a file of a folder: its name is the document's id.
+
+    Attributes
+    ----------
+    path : where the file is now; the index does not record it.
+    name : path by which its sender calls it, see `upload_name`.
+    """
+
+    path: Path
+    name: str
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """Return the counts and notes of `Added`, and all "documents" of the index as "total".
+
+        Raises `InputError` if the kind of file is unknown, or there is nothing to read in it.
+        """
+        core, sources = collection.core, Sources([self._opened()])
+        notes = agree_with(core.store.columns.with_values, sources.opened)
+        columns = sources.columns(core.store)
+        added = adding.add(core, Addition(sources.documents(), columns))
+        notes = [*sources.notes, *notes, *added.notes, *sources.left_out()]
+        return asdict(replace(added, notes=notes)) | {"total": len(collection)}
+
+    def _opened(self) -> Source:
+        if ending_of(Path(self.name), FileFormat()) in READERS:
+            file = open_file(self.name, self.path)
+            file.id_prefix = self.name
+            return TableSource(file, ColumnNames())
+        source = FileSource.of_file(self.name, self.path, self.name)
+        if source is None:
+            raise InputError(
+                f"{self.name}: an unknown kind of file; expected a text, page, PDF, office file, "
+                f"mailbox, code or table ({', '.join(READERS)})"
+            )
+        return source
+
+
+def upload_name(name: str) -> str:
+    """Return a file's name, perhaps with folders; raises `InputError` if it leads out of them.
+
+    >>> upload_name("reports/2024.md")
+    'reports/2024.md'
+    >>> upload_name("../secrets.md")
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: file '../secrets.md'; expected a name such as notes/boiler.md
+    """
+    parts = name.split("/")
+    is_odd = any(part.strip() in ("", ".", "..") for part in parts)
+    if is_odd or len(name) > 500 or "\\" in name or not name.isprintable():
+        raise InputError(f"file {name[:100]!r}; expected a name such as notes/boiler.md")
+    return name

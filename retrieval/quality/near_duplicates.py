@@ -1,0 +1,254 @@
+"""Near-duplicates: documents whose vectors are nearly equal, found without missing a pair.
+
+The score of two texts is the cosine of the encoder's own vectors, which are on disk. Unlike the
+score of a search, it does not change when the index is fitted again.
+
+Two documents are near-duplicates if every passage of each has a passage of the other with at least
+this score; the lowest of these best scores is the documents' score. Groups are stars, not chains:
+in the order of addition, a document joins the first kept document that it is a near-duplicate of,
+and is kept if there is none. So documents that differ are not joined by others between them.
+
+All pairs are compared by short rows: coordinates on a few axes, and the length of the rest. By
+Cauchy and Schwarz the product of two such rows is no less than the cosine. Only pairs whose product
+reaches the least score are compared by their vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import note, progress
+from slimdex.indexes.vectors.vector_file import VectorFile
+
+from ..ingest.writer import delete
+from ..open_index import OpenIndex
+from ..search.snapshot_reader import SnapshotReader
+from ..storage.snapshot import Snapshot
+
+AXES = 128
+"""Coordinates of a short row."""
+SAMPLE = 4096
+"""Rows that the axes are chosen by."""
+ROWS_TOGETHER, ROWS_AGAINST = 512, 8192
+"""Rows compared at once with later ones, and the number of these."""
+ROUNDING = 1e-5
+"""Error of products of unit rows in float32, with much to spare."""
+EQUAL = 1e-6
+"""Shortfall of a score that is rounding, as of equal vectors with a least score of 1."""
+
+
+class NearDuplicate(NamedTuple):
+    """A document, and its score with the kept document of its group."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True)
+class DuplicateGroup:
+    """Near-duplicates of a document.
+
+    Attributes
+    ----------
+    kept : id of the document that was added first.
+    others : near-duplicates of it, in the order of addition.
+    """
+
+    kept: str
+    others: list[NearDuplicate]
+
+
+class Pairs(NamedTuple):
+    """Near-duplicates: numbers of documents (n,) and their scores (n,)."""
+
+    first: Rows
+    second: Rows
+    scores: NDArray[np.float32]
+
+
+def near_duplicates(view: SnapshotReader, min_score: float = 0.95) -> list[DuplicateGroup]:
+    """Find the groups of near-duplicates; see the module. Documents without text are left out.
+
+    Takes time in proportion to the square of the number of rows, and 516 bytes of memory a row.
+
+    Raises `InputError` unless ``0 < min_score <= 1``.
+    """
+    rows, owners, scores = _joined(view.snapshot, min_score)
+    joined = np.flatnonzero(owners >= 0)
+    if not len(joined):
+        return []
+    named = np.union1d(joined, owners[joined])
+    found = view.store.ids.of(rows[named], view.snapshot.epoch)
+    ids = dict(zip(named.tolist(), found, strict=True))
+    groups: dict[int, DuplicateGroup] = {}
+    for other, kept in zip(joined.tolist(), owners[joined].tolist(), strict=True):
+        group = groups.setdefault(kept, DuplicateGroup(ids[kept], []))
+        group.others.append(NearDuplicate(ids[other], round(float(scores[other]), 6)))
+    return [groups[kept] for kept in sorted(groups)]
+
+
+def delete_near_duplicates(core: OpenIndex, min_score: float = 0.95) -> list[DuplicateGroup]:
+    """Delete all documents of each group but the kept one, in one commit; returns the groups.
+
+    They are found before the writers' turn, and again if others commit meanwhile. Raises
+    `InputError` as `near_duplicates` does, or if the index can't be changed.
+    """
+    core.check_writable()
+    while True:
+        version, groups = core.read(
+            lambda view: (view.snapshot.state.version, near_duplicates(view, min_score))
+        )
+        if not groups:
+            return groups
+        ids = [other.id for group in groups for other in group.others]
+        with core.change():
+            if core.state.version == version:
+                note(f"deleting {len(ids):,} of {len(core):,} documents")
+                delete(core, core.store.ids.rows(ids))
+                return groups
+
+
+def _joined(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray[np.float32]]:
+    """First rows of the documents (m,), the document that each joins or -1, and their score."""
+    if not 0 < min_score <= 1:
+        raise InputError(f"min_score={min_score:g}; expected more than 0, and 1 at most")
+    compared = Comparison(snapshot, min_score)
+    count = len(compared.firsts)
+    owners: Rows = np.full(count, -1, dtype=np.int64)
+    scores = np.zeros(count, dtype=np.float32)
+    for low, high in compared.parts(0, ROWS_TOGETHER):
+        free = low + np.flatnonzero(owners[low:high] < 0)
+        for pairs in (compared.within(free), *compared.later(free, high, owners)):
+            _join(pairs, owners, scores)
+        progress("comparing documents", high, count)
+    return compared.firsts, owners, scores
+
+
+def _join(pairs: Pairs, owners: Rows, scores: NDArray[np.float32]) -> None:
+    """Let documents join the first kept ones, in place."""
+    for each in np.lexsort((pairs.second, pairs.first)).tolist():
+        kept, other = pairs.first[each], pairs.second[each]
+        if owners[kept] < 0 and owners[other] < 0:
+            owners[other], scores[other] = kept, pairs.scores[each]
+
+
+class Comparison:
+    """Compares the documents of a snapshot that have text, numbered from 0 in their order.
+
+    Attributes
+    ----------
+    firsts : (m,), the documents' first rows.
+    """
+
+    def __init__(self, snapshot: Snapshot, least: float) -> None:
+        self._vectors, self._least = snapshot.index.vectors, least
+        self._rows = snapshot.searchable_rows()
+        documents = snapshot.document_rows.documents(self._rows)
+        self.firsts, starts, self._document, self._counts = np.unique(
+            documents, return_index=True, return_inverse=True, return_counts=True
+        )
+        self._stops = starts + self._counts
+        self._short = short_rows(self._vectors, self._rows)
+
+    def parts(self, low: int, most: int) -> Iterator[tuple[int, int]]:
+        """Yield the documents from `low` on in parts of at most `most` rows, or one document."""
+        while low < len(self.firsts):
+            last = self._stops[low] - self._counts[low] + most
+            high = max(int(np.searchsorted(self._stops, last, side="right")), low + 1)
+            yield low, high
+            low = high
+
+    def within(self, documents: Rows) -> Pairs:
+        """Near-duplicates among some documents."""
+        return self._pairs(documents, documents)
+
+    def later(self, documents: Rows, first: int, owners: Rows) -> Iterator[Pairs]:
+        """Near-duplicates of those documents that are kept, among later ones that are free."""
+        for low, high in self.parts(first, ROWS_AGAINST):
+            kept = documents[owners[documents] < 0]
+            yield self._pairs(kept, low + np.flatnonzero(owners[low:high] < 0))
+
+    def _pairs(self, some: Rows, others: Rows) -> Pairs:
+        left, right = self._possible(self._places(some), self._places(others))
+        earlier = self._document[left] < self._document[right]
+        left, right = left[earlier], right[earlier]
+        scores = self._cosines(left, right)
+        near = scores >= self._least - EQUAL
+        left, right, scores = left[near], right[near], scores[near]
+        if len(self._rows) == len(self.firsts):
+            return Pairs(left, right, scores)
+        return self._of_documents(left, right, scores)
+
+    def _places(self, documents: Rows) -> Rows:
+        """Places of all rows of some documents."""
+        counts = self._counts[documents]
+        ends = np.cumsum(counts)
+        places: Rows = np.repeat(self._stops[documents] - ends, counts) + np.arange(counts.sum())
+        return places
+
+    def _possible(self, some: Rows, others: Rows) -> tuple[Rows, Rows]:
+        """Pairs of places whose cosine may reach the least score."""
+        left, right = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for part in batches(len(some), ROWS_TOGETHER):
+            short = self._short[some[part]]
+            for against in batches(len(others), ROWS_AGAINST):
+                bounds = short @ self._short[others[against]].T
+                i, j = np.divmod(np.flatnonzero(bounds >= self._least - ROUNDING), bounds.shape[1])
+                left.append(some[part][i])
+                right.append(others[against][j])
+        return np.concatenate(left), np.concatenate(right)
+
+    def _cosines(self, left: Rows, right: Rows) -> NDArray[np.float32]:
+        scores = np.empty(len(left), dtype=np.float32)
+        for part in batches(len(left), ROWS_AGAINST):
+            X, Y = (self._vectors.take(self._rows[places[part]]) for places in (left, right))
+            scores[part] = np.vecdot(normalize_rows(X), normalize_rows(Y))
+        return scores
+
+    def _of_documents(self, left: Rows, right: Rows, scores: NDArray[np.float32]) -> Pairs:
+        """Pairs of documents, from those of all their passages."""
+        total = len(self.firsts)
+        pairs = self._document[left] * total + self._document[right]
+        kept, lowest = self._covered(left, pairs, scores, pairs // total)
+        also, others = self._covered(right, pairs, scores, pairs % total)
+        both, i, j = np.intersect1d(kept, also, assume_unique=True, return_indices=True)
+        return Pairs(both // total, both % total, np.minimum(lowest[i], others[j]))
+
+    def _covered(
+        self, places: Rows, pairs: Rows, scores: NDArray[np.float32], owners: Rows
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        """Pairs in which all rows of one document have a match, and the lowest best score."""
+        order = np.lexsort((-scores, places, pairs))
+        is_best = np.ones(len(order), dtype=bool)
+        sorted_pairs, sorted_places = pairs[order], places[order]
+        is_best[1:] = np.diff(sorted_pairs) != 0
+        is_best[1:] |= np.diff(sorted_places) != 0
+        best = order[is_best]
+        found, first, counts = np.unique(pairs[best], return_index=True, return_counts=True)
+        whole = counts == self._counts[owners[best][first]]
+        lowest = np.minimum.reduceat(scores[best], first) if len(best) else scores[best]
+        return found[whole], lowest[whole]
+
+
+def short_rows(vectors: VectorFile, rows: Rows) -> Matrix:
+    """Coordinates on the sample's strongest axes, and the length of the rest (n, m + 1).
+
+    Of unit rows; their products are upper bounds of the cosines.
+    """
+    sample = normalize_rows(vectors.take(rows[:: max(len(rows) // SAMPLE, 1)]))
+    _, axes = np.linalg.eigh(sample.T @ sample)
+    axes = axes[:, : -AXES - 1 : -1]
+    short = np.empty((len(rows), axes.shape[1] + 1), dtype=np.float32)
+    for part in batches(len(rows)):
+        X = normalize_rows(vectors.take(rows[part]))
+        short[part, :-1] = X @ axes
+        rest = np.vecdot(X, X) - np.vecdot(short[part, :-1], short[part, :-1])
+        short[part, -1] = np.sqrt(np.maximum(rest, 0))
+    return short

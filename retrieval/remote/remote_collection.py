@@ -1,0 +1,271 @@
+"""RemoteCollection: an index of `slimdex serve`, with `Collection`'s methods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+from urllib.parse import quote, urlencode, urlsplit
+
+from slimdex.indexes.errors import InputError, InUseError
+
+from ..collection import Id, Several
+from ..documents import Document, Part, hit_from_json, id_text, id_texts, is_several, json_of
+from ..encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
+from ..ingest.writer import Added
+from ..search.request import Hits, SearchRequest
+from ..search.searchable import Searchable
+from ..sources.tabular.records import as_documents
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slimdex.indexes.settings import Settings
+
+    from ..sources.given_vectors import GivenVectors
+
+SENT_BYTES = 4 << 20
+"""Bytes of documents that are sent, and committed, together."""
+PAGE = 200
+"""Documents of a page, when all are read."""
+EXPECTED = "http://HOST/indexes/NAME"
+
+
+class RemoteCollection(Searchable):
+    """An index of a service, for programs that worked with a folder before.
+
+    Its methods take and return what those of `Collection` do, and raise `InputError` and
+    `InUseError` for the same reasons; also `InputError` if the service does not answer, or the
+    token does not allow the request. Metadata have the types of JSON: dates are texts. Lost
+    connections are opened again, and a busy service is asked again for some seconds.
+
+    >>> RemoteCollection.open("http://127.0.0.1:8000")
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: url 'http://127.0.0.1:8000'; expected http://HOST/indexes/NAME
+
+    Attributes
+    ----------
+    url : address of the index.
+    """
+
+    def __init__(self, server: JsonServer) -> None:
+        self._server, self.url = server, server.url
+
+    @classmethod
+    def open(
+        cls, url: str, token: str | None = None, *, timeout: float = TIMEOUT
+    ) -> RemoteCollection:
+        """Open an index of a running service.
+
+        Parameters
+        ----------
+        url : address of the index.
+        token : one of the service's, if it requires them; to change documents, one to write.
+        timeout : seconds for each answer.
+
+        Raises `InputError` if there is no such index, or the token is not known.
+        """
+        parts = urlsplit(url)
+        named = parts.path.rstrip("/").rpartition("/indexes/")[2]
+        if parts.scheme not in ("http", "https") or not parts.hostname or not named:
+            raise InputError(f"url {url[:200]!r}; expected {EXPECTED}")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise InputError(f"url with a password, query or fragment; expected {EXPECTED}")
+        if timeout <= 0:
+            raise InputError(f"timeout={timeout:g}; expected more than 0 seconds")
+        found = cls(JsonServer(url.rstrip("/"), token, timeout))
+        found._listing(limit=0)
+        return found
+
+    def close(self) -> None:
+        """Do nothing: connections end with the object."""
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __repr__(self) -> str:
+        """URL and size, for notebooks."""
+        return f"RemoteCollection({self.url!r}, {len(self):,} documents)"
+
+    @property
+    def version(self) -> int:
+        """Number that grows with each commit, by any process."""
+        return int(self._listing(limit=0)["version"])
+
+    def _ask(self, path: str, body: object = None) -> Any:
+        """Ask the service; its lasting "busy" is an `InUseError`."""
+        try:
+            return self._server.ask(path, body)
+        except BusyError as error:
+            raise InUseError(str(error)) from error
+
+    def _found(self, request: SearchRequest) -> Hits:
+        rows = None if request.texts is not None else request.query_vectors.tolist()
+        body = {
+            "queries": None if request.texts is None else [*request.texts],
+            "vectors": rows,
+            "limit": int(request.limit),
+            "where": request.where,
+            "candidates": request.candidates,
+            "per": request.per,
+            "hybrid": request.hybrid,
+        }
+        if not len(request):
+            return []
+        found = self._ask("/search", {k: v for k, v in body.items() if v is not None})
+        return [[hit_from_json(hit) for hit in one["hits"]] for one in found["queries"]]
+
+    @overload
+    def get(self, ids: Id) -> Document: ...
+
+    @overload
+    def get(self, ids: Several) -> list[Document]: ...
+
+    def get(self, ids: Id | Several) -> Document | list[Document]:
+        """Get the document of an id, or the documents of several ids in the order of the ids.
+
+        Each is a request. Raises `InputError` if an id is unknown.
+        """
+        found = [self._document(id) for id in id_texts(ids)]
+        return found if is_several(ids) else found[0]
+
+    def _document(self, id: str) -> Document:
+        return _document(self._ask(f"/documents/{quote(id, safe='')}"))
+
+    def documents_where(self, where: str) -> list[Document]:
+        """Get the documents that a condition holds for, in the order of their rows."""
+        return [*self._pages(where)]
+
+    def count(self, where: str | None = None) -> int:
+        """Count all documents, or those that a condition holds for."""
+        return int(self._listing(where, limit=0)["count"])
+
+    def __contains__(self, id: object) -> bool:
+        """True if a document has this id."""
+        try:
+            self._document(id_text(id))
+        except RefusedError as error:
+            if error.status == 404:
+                return False
+            raise
+        except InputError:
+            if isinstance(id, str | int):
+                raise
+            return False  # can't be an id
+        return True
+
+    def __iter__(self) -> Iterator[Document]:
+        """Iterate over all documents, a page at a time.
+
+        Raises `InputError` if the last document of a page is deleted before the next one is read.
+        """
+        return self._pages()
+
+    def _pages(self, where: str | None = None) -> Iterator[Document]:
+        after, more = None, True
+        while more:
+            found = self._listing(where, after, PAGE)
+            yield from map(_document, found["documents"])
+            more = found["more"]
+            after = found["documents"][-1]["id"] if more else None
+
+    def _listing(
+        self, where: str | None = None, after: str | None = None, limit: int = PAGE
+    ) -> Mapping[str, Any]:
+        asked = {"where": where, "after": after, "limit": limit}
+        given = urlencode({name: value for name, value in asked.items() if value is not None})
+        found: Mapping[str, Any] = self._ask(f"/documents?{given}")
+        return found
+
+    def info(self) -> dict[str, Any]:
+        """Report contents, settings and costs as JSON values; "path" is the index's name."""
+        return dict(self._ask(""))
+
+    def add(
+        self,
+        documents: Any,
+        *,
+        vectors: GivenVectors | NDArray[Any] | None = None,
+        refit: str = "auto",
+    ) -> Added:
+        """Add documents, or one; each replaces the document of the same id.
+
+        Documents of up to 4 MiB together are added or none; more are committed in parts, of which
+        those before an error remain.
+
+        Parameters
+        ----------
+        documents, refit : as for `Collection.add`.
+        vectors : must be None: the service encodes.
+
+        Raises `InputError` as `Collection.add` does.
+        """
+        if vectors is not None:
+            raise InputError("vectors for a service; expected none, since it encodes the texts")
+        given = _checked(as_documents(documents)[0])
+        path = f"/documents?{urlencode({'refit': refit})}"
+        answers = [self._ask(path, part) for part in _parts(given)]
+        counts = ("documents", "replaced", "unchanged", "encoded")
+        totals = {name: sum(answer[name] for answer in answers) for name in counts}
+        notes = [note for answer in answers for note in answer["notes"]]
+        return Added(**totals, notes=notes, refitted=any(a["refitted"] for a in answers))
+
+    def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
+        """Delete documents by id, one or several, or by a condition; returns how many.
+
+        Raises `InputError` if an id is unknown (then nothing is deleted), or the condition is
+        invalid.
+        """
+        if (ids is None) == (where is None):
+            raise InputError("delete: expected either ids or a condition")
+        body = {"where": where} if ids is None else {"ids": id_texts(ids)}
+        if body == {"ids": []}:
+            return 0
+        return int(self._ask("/delete", body)["deleted"])
+
+    def compact(self) -> int:
+        """Free the space of deleted and replaced documents; returns how many."""
+        return int(self._ask("/compact", {})["freed"])
+
+    def reduce(self, settings: Settings) -> list[str]:
+        """Reduce the vectors with other settings, without encoding; returns notes for the user."""
+        asked = {name: value for name, value in settings.as_dict().items() if value is not None}
+        return list(self._ask("/reduce", {"candidates": "auto", **asked})["notes"])
+
+
+def _checked(documents: Any) -> Iterator[Document]:
+    """Yield documents; raises `InputError` if an id occurs twice."""
+    seen = set[str]()
+    for document in documents:
+        if document.id in seen:
+            raise InputError(f"id {document.id!r} occurs twice; expected each id once")
+        seen.add(document.id)
+        yield document
+
+
+def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
+    """Yield documents as JSON values, in parts to be committed together."""
+    part, size, is_first = list[Any](), 0, True
+    for document in documents:
+        fields = {"id": document.id, "text": document.text, "title": document.title}
+        if taken := fields.keys() & document.metadata.keys():
+            raise InputError(f"id {document.id!r}: a column {min(taken)!r}; expected another name")
+        text = json_of({**document.metadata, **fields}, ensure_ascii=True)
+        if part and size + len(text) > SENT_BYTES:
+            yield part
+            part, size, is_first = [], 0, False
+        part.append(json.loads(text))
+        size += len(text)
+    if part or is_first:
+        yield part
+
+
+def _document(said: Mapping[str, Any]) -> Document:
+    """The document that `document_json` has written."""
+    parts = tuple(
+        Part(part["start"], tuple(part["headings"]), part["page"], part["anchor"])
+        for part in said["parts"]
+    )
+    passages = [(one["start"], one["end"]) for one in said["passages"]]
+    return Document(said["id"], said["text"], said["title"], said["metadata"], parts, passages)

@@ -1,0 +1,39 @@
+"""The notebooks of examples/ run from top to bottom, and hold no outputs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.ipynb"))
+
+
+def test_there_are_notebooks_without_outputs() -> None:
+    assert len(NOTEBOOKS) == 5
+    for path in NOTEBOOKS:
+        code = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+        assert not [cell for cell in code if cell.outputs or cell.execution_count], path.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    notebook = nbformat.read(path, 4)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=600, resources=resources).execute()
+    said = "".join(
+        output.get("text", "")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    )
+    assert "error:" not in said, said

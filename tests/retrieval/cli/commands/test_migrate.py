@@ -1,0 +1,113 @@
+"""`slimdex migrate` on the command line: word vectors, then a transformer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ..running import Runner, write
+
+WORDS = ["".join(letters) for letters in np.random.default_rng(5).choice(list("abcdef"), (60, 4))]
+
+
+def vectors_file(name: str, seed: int) -> None:
+    vectors = np.random.default_rng(seed).normal(size=(len(WORDS), 8))
+    lines = (
+        f"{w} {' '.join(f'{x:.4f}' for x in v)}\n" for w, v in zip(WORDS, vectors, strict=True)
+    )
+    Path(name).write_text("".join(dict.fromkeys(lines)))
+
+
+@pytest.fixture
+def old(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """`slimdex` beside an index "i" by old.txt, word vectors of another file, and labels."""
+    monkeypatch.setenv("SLIMDEX_CACHE", str(Path("cache").absolute()))
+    vectors_file("old.txt", 0)
+    vectors_file("new.txt", 1)
+    rng = np.random.default_rng(2)
+    texts = [" ".join(rng.choice(WORDS, 6)) for _ in range(80)]
+    write("d.jsonl", [{"id": str(i), "text": text} for i, text in enumerate(texts)])
+    write("q.jsonl", [{"id": f"q{i}", "text": texts[i][:14]} for i in range(20)])
+    labels = "".join(f"q{i}\t{i}\t1\n" for i in range(20))
+    Path("qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + labels)
+    assert bare("build", "d.jsonl", "--model", "old.txt", "--out", "i").code == 0
+    return bare
+
+
+def test_a_table_then_the_map_then_back(old: Runner) -> None:
+    code, out, err = old("migrate", "i", "--model", "new.txt", "--sample", "30")
+    assert code == 0, err
+    lines = out.splitlines()
+    heads = "option nDCG@10 at least gain gain at least hours"
+    assert lines[0].split() == heads.split()
+    assert [line.strip().split("  ")[0] for line in lines[1:4]] == ["stay", "map", "encode again"]
+    assert len(lines[1].split()) == 4, "staying has no gain"
+    assert "(half of the words of a sentence, its document to find)" in out
+    assert ", fitted on 30 documents" in out
+    assert "advice: stay: neither" in out
+    assert lines[-1].startswith("--apply maps the queries of the index; --continue encodes all")
+    before = old("info", "i", "--json").json["encoder"]
+
+    labels = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
+    command = ("migrate", "i", "--model", "new.txt", *labels, "--wait", "5")
+    said = old.refuses(*command, "--apply", "--target", "1")
+    assert "with 95% confidence; expected at least 1" in said
+    report = old(*command, "--apply", "--json").json
+    assert report["applied"] is True
+    assert (report["queries"], report["error"]) == (20, 0.05)
+    now = old("info", "i", "--json").json["encoder"]
+    assert (now["type"], now["target"]) == ("mapped", before)
+    assert len(old.found("i", WORDS[0], "-n", "3")) == 3
+    assert old("verify", "i").code == 0
+    undone = old("migrate", "i", "--undo", "--shared-filesystem")
+    assert undone.out == "i: the last step of the migration is undone\n"
+    assert old("info", "i", "--json").json["encoder"] == before
+
+
+def test_refusals(old: Runner) -> None:
+    assert "expected --model, --continue or --undo" in old.refuses("migrate", "i")
+    both = ("migrate", "i", "--model", "new.txt")
+    assert "expected --model, --continue or --undo" in old.refuses(*both, "--undo")
+    assert "--minutes without --continue" in old.refuses(*both, "--minutes", "1")
+    assert "expected it alone" in old.refuses(*both, "--continue", "--apply")
+    assert "no migration to continue" in old.refuses("migrate", "i", "--continue")
+    assert "expected both or neither" in old.refuses(*both, "--queries", "q.jsonl")
+    assert "--target without --apply" in old.refuses(*both, "--target", "0.5")
+    assert "no migration to undo" in old.refuses("migrate", "i", "--undo")
+    assert "dimensions=8; expected none" in old.refuses(*both, "--dimensions", "8")
+    assert "expected none" in old.refuses(*both, "--api-key-file", "key")
+
+
+def test_encoded_again_in_slices(old: Runner) -> None:
+    first = old("migrate", "i", "--model", "new.txt", "--continue", "--minutes", "0")
+    assert first.out == "80 of 80 encoded again; --continue goes on\n"
+    assert "encoded=80" in old("info", "i").out
+    assert old("migrate", "i", "--undo").code == 0
+    assert old("info", "i", "--json").json["next_encoder"] is None
+    last = old("migrate", "i", "--model", "new.txt", "--continue", "--json").json
+    assert (last["rows"], last["total"], last["finished"]) == (80, 80, True)
+    assert old("info", "i", "--json").json["encoder"]["model"] == str(Path("new.txt").resolve())
+    assert "its vectors are this encoder's" in old.refuses(
+        "migrate", "i", "--model", "new.txt", "--continue"
+    )
+    assert len(old.found("i", WORDS[0], "-n", "3")) == 3
+    assert old("verify", "i").code == 0
+
+
+@pytest.mark.slow
+def test_a_transformer_with_all_its_options(old: Runner, tiny_bert: Path) -> None:
+    code, out, err = old(
+        *("migrate", "i", "--model", str(tiny_bert), "--pooling", "cls", "--max-length", "16"),
+        *("--precision", "fp32", "--query-prompt", "the ", "--document-prompt", "rain "),
+        *("--trust-remote-code", "--apply"),
+    )
+    assert code == 0, err
+    assert "--undo returns to its own encoder" in out
+    source = old("info", "i", "--json").json["encoder"]["source"]
+    assert (source["pooling"], source["max_length"]) == ("cls@-1", 16)
+    assert source["prompts"] == ["the ", "rain "]
+    assert old.found("i", WORDS[1], "--trust-remote-code")
+    Path("more.jsonl").write_text('{"id": "n", "text": "the cat"}\n')
+    assert old("add", "i", "more.jsonl", "--trust-remote-code").code == 0

@@ -1,0 +1,86 @@
+"""Commands without an index's folder: the nearest `.slimdex`, or `SLIMDEX_INDEX`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .running import Runner, write
+
+NO_INDEX = "expected an index's folder, SLIMDEX_INDEX, or a folder .slimdex here or above"
+
+
+@pytest.fixture
+def here(pets: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """`slimdex` in a folder `sub/sub` below `.slimdex`, with the pets in it and beside it."""
+    shutil.copytree("pets", ".slimdex")
+    Path("sub/sub").mkdir(parents=True)
+    shutil.move("pets", "sub/sub/pets")
+    monkeypatch.chdir("sub/sub")
+    return pets
+
+
+def ids(slimdex: Runner, *words: str) -> list[str]:
+    return [hit["id"] for hit in slimdex.found(*words)]
+
+
+def test_a_build_and_all_that_follow_need_no_folder(
+    slimdex: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert slimdex("build", "pets.jsonl").code == 0
+    assert Path(".slimdex/catalog.duckdb").exists()
+    write("more.jsonl", [{"id": "fog", "text": "fog came on cat feet"}])
+    assert slimdex("add", "more.jsonl", "--json").json["documents"] == 4
+    Path("below").mkdir()
+    monkeypatch.chdir("below")
+    assert set(ids(slimdex, "the", "cat", "-n", "9")) == {"cat", "dog", "rain", "fog"}
+    assert slimdex("open", "fog", "--json").json["text"] == "fog came on cat feet"
+    assert slimdex("delete", "fog", "rain", "--json").json["documents"] == 2
+    assert slimdex("compact", "--json").json["freed"] == 2
+    assert slimdex("sync", "../more.jsonl", "--json").json["documents"] == 3
+    for command in ("info", "verify", "repair"):
+        assert slimdex(command).code == 0
+    assert slimdex("reduce", "--gamma", "0", "--json").json["settings"]["gamma"] == 0
+
+
+def test_a_word_is_the_index_only_if_it_is_one(here: Runner) -> None:
+    Path("cat").mkdir()
+    assert here("delete", "rain").code == 0  # of ../../.slimdex
+    assert here("info", "--json").json["documents"] == 2
+    assert "rain" in ids(here, "pets", "cat")
+    assert "rain" not in ids(here, "cat", "pets")
+    assert ids(here, "cat " * 300)  # longer than a file's name may be
+    assert len(ids(here, "--query", "pets")) == 2
+    assert len(ids(here, "pets", "--query", "pets")) == 3
+    assert here("open", "pets", "rain").code == 0
+    assert "unknown id 'nosuch'" in here.refuses("open", "nosuch")
+    assert "Missing argument 'ID'" in here.refuses("open", "pets")
+
+
+def test_the_only_word_of_a_command_is_always_its_index(here: Runner) -> None:
+    assert "nosuch: no slimdex index there" in here.refuses("compact", "nosuch")
+    assert here("compact", "pets", "--json").json["documents"] == 3
+
+
+def test_the_variable_comes_before_the_folder(
+    here: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert here("delete", "rain").code == 0
+    monkeypatch.setenv("SLIMDEX_INDEX", "pets")
+    assert here("info", "--json").json["documents"] == 3
+    monkeypatch.setenv("SLIMDEX_INDEX", "nosuch")
+    assert "SLIMDEX_INDEX=nosuch: no slimdex index there" in here.refuses("info")
+    write("one.jsonl", [{"id": "1", "text": "the cat"}])
+    assert here("build", "one.jsonl").code == 0
+    assert here("info", "--json").json["documents"] == 1
+
+
+def test_nothing_is_guessed_without_any(slimdex: Runner) -> None:
+    assert f"info: no index given; {NO_INDEX}" in slimdex.refuses("info")
+    assert f"serve: no index given; {NO_INDEX}" in slimdex.refuses("serve")
+    for words in (("search", "boiler"), ("open", "boiler"), ("add", "boiler"), ("sync", "boiler")):
+        assert f"boiler: no slimdex index there; {NO_INDEX}" in slimdex.refuses(*words)
+    assert not Path(".slimdex").exists()
+    assert "Usage" in slimdex("search", "boiler", "--help").out

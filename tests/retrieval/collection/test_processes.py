@@ -1,0 +1,209 @@
+"""Several processes that change and search one index at the same time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Thread, current_thread, main_thread
+from typing import Any, ClassVar
+
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.atomic_files import HEAD
+from slimdex.retrieval.catalog.documents_table import DocumentsTable
+from slimdex.retrieval.catalog.passages_table import PassagesTable
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.storage.head import Head
+from tests import forked
+from tests.encoders import WordEncoder
+
+SETTINGS = Settings(kind="flat")
+WORDS = ("tea", "cake", "rain", "ship")
+
+
+def add_notes(path: Path, name: str, count: int, told: Connection) -> None:
+    """Add notes one by one, each found at once; tell how many were refused."""
+    refused = 0
+    with Collection.open(path, WordEncoder()) as collection:
+        told.send("open")
+        for number in range(count):
+            try:
+                collection.add([Document(f"{name}{number}", f"tea {name} {number}")])
+            except Exception:
+                refused += 1
+            assert collection.search(f"{name} {number}", limit=1)
+    told.send(refused)
+
+
+def die_before_the_head(path: Path) -> None:
+    """Commit a deletion, and be killed before other readers could see it."""
+
+    def write(head: Head, folder: Path) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Head.write = write  # type: ignore[method-assign, assignment]
+    Collection.open(path, WordEncoder()).delete("gone")
+
+
+def test_two_processes_add_notes_and_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with Collection.create(path, WordEncoder(), SETTINGS) as collection:
+        collection.add([Document("first", "tea and cake")])
+        version, pipes = collection.version, [Pipe(duplex=False) for _ in range(2)]
+        processes = [
+            forked.process(add_notes, path, name, 5, there)
+            for name, (_, there) in zip("ab", pipes, strict=True)
+        ]
+        assert [here.recv() for here, _ in pipes] == ["open", "open"]
+        assert [here.recv() for here, _ in pipes] == [0, 0]
+        for process in processes:
+            process.join()
+        assert collection.version > version
+        expected = {"first", *(f"{name}{number}" for name in "ab" for number in range(5))}
+        assert {document.id for document in collection} == expected
+        assert {hit.id for hit in collection.search("tea", limit=20)} == expected
+    assert verify(path) == []
+
+
+def test_a_commit_elsewhere_is_seen_by_the_next_call(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with (
+        Collection.create(path, WordEncoder(), SETTINGS) as one,
+        Collection.open(path, WordEncoder()) as other,
+    ):
+        one.add([Document(str(i), f"tea {i}", metadata={"n": i}) for i in range(20)])
+        assert len(other) == 20
+        assert other.search("tea 7", limit=1, where="n < 5")[0].id != "7"
+        version = other.version
+        other.add([Document("7", "ships at sea")])
+        assert one.search("ships at sea", limit=1)[0].id == "7"
+        assert one.version > version
+        one.delete("7")
+        assert "7" not in other
+        assert other.compact() == 2
+        assert (len(one), one.get("8").text, one.count("n > 17")) == (19, "tea 8", 2)
+        one.index_words(False)
+        assert other.core.state.words is None
+        assert one.version == other.version
+
+
+def test_a_commit_that_a_kill_cut_short_is_seen_by_all_once_one_sees_it(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with Collection.create(path, WordEncoder(), SETTINGS) as early:
+        early.add([Document("kept", "tea"), Document("gone", "cake")])
+        process = forked.process(die_before_the_head, path)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        with Collection.open(path, WordEncoder()) as late:
+            assert [document.id for document in late] == ["kept"]
+            assert early.version == late.version
+            assert [document.id for document in early] == ["kept"]
+
+
+def test_what_the_catalog_says_is_of_one_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a head, while another process commits between any two queries."""
+    path, whole = tmp_path / "x", PassagesTable.rows
+    with (
+        Collection.create(path, WordEncoder(), SETTINGS) as one,
+        Collection.open(path, WordEncoder()) as other,
+    ):
+        one.add([Document("kept", "tea"), Document("new", "cake")])
+        threads = list[Thread]()
+
+        def rows(table: PassagesTable, stop: int, start: int = 0) -> Any:
+            found = whole(table, stop, start)
+            if not threads and current_thread() is main_thread():
+                threads.append(Thread(target=other.add, args=([Document("new", "ships")],)))
+                threads[0].start()
+                threads[0].join(1)
+            return found
+
+        monkeypatch.setattr(PassagesTable, "rows", rows)
+        threads.append(current_thread())  # not yet
+        other.add([Document("third", "rain")])
+        threads.clear()
+        (path / HEAD).unlink()
+        view = one.core.snapshot
+        threads[0].join()
+        assert (view.state.rows, len(view)) in ((3, 3), (4, 3))
+        assert one.get("new").text == "ships"
+
+
+def test_a_filter_waits_for_commits_but_does_not_start_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, filtered, waits = tmp_path / "x", DocumentsTable.rows_where, list[str]()
+    with (
+        Collection.create(path, WordEncoder(), SETTINGS) as one,
+        Collection.open(path, WordEncoder()) as other,
+    ):
+        one.add([Document(str(n), f"tea {n}", metadata={"n": n}) for n in range(9)])
+
+        def rows_where(table: DocumentsTable, *condition: Any) -> Any:
+            waits.append("one")
+            assert len(waits) < 3, "it starts over at each commit"
+            other.add([Document(f"new {len(waits)}", "tea")])
+            return filtered(table, *condition)
+
+        monkeypatch.setattr(DocumentsTable, "rows_where", rows_where)
+        with Collection.open(path, WordEncoder()) as late:
+            found = late.search("tea", limit=20, where="n < 5 OR n IS NULL")
+        assert waits == ["one"]
+        assert {hit.id for hit in found} == {str(n) for n in range(5)}
+
+
+def test_later_commits_win_and_what_changed_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    """Another process commits while texts are encoded."""
+
+    class Slow(WordEncoder):
+        meanwhile: ClassVar[list[Callable[[], object]]] = []
+
+        def encode(self, texts: Any) -> Any:
+            if self.meanwhile:
+                self.meanwhile.pop()()
+            return super().encode(texts)
+
+    path, slow = tmp_path / "x", Slow()
+    with (
+        Collection.create(path, WordEncoder(), SETTINGS) as one,
+        Collection.open(path, slow) as other,
+    ):
+        one.add([Document("a", "tea"), Document("b", "cake")])
+        slow.meanwhile.append(lambda: one.add([Document("c", "rain"), Document("a", "ship")]))
+        added = other.add([Document("a", "tea again"), Document("d", "more cake")])
+        assert (added.documents, added.replaced) == (2, 1)
+        texts = {document.id: document.text for document in one}
+        assert texts == {"a": "tea again", "b": "cake", "c": "rain", "d": "more cake"}
+        slow.meanwhile.append(one.compact)
+        other.add([Document("e", "a ship at sea")])
+        assert one.search("a ship at sea", limit=1)[0].id == "e"
+        assert one.verify() == []
+
+
+@pytest.mark.slow
+def test_a_filter_while_another_process_writes_all_the_time(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with Collection.create(path, WordEncoder(), SETTINGS) as collection:
+        collection.add([Document(str(i), f"tea {i}", metadata={"n": i}) for i in range(50)])
+        here, there = Pipe(duplex=False)
+        process = forked.process(add_notes, path, "a", 20, there)
+        assert here.recv() == "open"
+        longest, rows = 0.0, 0
+        while not here.poll():
+            start = time.monotonic()
+            rows = len(collection.search("tea", limit=100, where="n < 10 OR n IS NULL"))
+            longest = max(longest, time.monotonic() - start)
+        assert here.recv() == 0
+        process.join()
+        assert 10 < rows <= 30
+        assert longest < 30

@@ -1,0 +1,1 @@
+"""Well-known models, and languages of texts."""

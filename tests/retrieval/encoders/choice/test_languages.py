@@ -1,0 +1,105 @@
+"""Texts in languages that an encoder does not know."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.encoders.choice import languages
+from slimdex.retrieval.encoders.choice.languages import other_languages
+from slimdex.retrieval.operations.building import Sources, add, build
+from tests.encoders import WordEncoder
+
+GERMAN = [
+    "Der Heizkessel im Keller wurde gestern repariert und läuft seitdem wieder ohne Störung.",
+    "Die Rechnung für das zweite Quartal liegt im Ordner auf dem Schreibtisch der Buchhaltung.",
+    "Bitte denken Sie daran, dass die Bibliothek am Freitag schon um zwölf Uhr schließt.",
+]
+ENGLISH = ["The boiler was repaired yesterday.", "Bills are in the folder.", "12", "..."]
+CHINESE = ["锅炉昨天修好了。", "账单在文件夹里。", "图书馆星期五关门。"]
+HAS_DETECTOR = importlib.util.find_spec("py3langid") is not None
+detected = pytest.mark.skipif(not HAS_DETECTOR, reason="py3langid is missing")
+
+
+class EnglishEncoder(WordEncoder):
+    """A bag of words under the name of the default model."""
+
+    def spec(self) -> dict[str, str | int]:
+        return {"type": "words", "model": "all-MiniLM-L6-v2", "dim": self.dim}
+
+
+def test_scripts_need_no_detector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(languages, "find_spec", lambda name: None)
+    assert other_languages(CHINESE) == (1.0, "CJK script")
+    assert other_languages([*CHINESE, *ENGLISH]) == (0.6, "CJK script")
+    assert other_languages([*GERMAN, *ENGLISH]) == (0.0, "")
+    assert other_languages([]) == (0.0, "")
+    assert other_languages(["12", ""]) == (0.0, "")
+
+
+@detected
+def test_languages_in_latin_script() -> None:
+    assert other_languages(GERMAN) == (1.0, "language 'de'")
+    assert other_languages([*GERMAN, *ENGLISH]) == (0.6, "language 'de'")
+
+
+@detected
+def test_code_and_english_are_no_other_language() -> None:
+    sources = [inspect.getsource(part) for part in (json.dumps, json.loads, Path.glob, build)]
+    names = ["libpng-dev - development files", "A quick sort in C, and its tests"]
+    share, _ = other_languages([*sources, *names, inspect.cleandoc(json.__doc__ or "")])
+    assert share == 0
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (CHINESE, "100% of these texts are not in English (most often CJK script)"),
+        pytest.param(
+            GERMAN,
+            "100% of these texts are not in English (most often language 'de')",
+            marks=detected,
+        ),
+        (["The cat sat.", "The dog ran.", "Rain fell on the roof."], None),
+    ],
+)
+def test_build_and_add_say_so(tmp_path: Path, texts: list[str], said: str | None) -> None:
+    source = tmp_path / "texts.txt"
+    source.write_text("\n".join(texts) + "\n")
+    path = tmp_path / "i"
+    made, added = build(path, Sources.open(str(source)), EnglishEncoder, Settings())
+    with made:
+        notes = [note for note in added.notes if "English" in note]
+        assert len(notes) == (said is not None)
+        if said is not None:
+            assert notes[0].startswith(said)
+            assert "--model multilingual-e5-small" in notes[0]
+        other = tmp_path / "more.txt"
+        other.write_text("Сегодня идёт дождь, завтра снег.\n")
+        (note,) = [n for n in add(made.core, Sources.open(str(other))).notes if "English" in n]
+        assert "100% of these texts are not in English (most often Cyrillic script)" in note
+
+
+def test_a_folder_of_that_model_says_so_too(tmp_path: Path) -> None:
+    class Downloaded(EnglishEncoder):
+        def spec(self) -> dict[str, str | int]:
+            return super().spec() | {"model": "/models/all-MiniLM-L6-v2"}
+
+    source = tmp_path / "texts.txt"
+    source.write_text("\n".join(CHINESE) + "\n")
+    made, added = build(tmp_path / "i", Sources.open(str(source)), Downloaded, Settings())
+    with made:
+        assert any("the only language of all-MiniLM-L6-v2" in note for note in added.notes)
+
+
+def test_an_encoder_that_may_know_them_says_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "texts.txt"
+    source.write_text("\n".join(CHINESE) + "\n")
+    made, added = build(tmp_path / "i", Sources.open(str(source)), WordEncoder, Settings())
+    with made:
+        assert not any("English" in note for note in added.notes)

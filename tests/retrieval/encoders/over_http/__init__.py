@@ -1,0 +1,1 @@
+"""Encoders over HTTP, against real servers and a proxy that injects faults."""

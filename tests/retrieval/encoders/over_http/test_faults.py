@@ -1,0 +1,172 @@
+"""Faults between an encoder and its server: what passes is retried, the rest is one line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.encoders.over_http import connection
+from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
+
+from .conftest import TEXTS
+from .proxy import Fault, Proxy, Vectors, changed, page, reset, slow, status, truncated
+
+PASSING: dict[str, Fault] = {
+    "429": status(429),
+    "500": status(500),
+    "503": status(503),
+    "slow": slow(1.0),
+    "truncated": truncated,
+    "reset": reset,
+}
+
+
+@pytest.fixture
+def encoder(proxy: Proxy) -> HttpEncoder:
+    made = HttpEncoder(proxy.url)
+    proxy.asked.clear()
+    return made
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_passes_is_retried(
+    proxy: Proxy,
+    encoder: HttpEncoder,
+    expected: Matrix,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "TIMEOUT", 0.3 if name == "slow" else 20.0)
+    fresh = HttpEncoder(proxy.url) if name == "slow" else encoder
+    proxy.asked.clear()
+    proxy.faults = [PASSING[name]] * (connection.TRIES - 1)
+    assert np.allclose(fresh.encode(TEXTS), expected, atol=1e-6)
+    assert proxy.faults == []
+    assert len(proxy.asked) == connection.TRIES
+
+
+def test_what_does_not_pass_ends(proxy: Proxy, encoder: HttpEncoder) -> None:
+    proxy.always = status(503)
+    with pytest.raises(InputError, match=r"/v1/embeddings: 503 try later \(6 tries\)$"):
+        encoder.encode(TEXTS)
+    assert len(proxy.asked) == connection.TRIES
+
+
+WRONG: dict[str, tuple[Fault, str]] = {
+    "400": (status(400), r"400 try later$"),
+    "redirect": (status(307, Location="http://127.0.0.1:1/"), "307 try later"),
+    "page": (page, "text/html; expected JSON"),
+    "dimension": (
+        changed(lambda found: {"data": [{"embedding": [1.0]} for _ in found["data"]]}),
+        "vectors of 1 dimensions; expected 24, as before",
+    ),
+    "nan": (
+        changed(lambda found: {"data": [{"embedding": [float("nan")] * 24}] * 4}),
+        "row 0, column 0 is nan; expected finite numbers",
+    ),
+    "too few": (
+        changed(lambda found: {"data": found["data"][:3]}),
+        "3 vectors; expected 4, one per text",
+    ),
+    "other": (changed(lambda found: {"object": "list"}), "an answer without embeddings"),
+    "text": (changed(lambda found: {"data": [{"embedding": "!"}] * 4}), "without embeddings"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_one_line(proxy: Proxy, encoder: HttpEncoder, name: str) -> None:
+    fault, said = WRONG[name]
+    proxy.always = fault
+    with pytest.raises(InputError, match=said) as error:
+        encoder.encode(TEXTS[:1] if name in ("400", "redirect") else TEXTS)
+    assert str(error.value).startswith(proxy.url)
+    assert "\n" not in str(error.value)
+    assert len(proxy.asked) == 1
+
+
+def test_the_server_says_when_to_come_again(proxy: Proxy, encoder: HttpEncoder) -> None:
+    proxy.faults = [status(429, Retry_After="1")]
+    began = time.monotonic()
+    encoder.encode(TEXTS)
+    assert 1 <= time.monotonic() - began < 10
+    proxy.faults = [status(429, Retry_After="4000")]
+    with pytest.raises(InputError, match=r"429 try later; asks to wait for 4000 seconds$"):
+        encoder.encode(TEXTS)
+
+
+def test_batches_by_number_and_characters_several_at_once(
+    proxy: Proxy, encoder: HttpEncoder, expected: Matrix
+) -> None:
+    def late(rows: Vectors) -> Vectors:
+        time.sleep(0.05)
+        return rows
+
+    proxy.change = late
+    texts = [TEXTS[i % 4] for i in range(200)]
+    assert np.allclose(encoder.encode(texts), expected[np.arange(200) % 4], atol=1e-6)
+    assert sorted(len(body["input"]) for _, _, body in proxy.asked) == [8, *[32] * 6]
+    assert 2 <= proxy.most_running <= 4
+    proxy.asked.clear()
+    encoder.encode(["cat " * 3000, "dog " * 3000, "rain"])
+    assert sorted(len(body["input"]) for _, _, body in proxy.asked) == [1, 2]
+
+
+def test_a_server_that_takes_fewer_texts(
+    proxy: Proxy, encoder: HttpEncoder, expected: Matrix
+) -> None:
+    proxy.limit = 10
+    texts = [TEXTS[i % 4] for i in range(50)]
+    assert np.allclose(encoder.encode(texts), expected[np.arange(50) % 4], atol=1e-6)
+    proxy.asked.clear()
+    encoder.encode(texts)
+    assert max(len(body["input"]) for _, _, body in proxy.asked) <= 10, "it is remembered"
+
+
+def test_a_failure_stops_the_other_requests(
+    proxy: Proxy, encoder: HttpEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FIRST_WAIT", 60.0)
+    proxy.faults = [status(500), status(500), status(401)]
+    began = time.monotonic()
+    with pytest.raises(InputError, match="401"):
+        encoder.encode([TEXTS[0]] * 300)
+    assert time.monotonic() - began < 20
+
+
+def test_a_server_without_base64(proxy: Proxy, expected: Matrix) -> None:
+    proxy.faults = [status(400)]
+    encoder = HttpEncoder(f"{proxy.url}/v1")
+    assert encoder.spec()["api"] == "openai-floats"
+    assert np.allclose(encoder.encode(TEXTS), expected, atol=1e-6)
+    assert "encoding_format" not in proxy.asked[-1][2]
+
+
+def test_a_closed_connection_costs_no_try(
+    proxy: Proxy, encoder: HttpEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def last(found: Any) -> Any:
+        return found
+
+    monkeypatch.setattr(connection, "TRIES", 1)
+    closing: Callable[..., None] = changed(last)
+
+    def quietly(handler: Any, content: bytes) -> None:
+        closing(handler, content)
+        handler.close_connection = True  # and no header says so
+
+    proxy.faults = [quietly, None]
+    assert np.array_equal(encoder.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_a_proxy_of_the_environment(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets whole URLs, of a host that nobody could find."""
+    monkeypatch.setenv("http_proxy", proxy.url)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert HttpEncoder("http://nowhere.invalid/v1").spec()["model"] == "notes"
+    assert proxy.asked[0][0] == "http://nowhere.invalid/v1/models"

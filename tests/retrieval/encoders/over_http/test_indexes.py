@@ -1,0 +1,258 @@
+"""Indexes whose encoder runs in a server: recorded, verified, resumed; keys stay outside."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.over_http import connection
+from slimdex.retrieval.encoders.over_http.address import key_for, parse_address
+from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
+from slimdex.retrieval.ingest.encoding import WINDOW
+
+from .conftest import TEXTS
+from .proxy import Proxy, Vectors, changed, proxied, status
+
+KEY = "sk-a-secret-of-mine"
+
+
+@pytest.fixture
+def index(proxy: Proxy, tmp_path: Path) -> Path:
+    """An index of `TEXTS` by the proxy's model."""
+    path = tmp_path / "notes.index"
+    with Collection.create(path, HttpEncoder(proxy.url, document_prompt="was ")) as made:
+        made.add({"id": text, "text": text} for text in TEXTS)
+    proxy.asked.clear()
+    return path
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(TEXTS) + "\n")
+    return path
+
+
+def slimdex(*words: object) -> Result:
+    return CliRunner().invoke(app, [*map(str, words)])
+
+
+def rounded(rows: Vectors) -> Vectors:
+    return [[round(x, 2) for x in row] for row in rows]
+
+
+def turned(rows: Vectors) -> Vectors:
+    return [row[1:] + row[:1] for row in rows]
+
+
+def test_a_changed_model_is_noticed_before_an_answer(proxy: Proxy, index: Path) -> None:
+    proxy.change = rounded  # as servers differ by their arithmetic
+    with Collection.open(index) as opened:
+        assert opened.search("stocks fell")[0].text == TEXTS[1]
+    proxy.change = turned
+    with (
+        Collection.open(index) as opened,
+        pytest.raises(InputError, match=r"'notes' of http://\S+ has changed: .* pass model=URL"),
+    ):
+        opened.search("stocks fell")
+    with Collection.open(index) as opened, pytest.raises(InputError, match="has changed"):
+        opened.add([{"id": "5", "text": "one more"}])
+    with pytest.raises(InputError, match="this index was built with"):
+        Collection.open(index, HttpEncoder(proxy.url, document_prompt="was "))
+
+
+def test_opening_alone_asks_nobody(proxy: Proxy, index: Path) -> None:
+    with Collection.open(index) as opened:
+        assert len(opened) == 4
+        assert opened.search(np.ones(24, dtype=np.float32))
+    assert proxy.asked == []
+
+
+def test_a_server_that_has_moved(
+    proxy: Proxy, index: Path, own_service: str, tmp_path: Path
+) -> None:
+    with proxied(Proxy(own_service, "notes", "tei")) as other:
+        moved = f"{other.url}#elsewhere"
+        with Collection.open(index, model=moved) as opened:
+            assert opened.search("stocks fell")[0].text == TEXTS[1]
+        assert proxy.asked == []
+        assert slimdex("repair", index, "--model", moved).exit_code == 0
+        spec = json.loads(slimdex("info", index, "--json").stdout)["encoder"]
+        assert (spec["url"], spec["api"], spec["model"]) == (other.url, "tei", "elsewhere")
+        assert spec["prompts"] == ["", "was "]
+        found = slimdex("search", index, "stocks fell", "--json")
+        assert json.loads(found.stdout)["queries"][0]["hits"][0]["text"] == TEXTS[1]
+
+
+def test_prompts_reach_the_server(proxy: Proxy, tmp_path: Path, lines: Path) -> None:
+    url, path = f"{proxy.url}/v1#notes", tmp_path / "i"
+    prompts = ("--query-prompt", "rain ", "--document-prompt", "snow ")
+    assert slimdex("build", lines, "--model", url, "--out", path, *prompts).exit_code == 0
+    assert set(proxy.texts()) > {f"snow {text}" for text in TEXTS}
+    proxy.asked.clear()
+    assert slimdex("search", path, "cat").exit_code == 0
+    assert proxy.texts()[-1] == "rain cat"
+
+
+def test_long_texts_are_cut(proxy: Proxy, tmp_path: Path) -> None:
+    text = "".join(f"The cat sat on mat {n}. " for n in range(100))
+    with Collection.create(tmp_path / "i", HttpEncoder(proxy.url, max_length=100)) as made:
+        made.add([{"id": "1", "text": text}])
+        sent = [each for each in proxy.texts() if ". The cat" in each]
+        assert max(map(len, sent)) <= 3 * 100
+        assert sum(map(len, sent)) >= len(text) - len(sent)
+
+
+def test_an_interrupted_build_resumes(proxy: Proxy, tmp_path: Path) -> None:
+    texts = [f"{a} {b} {n}" for a in ("cat", "dog") for b in ("sat", "fell") for n in range(300)]
+    source, path = tmp_path / "many.txt", tmp_path / "i"
+    source.write_text("\n".join(texts) + "\n")
+    words = ("build", source, "--model", proxy.url, "--out", path)
+    proxy.faults = [None] * (1 + WINDOW // 32)
+    proxy.always = status(500)
+    assert "(6 tries)" in str(slimdex(*words).exception)
+    before = set(proxy.texts())
+    proxy.always, proxy.faults = None, []
+    proxy.asked.clear()
+    done = slimdex(*words)
+    assert done.exit_code == 0, done.exception
+    assert f"resumed after {WINDOW:,} documents" in done.stderr
+    again = [text for text in proxy.texts() if text in texts]
+    assert len(again) <= len(texts) - WINDOW + 300  # and its own sample, to prove its settings
+    assert {*again, *before} >= {*texts}
+
+
+def test_options_of_other_kinds(proxy: Proxy, tmp_path: Path, lines: Path) -> None:
+    for words, said in (
+        (("--pooling", "cls"), "pooling='cls'; expected none for a model in a server"),
+        (("--precision", "int8"), "precision='int8'; expected none for a model in a server"),
+    ):
+        done = slimdex("build", lines, "--model", proxy.url, "--out", tmp_path / "i", *words)
+        assert said in str(done.exception)
+    done = slimdex("build", lines, "--dimensions", 8, "--out", tmp_path / "i")
+    assert "dimensions=8; expected none for a model on this machine" in str(done.exception)
+
+
+@pytest.fixture
+def environment(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{proxy.url}/v1")
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_key_goes_to_its_server_and_nowhere_else(
+    proxy: Proxy, index: Path, own_service: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Collection.open(index) as opened:
+        opened.search("stocks fell")
+    assert {headers["Authorization"] for _, headers, _ in proxy.asked} == {f"Bearer {KEY}"}
+    with proxied(Proxy(own_service, "notes")) as other:
+        with Collection.open(index, model=other.url) as opened:
+            opened.search("stocks fell")
+        assert not any("Authorization" in headers for _, headers, _ in other.asked)
+    assert not any(KEY.encode() in file.read_bytes() for file in index.rglob("*") if file.is_file())
+    assert KEY not in caplog.text
+
+
+@pytest.mark.usefixtures("environment")
+def test_no_error_shows_a_key(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    echo = changed(lambda found: {"error": f"wrong key {KEY}"})
+    proxy.faults = [lambda handler, content: handler.answer(401, {"error": f"wrong key {KEY}"})]
+    with pytest.raises(InputError, match=r"401 wrong key \*\*\* \(expected a key: see --api-key"):
+        HttpEncoder(f"{proxy.url}/v1")
+    proxy.always = echo
+    with pytest.raises(InputError) as error:
+        HttpEncoder(f"{proxy.url}/v1")
+    assert KEY not in str(error.value)
+    assert KEY not in repr(vars(error.value))
+
+
+def test_a_key_from_a_file(proxy: Proxy, index: Path, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{KEY}\n")
+    assert slimdex("search", index, "cat", "--api-key-file", file).exit_code == 0
+    assert {headers["Authorization"] for _, headers, _ in proxy.asked} == {f"Bearer {KEY}"}
+    for content in ("", "two words", "two\nlines", "clé"):
+        file.write_text(content)
+        with pytest.raises(InputError, match=r"key: expected one line with a key, in ASCII$"):
+            key_for(proxy.url, file)
+    with pytest.raises(InputError, match="No such file or directory; expected a file with a key"):
+        key_for(proxy.url, tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        (("add", "new.txt"), True),
+        (("sync", "new.txt"), True),
+        (("eval", "--queries", "queries.jsonl", "--qrels", "labels.tsv"), True),
+        (("tune", "--queries", "many.txt", "--agreement", "0.5"), True),
+        (("health",), True),
+        (("export", "--to", "jsonl", "--out", "out.jsonl"), False),
+    ],
+    ids=lambda words: words[0] if isinstance(words, tuple) else "",
+)
+def test_each_command_takes_the_key(
+    proxy: Proxy,
+    index: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    asks: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("key").write_text(KEY)
+    Path("new.txt").write_text("a goldfish swam\nthe dog barked\n")
+    Path("many.txt").write_text("\n".join(f"the {i}. dog sat" for i in range(60)))
+    Path("queries.jsonl").write_text(json.dumps({"id": "q", "text": "a cat"}))
+    Path("labels.tsv").write_text(f"query-id\tcorpus-id\tscore\nq\t{TEXTS[0]}\t1\n")
+    done = slimdex(words[0], index, *words[1:], "--api-key-file", "key")
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    keys = {headers["Authorization"] for _, headers, _ in proxy.asked}
+    assert keys == ({f"Bearer {KEY}"} if asks else set())
+
+
+def test_the_environments_key_is_openais(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert key_for("https://api.openai.com/v1") == key_for("https://api.openai.com:443/x") == KEY
+    for other in ("http://api.openai.com/v1", "https://api.openai.com.evil.org/v1"):
+        assert key_for(other) is None
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "http://a b/v1", "ftp://h/v1", "http://h:x/v1", "http://[::1", "http://h\n"]
+)
+def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(InputError, match=r"expected http://HOST/PATH#NAME$"):
+        parse_address(url)
+
+
+def test_an_address_holds_no_secret() -> None:
+    for url in ("http://me:pass@h/v1", "http://h/v1?key=pass"):
+        with pytest.raises(InputError, match="a URL with a password or a query") as error:
+            parse_address(url)
+        assert "pass@" not in str(error.value)
+        assert "=pass" not in str(error.value)
+
+
+def test_a_redirect_is_not_followed(proxy: Proxy) -> None:
+    proxy.always = status(307, Location="http://127.0.0.1:1/v1/embeddings")
+    with pytest.raises(InputError, match="307"):
+        HttpEncoder(f"{proxy.url}/v1", "notes")
+
+
+def test_a_server_that_is_down_is_one_line(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "TRIES", 2)
+    done = slimdex("search", index, "cat", "--model", "http://127.0.0.1:9/v1")
+    assert re.match(r"http://127.0.0.1:9/v1: ConnectionRefusedError", str(done.exception))

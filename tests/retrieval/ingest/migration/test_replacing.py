@@ -1,0 +1,375 @@
+"""All documents encoded again: the old answers until the end, then those of a new index."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
+from slimdex.retrieval.ingest import encoding, preparing
+from slimdex.retrieval.ingest.migration import replacing
+from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.ingest.rewriting import fitting
+from slimdex.retrieval.search.request import SearchRequest
+from tests.chance import CHANCE, sweep
+from tests.encoders import WordEncoder, direction
+from tests.retrieval.crashes import crash_child
+from tests.retrieval.crashes.test_crash import attempt
+
+OLD, NEW = 24, 40
+QUERIES = ["word3 text", "word17 one", "text of 4"]
+Found = list[list[tuple[str, float]]]
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replacing, "WINDOW", 16)
+
+
+def documents(start: int = 0, stop: int = 100) -> list[dict[str, str]]:
+    return [{"id": str(i), "text": f"word{i} word{i % 7} text of {i}"} for i in range(start, stop)]
+
+
+def found(collection: Collection) -> Found:
+    hits = collection.search_many(QUERIES, 20, hybrid="off")
+    return [[(hit.id, round(hit.score, 4)) for hit in own] for own in hits]
+
+
+def expected(folder: Path, encoder: WordEncoder, texts: list[dict[str, str]]) -> Found:
+    """The answers of an index that was built with the encoder."""
+    with Collection.create(folder, encoder, settings=Settings(kind="flat")) as collection:
+        collection.add(texts)
+        return found(collection)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Iterator[Collection]:
+    settings = Settings(kind="flat")
+    with Collection.create(tmp_path / "i", WordEncoder(OLD), settings) as collection:
+        collection.add(documents())
+        yield collection
+
+
+def test_it_becomes_the_index_of_the_new_encoder(old: Collection, tmp_path: Path) -> None:
+    before, new = found(old), WordEncoder(NEW)
+    rows = []
+    while not (run := old.reencode(new, minutes=0)).finished:
+        rows.append(run.rows)
+        assert found(old) == before
+        replaced = old.core.state.replacement
+        assert replaced is not None
+        assert replaced.rows == run.rows
+    assert rows == [16, 32, 48, 64, 80, 96, 100]
+    assert run.total == 100
+    assert len(new.encoded) == 100
+    assert found(old) == expected(tmp_path / "other", WordEncoder(NEW), documents())
+    assert old.core.state.dim == NEW
+    assert old.core.state.encoder == new.spec()
+    assert old.core.state.replacement is None
+    assert [p.suffix for p in old.path.glob("vectors-*")] == [".f16"]
+    assert old.verify() == []
+    vectors = old.core.commit_log.vectors().take(np.arange(100))
+    wanted = new.encode([each["text"] for each in documents()])
+    np.testing.assert_allclose(vectors, wanted, rtol=1e-3, atol=1e-3)
+    with pytest.raises(InputError, match="its vectors are this encoder's"):
+        old.reencode(new)
+    with pytest.raises(InputError, match="no migration to undo"):
+        old.undo_migration()
+
+
+def test_documents_are_added_deleted_and_compacted_meanwhile(
+    old: Collection, tmp_path: Path
+) -> None:
+    new = WordEncoder(NEW)
+    assert old.reencode(new, minutes=0).rows == 16
+    assert old.reencode(minutes=0).rows == 32
+    old.add([*documents(100, 130), {"id": "5", "text": "word5 of another text"}])
+    old.delete(["3", "90"])
+    assert old.info()["next_encoder"] == {"encoder": new.spec(), "encoded": 32, "of": 131}
+    assert old.compact() == 3
+    assert old.info()["next_encoder"]["encoded"] == 30
+    assert old.verify() == []
+    assert old.reencode(new, minutes=0).rows == 46
+    assert old.delete(["120", "44"]) == 2
+    run = old.reencode(new)
+    assert (run.finished, run.rows) == (True, 128)
+    kept = [each for each in documents(0, 130) if each["id"] not in {"3", "5", "90", "120", "44"}]
+    kept.append({"id": "5", "text": "word5 of another text"})
+    other = expected(tmp_path / "other", WordEncoder(NEW), kept)
+    assert [[id for id, _ in own] for own in found(old)] == [[id for id, _ in own] for own in other]
+    assert old.verify() == []
+    with Collection.open(old.path, WordEncoder(NEW)) as again:
+        assert found(again) == found(old)
+
+
+def test_documents_that_others_change_during_the_fit(
+    old: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit_in = fitting.fit_in
+
+    def fitted(folder: Path, core: object, *rest: object) -> object:
+        made = fit_in(folder, core, *rest)  # type: ignore[arg-type]
+        with Collection.open(old.path, WordEncoder(OLD)) as other:
+            other.add(documents(100, 140))
+            other.delete(["7"])
+        return made
+
+    monkeypatch.setattr(replacing, "fit_in", fitted)
+    run = old.reencode(WordEncoder(NEW))
+    assert run.notes[-1] == "40 documents that others added during the fit are coded with it"
+    assert old.verify() == []
+    ids = {hit.id for hit in old.search("text", 200, hybrid="off")}
+    assert ids == {str(i) for i in range(140)} - {"7"}
+    for i in (3, 99, 130):
+        assert old.search(f"word{i} word{i % 7} text of {i}", 1, hybrid="off")[0].id == str(i)
+
+
+def test_a_compaction_during_the_fit_starts_it_over(
+    old: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit_in, fits = fitting.fit_in, list[int]()
+    old.delete(["7"])
+
+    def fitted(folder: Path, core: object, *rest: object) -> object:
+        made = fit_in(folder, core, *rest)  # type: ignore[arg-type]
+        if not fits:
+            with Collection.open(old.path, WordEncoder(OLD)) as other:
+                other.compact()
+        fits.append(made.state.rows)
+        return made
+
+    monkeypatch.setattr(replacing, "fit_in", fitted)
+    assert old.reencode(WordEncoder(NEW)).finished
+    assert fits == [100, 99]
+    assert old.verify() == []
+
+
+def test_another_open_collection_follows(old: Collection) -> None:
+    """Its queries are encoded by the encoder of the vectors that answer, whenever that changes."""
+    with Collection.open(old.path, WordEncoder(OLD)) as other:
+        other.core.give(WordEncoder(NEW))
+        request = SearchRequest(["word3 text"], hybrid="off")
+        state = other.core.state
+        request = request.encoded(lambda: other.core.encoder_of(state), state.epoch)
+        assert old.reencode(WordEncoder(NEW)).finished
+        assert other.core.found(request) == old.core.found(request)  # encoded again
+        assert other.core.found(request)[0][0].id == "3"
+        other.add({"id": "new", "text": "neverseen words"})
+        assert old.search("neverseen", 1, hybrid="off")[0].id == "new"
+
+
+def test_one_opened_with_a_moved_model_follows(tmp_path: Path) -> None:
+    """The place is that of the old model, not of the one that replaces it."""
+
+    def encoder(name: str, dim: int) -> StaticEncoder:
+        lines = (" ".join([w, *map(str, direction(w, dim))]) for w in ["one", "two", "three"])
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        return StaticEncoder(str(tmp_path / name))
+
+    path, moved, new = tmp_path / "i", tmp_path / "moved.txt", encoder("new.txt", 12)
+    with Collection.create(path, encoder("old.txt", 8)) as collection:
+        words = ["one", "two", "three"]
+        collection.add([{"id": f"{a} {b}", "text": f"{a} {b}"} for a in words for b in words])
+    (tmp_path / "old.txt").rename(moved)
+    with Collection.open(path, model=str(moved)) as other:
+        assert other.search("two two", 1, hybrid="off")[0].id == "two two"
+        with Collection.open(path) as changing:
+            assert changing.reencode(new).finished
+        assert other.search("three three", 1, hybrid="off")[0].id == "three three"
+        assert other.core.encoder.dim == new.dim
+
+
+def test_texts_encoded_before_the_switch_are_encoded_again(
+    old: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An addition that waits for its turn while the vectors are replaced."""
+    first = WordEncoder(OLD)
+    with Collection.open(old.path, first) as other:
+        other.core.give(WordEncoder(NEW))
+        change = other.core.change
+
+        def late() -> object:
+            if old.core.state.dim == OLD:
+                assert first.encoded[-1] == "neverseen words"
+                assert old.reencode(WordEncoder(NEW)).finished
+            return change()
+
+        monkeypatch.setattr(other.core, "change", late)
+        other.add({"id": "new", "text": "neverseen words"})
+    assert old.search("neverseen", 1, hybrid="off")[0].id == "new"
+    assert old.verify() == []
+
+
+def test_searches_during_the_move(old: Collection) -> None:
+    """Threads that search all the time get the old answer or the new one."""
+    before, stop = found(old), Event()
+
+    def searched() -> list[Found]:
+        with Collection.open(old.path, WordEncoder(OLD)) as other:
+            other.core.give(WordEncoder(NEW))
+            seen = [found(other)]
+            while not stop.is_set():
+                seen.append(found(other))
+            return [*seen, found(other)]
+
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(searched) for _ in range(2)]
+        assert old.reencode(WordEncoder(NEW)).finished
+        stop.set()
+        seen = [each.result() for each in running]
+    after = found(old)
+    for own in seen:
+        assert own[0] == before
+        assert own[-1] == after
+        assert all(each in (before, after) for each in own)
+
+
+def test_two_at_once(old: Collection, tmp_path: Path) -> None:
+    def run(_: int) -> bool:
+        with Collection.open(old.path, WordEncoder(OLD)) as other:
+            return other.reencode(WordEncoder(NEW)).finished
+
+    old.reencode(WordEncoder(NEW), minutes=0)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(run, range(2))) == [True, True]
+    old.core.give(WordEncoder(NEW))
+    assert found(old) == expected(tmp_path / "other", WordEncoder(NEW), documents())
+    assert old.verify() == []
+
+
+def test_undone_meanwhile(old: Collection) -> None:
+    class Undoing(WordEncoder):
+        def encode(self, texts: Sequence[str]) -> Matrix:
+            with Collection.open(old.path, WordEncoder(OLD)) as other:
+                other.undo_migration()
+            return super().encode(texts)
+
+    with pytest.raises(InputError, match="the migration was undone meanwhile"):
+        old.reencode(Undoing(NEW))
+    assert old.core.state.replacement is None
+
+
+def test_undone_before_the_end(old: Collection) -> None:
+    before, state = found(old), old.core.state
+    old.reencode(WordEncoder(NEW), minutes=0)
+    with pytest.raises(InputError, match=r"are being encoded by .*40.*; expected that"):
+        old.reencode(WordEncoder(NEW + 8))
+    assert len(list(old.path.glob("vectors-*"))) == 2
+    old.undo_migration()
+    assert [path.name for path in old.path.glob("vectors-*")] == [state.vectors]
+    assert found(old) == before
+    assert old.core.state.replacement is None
+
+
+def test_after_a_map_it_goes_on_by_the_same_encoder(old: Collection) -> None:
+    class Longer(WordEncoder):
+        def encode(self, texts: Sequence[str]) -> Matrix:
+            return 2 * super().encode(texts)
+
+        def spec(self) -> dict[str, Any]:
+            return {"type": "longer", "dim": self.dim}
+
+    old.migrate(Longer(NEW), sample=40, apply=True)
+    run = old.reencode()
+    assert run.finished
+    assert old.core.state.encoder == Longer(NEW).spec()
+    assert "map" not in old.core.state.files
+    assert old.search("word3 text of 3", 1, hybrid="off")[0].id == "3"
+    assert old.verify() == []
+
+
+def test_damaged_new_vectors_are_dropped(old: Collection) -> None:
+    old.reencode(WordEncoder(NEW), minutes=0)
+    replaced, path = old.core.state.replacement, old.path
+    assert replaced is not None
+    old.close()
+    file = path / replaced.vectors
+    file.write_bytes(b"\xff" + file.read_bytes()[1:])
+    fault = f"{file}: damaged in rows 0 to 15"
+    assert verify(path) == [fault]
+    assert repair(path) == [fault]
+    assert verify(path) == []
+
+
+def test_an_interrupted_addition_comes_first(
+    tmp_path: Path, old: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(WordEncoder):
+        def encode(self, texts: Sequence[str]) -> Matrix:
+            if len(self.encoded) > 20:
+                raise RuntimeError("no more")
+            return super().encode(texts)
+
+    monkeypatch.setattr(preparing, "MOST", 8)
+    monkeypatch.setattr(encoding, "WINDOW", 16)
+    with Collection.open(old.path, Failing(OLD)) as other, pytest.raises(RuntimeError):
+        other.add(documents(200, 260))
+    assert old.core.state.unfinished
+    with pytest.raises(InputError, match="an interrupted addition; run it again first"):
+        old.reencode(WordEncoder(NEW))
+    adding.resume(old.core)
+    assert old.reencode(WordEncoder(NEW)).total == 160
+    assert old.verify() == []
+
+
+def test_no_documents(tmp_path: Path, old: Collection) -> None:
+    with (
+        Collection.create(tmp_path / "none", WordEncoder(OLD)) as empty,
+        pytest.raises(InputError, match="holds no documents yet"),
+    ):
+        empty.reencode(WordEncoder(NEW))
+    old.delete(where="true")
+    with pytest.raises(InputError, match="holds no documents; expected some"):
+        old.reencode(WordEncoder(NEW))
+
+
+@sweep
+@pytest.mark.parametrize("stored", ["fp16", "int8"])
+def test_killed_at_every_step_it_goes_on(tmp_path: Path, stored: str) -> None:
+    """No vector is encoded twice, and answers are the old ones or the new ones."""
+    base = tmp_path / "base"
+    with Collection.create(base, WordEncoder(), crash_child.FLAT, stored=stored) as collection:
+        collection.add(crash_child.BASE)
+        before = found(collection)
+    whole = shutil.copytree(base, tmp_path / "whole")
+    steps = attempt(whole, stored, 0, crash_child.replace_vectors)
+    assert steps is not None
+    assert steps > 30
+    with Collection.open(whole, WordEncoder(NEW)) as collection:
+        after = found(collection)
+
+    def kept_after(kill_at: int) -> int:
+        path = Path(shutil.copytree(base, tmp_path / str(kill_at)))
+        attempt(path, stored, kill_at, crash_child.replace_vectors)
+        assert verify(path) == []
+        with Collection.open(path) as collection:
+            core, new = collection.core, WordEncoder(NEW)
+            core.give(WordEncoder())
+            core.give(new)
+            is_new, replaced = core.state.dim == NEW, core.state.replacement
+            assert found(collection) == (after if is_new else before)
+            if is_new:
+                return len(crash_child.BASE) + 1
+            assert collection.reencode(new).finished
+            kept = 0 if replaced is None else replaced.rows
+            assert len(new.encoded) == len(crash_child.BASE) - kept
+            assert found(collection) == after, f"killed at step {kill_at}"
+        assert verify(path) == []
+        return kept
+
+    with ThreadPoolExecutor(4) as pool:
+        kept = list(pool.map(kept_after, CHANCE.sample(range(1, steps + 1), 24)))
+    assert {0, 16, 32, 40} <= set(kept)
+    assert kept == sorted(kept), "what was encoded is never lost"

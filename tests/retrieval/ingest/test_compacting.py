@@ -1,0 +1,126 @@
+"""Compacting: files are copied before the turn, and again if others change the index meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.ingest.rewriting import compacting
+from tests.encoders import WordEncoder
+
+AGAIN = "others changed the index while it was copied; compacting starts over"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """60 documents, of which ten are deleted."""
+    path = tmp_path / "x"
+    with Collection.create(path, WordEncoder(), Settings(kind="sq8", k=4)) as collection:
+        collection.add([Document(str(i), f"text {i} word{i % 7}") for i in range(60)])
+        collection.delete([str(i) for i in range(10)])
+    return path
+
+
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[Collection, int], object], times: int
+) -> list[bool]:
+    """Change the index in another handle during the first copies.
+
+    Returns whether the copier had the turn, for each time that it copied.
+    """
+    turns, compacted = list[bool](), compacting._compacted
+
+    def copied(commit_log: Any, *given: Any) -> Any:
+        turns.append(commit_log._turn.is_held())
+        found = compacted(commit_log, *given)
+        if len(turns) <= times:
+            with Collection.open(commit_log.path, WordEncoder()) as other:
+                change(other, len(turns))
+        return found
+
+    monkeypatch.setattr(compacting, "_compacted", copied)
+    return turns
+
+
+def compacted(path: Path) -> tuple[int, list[str]]:
+    notes = list[str]()
+    with Collection.open(path, WordEncoder()) as collection, listening(note=notes.append):
+        return collection.compact(), notes
+
+
+def check(path: Path, ids: set[str]) -> None:
+    """The index contains these documents and no deleted row, and each finds itself."""
+    with Collection.open(path, WordEncoder()) as collection:
+        assert {document.id for document in collection} == ids
+        assert (len(collection), collection.core.state.rows) == (len(ids), len(ids))
+        for document in collection:
+            assert document.text is not None
+            cosines = {hit.id: hit.score for hit in collection.search(document.text, 3)}
+            np.testing.assert_allclose(cosines[document.id], 1, atol=1e-3)
+    assert verify(path) == []
+    assert not [*path.glob("work-*")]
+
+
+def test_files_are_copied_without_the_turn(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = meanwhile(monkeypatch, lambda other, _: other.search("text 20"), times=1)
+    assert compacted(path) == (10, [])
+    assert turns == [False]
+    check(path, {str(i) for i in range(10, 60)})
+
+
+def test_it_starts_over_if_others_change_the_index(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(other: Collection, _: int) -> None:
+        other.add([Document("new", "text new"), Document("20", "another text")])
+        other.delete(["30"])
+
+    turns = meanwhile(monkeypatch, change, times=1)
+    assert compacted(path) == (12, [AGAIN])
+    assert turns == [False, False]
+    check(path, {*map(str, range(10, 60)), "new"} - {"30"})
+
+
+def test_the_third_time_others_wait(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = meanwhile(monkeypatch, lambda other, n: other.delete([str(20 + n)]), times=2)
+    assert compacted(path) == (12, [AGAIN, AGAIN])
+    assert turns == [False, False, True]
+    check(path, {*map(str, range(10, 60))} - {"21", "22"})
+
+
+def test_nothing_is_left_to_do_if_others_compact_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = meanwhile(monkeypatch, lambda other, n: n == 1 and other.compact(), times=1)
+    assert compacted(path) == (0, [AGAIN])
+    assert turns == [False, False]
+    check(path, {*map(str, range(10, 60))})
+
+
+def test_a_killed_one_leaves_nothing_after_the_next_commit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = os.fork()
+    if not child:
+        meanwhile(monkeypatch, lambda *_: os.kill(os.getpid(), signal.SIGKILL), times=1)
+        Collection.open(path, WordEncoder()).compact()
+    os.waitpid(child, 0)
+    (left,) = path.glob("work-*")
+    assert [*left.glob("vectors-*")]
+    with Collection.open(path, WordEncoder()) as collection:
+        assert len(collection) == 50
+        collection.add([Document("new", "text new")])
+    assert not left.exists()
+    assert compacted(path) == (10, [])
+    check(path, {*map(str, range(10, 60)), "new"})

@@ -1,0 +1,136 @@
+"""Fits are computed before their turn: others change the index meanwhile, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest import writer
+from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.ingest.rewriting import fitting
+from slimdex.retrieval.storage import derived_lexical, index_files
+from tests.encoders import WordEncoder
+
+OTHER = Settings(k=8, kind="sq8", candidates=20)
+NEW = [Document(f"new{i}", f"a new text {i}") for i in range(5)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Collection.create(tmp_path / "x", WordEncoder(), Settings(kind="flat", k=8)) as collection:
+        collection.add([Document(str(i), f"text {i} of {i % 7}") for i in range(60)])
+    return tmp_path / "x"
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> list[int]:
+    """Call a function during the first fit; returns the number of rows of each fit."""
+    rows, encode_rows = list[int](), index_files.encode_rows
+
+    def encoded(folder: Path, state: Any, *given: Any) -> Any:
+        rows.append(state.rows)
+        if len(rows) == 1:
+            do()
+        return encode_rows(folder, state, *given)
+
+    monkeypatch.setattr(fitting, "encode_rows", encoded)
+    return rows
+
+
+def ids(collection: Collection) -> set[str]:
+    return {hit.id for hit in collection.search("text new", limit=100, hybrid="off")}
+
+
+def test_rows_that_others_add_during_a_fit_are_coded_with_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change() -> None:
+        with Collection.open(path, WordEncoder()) as other:
+            other.add([*NEW, Document("3", "another text")])
+            other.delete("4")
+            assert [file.name[:5] for file in path.iterdir()].count("work-") == 1
+
+    rows = meanwhile(monkeypatch, change)
+    with Collection.open(path, WordEncoder()) as collection:
+        notes = collection.reduce(OTHER)
+        assert notes[-1] == "6 documents that others added during the fit are coded with it"
+        assert rows == [60]
+        state = collection.core.state
+        assert state.settings is not None
+        assert state.settings.kind == "sq8"
+        assert (state.rows, state.fit["rows"], len(collection)) == (66, 60, 64)
+        found = ids(collection)
+        assert found == {*map(str, range(60)), *(new.id for new in NEW)} - {"4"}
+    with Collection.open(path, WordEncoder()) as again:
+        assert ids(again) == found
+    assert verify(path) == []
+    assert not [*path.glob("work-*")]
+
+
+def test_a_fit_starts_over_if_others_renumber_the_rows(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change() -> None:
+        with Collection.open(path, WordEncoder()) as other:
+            other.delete([str(i) for i in range(10)])
+            other.compact()
+
+    rows = meanwhile(monkeypatch, change)
+    with Collection.open(path, WordEncoder()) as collection:
+        notes = collection.reduce(OTHER)
+        assert notes[-1].startswith("others compacted or migrated the index during the fit")
+        assert rows == [60, 50]
+        assert ids(collection) == {str(i) for i in range(10, 60)}
+    assert verify(path) == []
+
+
+def test_a_killed_fit_leaves_nothing_after_the_next_commit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = os.fork()
+    if not child:
+        meanwhile(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        Collection.open(path, WordEncoder()).reduce(OTHER)
+    os.waitpid(child, 0)
+    (left,) = path.glob("work-*")
+    assert (left / "owner.lock").exists()
+    with Collection.open(path, WordEncoder()) as collection:
+        assert ids(collection) == {str(i) for i in range(60)}
+        collection.add(NEW)
+        assert not left.exists()
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize("renumbered", [False, True])
+def test_words_of_rows_that_others_add_meanwhile_are_indexed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, renumbered: bool
+) -> None:
+    new_words, made = derived_lexical.new_words, list[int]()
+
+    def slow(*given: Any) -> Any:
+        found = new_words(*given)
+        made.append(len(found))
+        if len(made) == 1:
+            with Collection.open(path, WordEncoder()) as other:
+                other.add([*NEW, Document("3", "another text")])
+                other.delete("4")
+                if renumbered:
+                    other.compact()
+        return found
+
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.index_words(False)
+        monkeypatch.setattr(writer, "new_words", slow)
+        collection.index_words()
+        assert made == ([60, 64] if renumbered else [60])
+        assert len({hit.id for hit in collection.search("text", 100, hybrid=1.0)}) == 64
+        assert collection.search("another", 1, hybrid=1.0)[0].id == "3"
+    assert verify(path) == []
+    assert not [*path.glob("work-*")]

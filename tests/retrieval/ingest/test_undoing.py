@@ -1,0 +1,326 @@
+"""Undoing: documents, answers, filters and words are those before the last change, and after it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval import adding
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest import encoding, writer
+from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.ingest.staging import Addition
+from slimdex.retrieval.ingest.undoing import Undone
+from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.storage import index_files
+from tests.encoders import ReadingEncoder
+
+LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))
+"""Three passages."""
+BASE = [
+    Document(str(i), f"word{i} word{i % 7} text {LONG * (i in (7, 17))}", metadata={"n": i})
+    for i in range(120)
+]
+MORE = [
+    Document(str(i), f"other{i} word{i % 5} {LONG * (i in (110, 125))}", metadata={"n": -i, "m": i})
+    for i in range(100, 130)
+]
+QUERIES = ["word3 text", "other110", "word17"]
+Change = Callable[[Collection], object]
+
+
+def opened(path: Path) -> Collection:
+    return Collection.open(path, ReadingEncoder())
+
+
+def seen(collection: Collection) -> dict[str, Any]:
+    """All that a user can see of an index but its version."""
+    state = collection.core.state
+    words = [found(collection, hybrid) for hybrid in ("auto", "1.0") if state.words]
+    return {
+        "documents": {d.id: (d.text, d.title, d.passages, dict(d.metadata)) for d in collection},
+        "count": collection.count("n >= 50"),
+        "settings": (state.settings, state.requested, state.hybrid, state.fit, state.certificate),
+        "meaning": found(collection, "off"),
+        "words": words,
+    }
+
+
+def found(collection: Collection, hybrid: str) -> list[list[tuple[Any, ...]]]:
+    """Hits of each query, without a filter and with one."""
+    vectors = ReadingEncoder().encode(QUERIES)
+    return [
+        [(hit.id, hit.start, hit.score, hit.found_by) for hit in hits]
+        for where in (None, "n >= 50 OR n < -110")
+        for hits in collection.answer(
+            SearchRequest(QUERIES, vectors, 1000, where=where, hybrid=hybrid)
+        )
+    ]
+
+
+def without_added(seen: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what stays of an addition: its column, and its number of rows.
+
+    BM25 counts rows without words, and so may weigh words a little differently.
+    """
+    documents = {
+        id: (*facts, {name: value for name, value in values.items() if name != "m"})
+        for id, (*facts, values) in seen["documents"].items()
+    }
+    words = [[sorted(hits) for hits in found] for found in seen["words"]]
+    return seen | {"documents": documents, "words": words}
+
+
+def in_step(collection: Collection) -> object:
+    """Add, replace and delete documents in one commit, as `sync` does."""
+    ids = collection.core.store.ids
+    return adding.add(collection.core, Addition(MORE, missing=lambda first: ids.rows(["3", "17"])))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x"
+    with Collection.create(path, ReadingEncoder(), Settings(k=8, kind="sq8")) as collection:
+        collection.add(BASE)
+        collection.delete(["5", "50"])
+    return path
+
+
+CHANGES: dict[str, Change] = {
+    "add": lambda c: c.add(MORE),
+    "add with a fit": lambda c: c.add(MORE, refit="always"),
+    "replace": lambda c: c.add(
+        [Document(str(i), f"other{i}", metadata={"n": 1}) for i in range(9)]
+    ),
+    "replace most": lambda c: c.add([Document(str(i), f"again{i}") for i in range(100)]),
+    "delete": lambda c: c.delete(["3", "7", "99"]),
+    "delete all": lambda c: c.delete(where="true"),
+    "sync": in_step,
+    "reduce": lambda c: c.reduce(Settings(k=7, kind="flat", beta=1.0)),
+    "reduce without rescoring": lambda c: c.reduce(Settings(k=7, kind="flat", candidates=0)),
+    "certify": lambda c: (c.add(MORE), c.certify()),
+    "no words": lambda c: c.index_words(False),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_undone_and_made_again_nothing_differs(name: str, path: Path) -> None:
+    with opened(path) as other, opened(path) as collection:
+        before = without_added(seen(collection))
+        CHANGES[name](collection)
+        after, version = seen(collection), collection.version
+        collection.undo()
+        undone = without_added(seen(collection))
+        assert undone == before
+        assert collection.version == version + 1
+        assert without_added(seen(other)) == before  # another reader
+        assert verify(path) == []
+        other.undo()
+        assert seen(collection) == after
+        assert verify(path) == []
+        collection.undo()
+    with opened(path) as collection:
+        assert without_added(seen(collection)) == before
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize("name", ["add", "replace", "delete", "reduce", "no words"])
+def test_a_change_after_it_is_as_if_nothing_had_been(name: str, path: Path) -> None:
+    """Additions, deletions, a compaction, and undoing them."""
+    oracle = shutil.copytree(path, path.with_name("oracle"))
+    with opened(path) as collection, opened(oracle) as expected:
+        CHANGES[name](collection)
+        collection.undo()
+        for change in (CHANGES["sync"], CHANGES["reduce"], CHANGES["delete"]):
+            change = (lambda c: c.delete(["8", "99"])) if change is CHANGES["delete"] else change
+            change(collection), change(expected)
+        documents = [without_added(seen(each))["documents"] for each in (collection, expected)]
+        assert documents[0] == documents[1]
+        collection.compact(), expected.compact()
+        one, two = without_added(seen(collection)), without_added(seen(expected))
+        assert one["documents"] == two["documents"]
+        for hits, others in zip(one["meaning"], two["meaning"], strict=True):
+            assert [hit[0] for hit in hits] == [hit[0] for hit in others]
+        assert verify(path) == []
+
+
+def test_the_counts_are_of_documents(path: Path) -> None:
+    with opened(path) as collection:
+        collection.add(MORE)
+        assert collection.undo() == Undone(restored=20, removed=30)
+        assert collection.undo() == Undone(restored=30, removed=20)
+        collection.reduce(Settings(k=4))
+        assert collection.undo() == Undone(0, 0)
+        assert len(collection) == 128
+
+
+def test_an_addition_in_windows_is_one_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "WINDOW", 8)
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 8)
+    with opened(path) as collection:
+        before = without_added(seen(collection))
+        collection.add(MORE)
+        collection.undo()
+        assert without_added(seen(collection)) == before
+
+
+def test_the_first_addition_can_be_undone(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with Collection.create(path, ReadingEncoder()) as collection:
+        with pytest.raises(InputError, match="nothing to undo"):
+            collection.undo()
+        collection.add(BASE)
+        after = seen(collection)
+        collection.undo()
+        assert (len(collection), [*collection]) == (0, [])
+        assert verify(path) == []
+        collection.undo()
+        assert seen(collection) == after
+        collection.undo()
+        collection.add(MORE)
+        assert {document.id for document in collection} == {document.id for document in MORE}
+        assert verify(path) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda c: c.compact(), lambda c: repair(c.core.path, untrusted=True)],
+    ids=["compact", "repair"],
+)
+def test_what_renews_all_files_ends_it(change: Change, path: Path) -> None:
+    with opened(path) as collection:
+        change(collection)
+        with pytest.raises(InputError, match="nothing to undo; expected a change of documents"):
+            collection.undo()
+        collection.delete(["9"])
+        collection.undo()
+        assert "9" in collection
+
+
+def test_an_unfinished_addition_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can go on after the change before it is undone."""
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 8)
+    with opened(path) as collection:
+        before = without_added(seen(collection))
+        collection.delete(["9"])
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "add_pending", _fail)
+            with pytest.raises(OSError, match="cut short"):
+                collection.add(MORE)
+        assert collection.core.state.unfinished
+        collection.undo()
+        assert without_added(seen(collection)) == before
+        adding.resume(collection.core)
+        assert {*(d.id for d in collection)} == {d.id for d in BASE + MORE} - {"5", "50"}
+        assert verify(path) == []
+
+
+def _fail(*given: Any) -> Any:
+    raise OSError("cut short")
+
+
+def test_only_files_of_the_state_before_stay(path: Path) -> None:
+    with opened(path) as collection:
+        collection.reduce(Settings(k=4))
+        names = {file.name for file in path.glob("*-0*")}
+        state = collection.core.state
+        assert names == state.file_names
+        assert {name.partition("-")[0] for name in names - state.used_names} == {
+            "codes", "norms", "reducer", "rescorer"
+        }  # fmt: skip
+        collection.delete(["9"])
+        left = {file.name for file in path.glob("*-0*")} - collection.core.state.used_names
+        assert {name.partition("-")[0] for name in left} == {"moments"}
+
+
+@pytest.mark.parametrize("role", ["before", "moments", "codes", "norms", "words"])
+def test_what_is_damaged_is_not_brought_back(role: str, path: Path) -> None:
+    """Nor is anything changed, and other changes go on."""
+    with opened(path) as collection:
+        collection.add(MORE)
+        collection.reduce(Settings(k=4))
+        if role in ("moments", "words"):
+            collection.undo()
+            collection.add([Document("one", "more")])
+            assert {"moments", "words"} <= {n.partition("-")[0] for n in left_of(collection)}
+        expected = seen(collection)
+        name = next(n for n in left_of(collection) if n.startswith(role))
+        place = path / name
+        file = max(place.iterdir(), key=lambda f: f.stat().st_size) if place.is_dir() else place
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 4
+        file.unlink()
+        file.write_bytes(data)
+        with pytest.raises(CorruptError, match=name):
+            collection.undo()
+        assert seen(collection) == expected
+        collection.delete(["9"])
+        assert "9" not in collection
+
+
+def left_of(collection: Collection) -> list[str]:
+    state = collection.core.state
+    return [*sorted(state.file_names - state.used_names), state.files["before"].name]
+
+
+def test_a_lookup_before_it_does_not_miss_what_comes_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An addition looks up ids before its turn; meanwhile one of them comes back."""
+    with opened(path) as collection, opened(path) as other:
+        other.delete(["9"])
+        turn = type(collection.core).change
+        undone = list[Undone]()
+
+        def change(core: Any) -> Any:
+            if core is collection.core and not undone:
+                undone.append(Undone(0, 0))
+                undone.append(other.undo())
+            return turn(core)
+
+        monkeypatch.setattr(type(collection.core), "change", change)
+        collection.add([Document("9", "a new nine")])
+        assert undone[1] == Undone(1, 0)
+        assert [document.text for document in collection if document.id == "9"] == ["a new nine"]
+        assert verify(path) == []
+
+
+def test_codes_of_rows_that_came_later_are_saved(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An addition that fits: before it, the file of codes lacks its rows."""
+    monkeypatch.setattr(index_files, "TAIL_ROWS", 4)
+    monkeypatch.setattr(index_files, "TAIL_SHARE", 1000)
+    with opened(path) as collection:
+        before = without_added(seen(collection))
+        collection.add(MORE, refit="always")
+        collection.undo()
+        assert len(collection.core.snapshot.loaded().index) == collection.core.state.rows
+        assert collection.core.snapshot.loaded().saved_rows == collection.core.state.rows
+        assert without_added(seen(collection)) == before
+        assert np.isfinite(collection.core.snapshot.index.vectors.take(np.arange(9))).all()
+
+
+def test_an_addition_that_renews_the_fit_in_its_own_commit_is_undone(tmp_path: Path) -> None:
+    """A small index has other settings than a larger one."""
+    path = tmp_path / "x"
+    with Collection.create(path, ReadingEncoder()) as collection:
+        collection.add(BASE[:9])
+        before = without_added(seen(collection))
+        collection.add(MORE)
+        after = seen(collection)
+        assert after["settings"][0] != before["settings"][0]
+        collection.undo()
+        assert without_added(seen(collection)) == before
+        assert verify(path) == []
+        collection.undo()
+        assert seen(collection) == after
+        assert verify(path) == []

@@ -1,0 +1,144 @@
+"""`Collection.migrate`: encoders of words, of which one knows more words than the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.quality.migration import samples
+from slimdex.retrieval.quality.migration.options import ENCODE, MAP, STAY
+from tests.encoders import Rotated, WordEncoder
+
+DOCUMENTS = 500
+
+
+class Coarse(WordEncoder):
+    """A bag of words that does not tell words of the same first two letters apart."""
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        return super().encode([" ".join(w[:2] for w in text.split()) for text in texts])
+
+    def spec(self) -> dict[str, Any]:
+        return {"type": "coarse", "dim": self.dim}
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "QUERIES", 150)
+
+
+def texts() -> list[str]:
+    rng = np.random.default_rng(3)
+    words = np.array(["".join(rng.choice(list("abcdef"), 5)) for _ in range(300)])
+    return [" ".join(rng.choice(words, 12)) for _ in range(DOCUMENTS)]
+
+
+def made(folder: Path, encoder: WordEncoder | None = None, **options: str) -> Collection:
+    collection = Collection.create(folder / "x.index", encoder or WordEncoder(), **options)  # type: ignore[arg-type]
+    collection.add([{"id": str(i), "text": text} for i, text in enumerate(texts())])
+    return collection
+
+
+def test_an_equal_encoder_gains_nothing_and_its_map_loses_nothing(tmp_path: Path) -> None:
+    with made(tmp_path) as collection:
+        found = collection.migrate(Rotated())
+        stay, mapped, again = (found.option(name) for name in (STAY, MAP, ENCODE))
+        assert stay is not None
+        assert mapped is not None
+        assert again is not None
+        assert (stay.gain, stay.gain_bound) == (None, None)
+        assert stay.estimate > 0.9  # half of a document's words
+        assert stay.bound < stay.estimate
+        assert mapped.estimate == pytest.approx(stay.estimate, abs=0.02)
+        assert again.estimate == pytest.approx(stay.estimate, abs=0.02)
+        assert found.advice == STAY
+        assert again.hours > 0 == mapped.hours
+        assert "map" not in collection.core.state.files
+        assert found.as_dict()["options"][0]["name"] == STAY
+
+
+def test_a_better_encoder_is_advised(tmp_path: Path) -> None:
+    with made(tmp_path, Coarse()) as collection:
+        found = collection.migrate(WordEncoder())
+        again = found.option(ENCODE)
+        assert found.advice == ENCODE
+        assert again is not None
+        assert again.gain_bound is not None
+        assert 0 < again.gain_bound < (again.gain or 0)
+
+
+def test_labels_decide(tmp_path: Path) -> None:
+    with made(tmp_path, Coarse()) as collection:
+        queries = [(str(i), " ".join(text.split()[:6])) for i, text in enumerate(texts())]
+        labels = {f"q{i}": {str(i): 1} for i in range(150)}
+        asked = [(f"q{id}", text) for id, text in queries[:150]]
+        found = collection.migrate(WordEncoder(), queries=asked, labels=labels)
+        assert (found.pool, found.queries, found.advice) == (samples.LABELLED, 150, ENCODE)
+        assert found.searched == DOCUMENTS
+        assert found.sample == DOCUMENTS - 150  # none that a query asks for
+
+
+def test_applied_it_maps_queries_and_new_documents_and_is_undone(tmp_path: Path) -> None:
+    old = WordEncoder()
+    with made(tmp_path, old) as collection:
+        query = texts()[7]
+        before, spec = collection.search(query, hybrid="off"), collection.core.state.encoder
+        other = Collection.open(collection.path, old)
+        assert collection.migrate(Rotated(), apply=True, target=0.5).applied
+        old.encoded.clear()
+        assert collection.search(query, hybrid="off")[0].id == "7"
+        collection.add({"id": "new", "text": "fedcba abcdef cabfed"})
+        assert not old.encoded
+        assert collection.search("fedcba abcdef cabfed", hybrid="off")[0].id == "new"
+        assert collection.core.state.encoder["source"] == Rotated().spec()
+        assert collection.verify() == []
+        with pytest.raises(InputError, match="mapped already; expected --undo first"):
+            collection.migrate(Rotated())
+        with Collection.open(collection.path, Rotated()) as opened:
+            assert opened.search(query, hybrid="off")[0].id == "7"
+        with pytest.raises(InputError, match=r"encoder .*words.*; this index was built with"):
+            Collection.open(collection.path, old)
+        collection.compact()
+        collection.undo_migration()
+        assert collection.core.state.encoder == spec
+        assert not list(collection.path.glob("map-*"))
+        found = collection.search(query, hybrid="off")
+        assert [hit.id for hit in found] == [hit.id for hit in before]
+        assert old.encoded == [query]
+        other.close()
+        with pytest.raises(InputError, match="no migration to undo"):
+            collection.undo_migration()
+
+
+def test_a_map_that_misses_the_target_is_not_applied(tmp_path: Path) -> None:
+    with made(tmp_path) as collection:
+        with pytest.raises(InputError, match=r"at least 0\.\d+ with 95% confidence; expected .* 1"):
+            collection.migrate(Rotated(), apply=True, target=1.0)
+        assert "map" not in collection.core.state.files
+
+
+def test_given_vectors_get_an_encoder(tmp_path: Path) -> None:
+    folder, vectors = tmp_path / "x.index", WordEncoder().encode(texts())
+    with Collection.create(folder, GivenEncoder(vectors.shape[1])) as collection:
+        documents = [{"id": str(i), "text": text} for i, text in enumerate(texts())]
+        collection.add(documents, vectors=vectors)
+        found = collection.migrate(Rotated(), apply=True)
+        assert found.option(STAY) is None
+        assert found.advice == MAP
+        assert collection.search(texts()[9], hybrid="off")[0].id == "9"
+
+
+def test_refusals(tmp_path: Path) -> None:
+    with made(tmp_path) as collection:
+        with pytest.raises(InputError, match="a sample of 5 of 500 documents; expected at least"):
+            collection.migrate(Rotated(), sample=5)
+        with pytest.raises(InputError, match="target=2; expected above 0"):
+            collection.migrate(Rotated(), target=2)

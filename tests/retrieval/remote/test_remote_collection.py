@@ -1,0 +1,164 @@
+"""A program moves from a folder to a URL: the same methods, the same answers, the same errors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex import Collection, Document, InputError, RemoteCollection, Settings
+from tests.retrieval.server.running import built, serving
+
+ROWS = [
+    {"id": "a/b c?", "title": "Cat", "text": "the cat sat on the mat", "year": 1990},
+    {"id": "2", "text": "stocks fell sharply on monday", "year": 2001},
+    {"id": "3", "text": "a dog slept on a rug", "year": 2010},
+]
+TOKENS = {"read": "0123456789abcdef", "write": "fedcba9876543210"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("remote")
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    built(folder, ROWS, "local")
+    tokens = folder / "tokens"
+    tokens.write_text("".join(f"{right} {token}\n" for right, token in TOKENS.items()))
+    tokens.chmod(0o600)
+    with serving([built(folder, ROWS)], "--token-file", tokens) as running:
+        yield f"{running.url}/indexes/notes"
+
+
+@pytest.fixture
+def pair(url: str, folder: Path) -> Iterator[tuple[Collection, RemoteCollection]]:
+    """The same documents, in a folder and behind a URL."""
+    with (
+        Collection.open(folder / "local.index") as local,
+        RemoteCollection.open(url, TOKENS["write"]) as remote,
+    ):
+        yield local, remote
+
+
+def test_shared_methods_have_the_same_signatures() -> None:
+    shared = [name for name in vars(RemoteCollection) if name in dir(Collection)]
+    methods = [n for n in shared if callable(getattr(Collection, n)) and n not in ("open",)]
+    own = {"add", "delete", "get", "count", "documents_where", "info", "compact", "reduce", "close"}
+    assert own <= {*methods}
+    for name in {*methods} - {"__init__", "__doc__", "__module__", "__abstractmethods__"}:
+        mine, theirs = getattr(RemoteCollection, name), getattr(Collection, name)
+        if inspect.isfunction(mine):
+            assert inspect.signature(mine) == inspect.signature(theirs), name
+
+
+def test_searches_and_reads_answer_the_same(pair: tuple[Collection, RemoteCollection]) -> None:
+    local, remote = pair
+    vector = local.encoder.encode(["a dog on a rug"])[0]
+    for query in ("a dog on a rug", vector):
+        for where in (None, "year < 2005"):
+            mine, theirs = (each.search(query, 2, where) for each in (remote, local))
+            assert [hit.id for hit in mine] == [hit.id for hit in theirs]
+            np.testing.assert_allclose(
+                [h.score for h in mine], [h.score for h in theirs], atol=1e-5
+            )
+            assert [h.metadata for h in mine] == [h.metadata for h in theirs]
+    both = [each.search_many(["cat", "monday"], 1) for each in (remote, local)]
+    assert [[h.id for h in hits] for hits in both[0]] == [[h.id for h in hits] for hits in both[1]]
+    assert [*remote] == [*local]
+    assert remote.get("a/b c?") == local.get("a/b c?")
+    assert remote.get(["3", "2"]) == local.get(["3", "2"])
+    assert remote.documents_where("year > 1995") == local.documents_where("year > 1995")
+    assert (len(remote), remote.count("year > 1995")) == (3, 2)
+    assert "2" in remote
+    assert "nobody" not in remote
+    assert 1.5 not in remote
+    assert remote.info()["documents"] == 3
+
+
+def test_documents_are_read_in_pages(
+    pair: tuple[Collection, RemoteCollection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.retrieval.remote.remote_collection.PAGE", 2)
+    local, remote = pair
+    assert [document.id for document in remote] == [document.id for document in local]
+
+
+def test_changes_are_the_same(pair: tuple[Collection, RemoteCollection]) -> None:
+    local, remote = pair
+    before = remote.version
+    new = [
+        Document("4", "rain", "", {"year": 7}),
+        {"id": 5, "text": "snow", "at": date(2024, 5, 1)},
+    ]
+    added = remote.add(new)
+    assert (added.documents, added.replaced, added.encoded) == (2, 0, 2)
+    assert remote.version > before
+    assert remote.get("5").metadata["at"] == "2024-05-01"
+    again = remote.add(new[:1])
+    assert (again.documents, again.unchanged) == (0, 1)
+    assert remote.add({"id": 4, "text": "rain fell"}).replaced == 1
+    assert remote.delete([4]) == 1
+    assert remote.delete(where="id = '5'") == 1
+    assert remote.delete([]) == 0
+    assert remote.compact() == 3
+    assert isinstance(remote.reduce(Settings(kind="flat", k=4)), list)
+    assert remote.info()["settings"]["k"] <= 4
+    assert [document.id for document in remote] == [document.id for document in local]
+
+
+def test_large_additions_are_sent_in_parts(
+    pair: tuple[Collection, RemoteCollection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.retrieval.remote.remote_collection.SENT_BYTES", 100)
+    _, remote = pair
+    rows = [{"id": f"part {i}", "text": "it was snow " * 4} for i in range(5)]
+    before = remote.version
+    assert remote.add(rows).documents == 5
+    assert remote.version >= before + 5  # a commit for each
+    remote.delete([str(row["id"]) for row in rows])
+
+
+def test_errors_are_those_of_a_collection(pair: tuple[Collection, RemoteCollection]) -> None:
+    for each in pair:
+        with pytest.raises(InputError, match="limit=0; expected 1 or more"):
+            each.search("x", 0)
+        with pytest.raises(InputError, match="nope"):
+            each.search("x", where="nope = 1")
+        with pytest.raises(InputError, match="unknown id 'nobody'"):
+            each.get("nobody")
+        with pytest.raises(InputError, match="unknown id 'nobody'"):
+            each.delete(["2", "nobody"])
+        with pytest.raises(InputError, match="either ids or a condition"):
+            each.delete()
+        with pytest.raises(InputError, match="occurs twice"):
+            each.add([{"id": 9, "text": "x"}, {"id": 9, "text": "y"}])
+        with pytest.raises(InputError, match="expected documents, dicts"):
+            each.add("text")
+        assert len(each) == 3
+
+
+def test_what_a_service_can_refuse(url: str) -> None:
+    with pytest.raises(InputError, match="401 expected a header Authorization"):
+        RemoteCollection.open(url)
+    reader = RemoteCollection.open(url, TOKENS["read"])
+    assert len(reader) == 3
+    with pytest.raises(InputError, match="403 a token to read; expected one to write") as refused:
+        reader.add({"id": 1, "text": "x"})
+    assert TOKENS["read"] not in str(refused.value)
+    with pytest.raises(InputError, match="404 index 'other'; expected one of notes"):
+        RemoteCollection.open(url.replace("notes", "other"), TOKENS["read"])
+    with pytest.raises(InputError, match="vectors for a service; expected none"):
+        reader.add({"id": 1, "text": "x"}, vectors=np.ones((1, 24)))
+    with pytest.raises(InputError, match="expected a server there"):
+        RemoteCollection.open("http://127.0.0.1:9/indexes/notes")
+    for wrong in ("notes.index", "ftp://h/indexes/n", "http://u:p@h/indexes/n", "http://h/"):
+        with pytest.raises(InputError, match=r"^url "):
+            RemoteCollection.open(wrong)
+    with pytest.raises(InputError, match="timeout=0"):
+        RemoteCollection.open(url, timeout=0)

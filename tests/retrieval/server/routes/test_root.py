@@ -1,0 +1,115 @@
+"""Indexes are created and dropped over HTTP, in one folder and by those who may write."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.locks import FileLock
+from slimdex.retrieval.server.access.tokens import Right, Tokens
+from slimdex.retrieval.server.limits import Limits
+from slimdex.retrieval.server.root_folder import RootFolder
+from slimdex.retrieval.server.service import Service
+from tests.encoders import WordEncoder
+
+from ..asking import DOCUMENTS, asking, made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    made(folder / "old.index")
+    return folder
+
+
+async def test_an_index_comes_and_goes(root: Path, tmp_path: Path) -> None:
+    notes = made(tmp_path / "notes.index")
+    async with asking({"notes": notes}, root=root) as (client, service):
+        created = await client.put("/indexes/new", json={"k": 4, "kind": "flat"})
+        assert (created.status_code, created.json()) == (201, {"name": "new", "documents": 0})
+        assert (await client.put("/indexes/new", json={})).status_code == 409
+        added = await client.post("/indexes/new/documents", json=DOCUMENTS)
+        assert added.json()["documents"] == 3
+        assert (await client.get("/indexes/new")).json()["requested"]["k"] == 4
+        found = await client.post("/indexes/new/search", json={"query": "a dog on a rug"})
+        assert found.json()["queries"][0]["hits"][0]["id"] == "a/b c?"
+        listed = (await client.get("/indexes")).json()
+        assert [one["name"] for one in listed["indexes"]] == ["old", "notes", "new"]
+        assert listed["can"] == ["write", "create"]
+
+        searches = [client.post("/indexes/new/search", json={"query": "a cat"}) for _ in range(20)]
+        *answers, dropped = await asyncio.gather(*searches, client.delete("/indexes/new"))
+        assert dropped.json() == {"name": "new", "dropped": 3}
+        assert {answer.status_code for answer in answers} <= {200, 404}
+        assert (await client.get("/indexes/new")).status_code == 404
+        other = await client.delete("/indexes/notes")
+        assert (other.status_code, other.json()["error"]) == (
+            403,
+            "expected an index in a folder that the service was started with (--root)",
+        )
+        assert sorted(path.name for path in root.iterdir()) == ["old.index"]
+        assert (await client.delete("/indexes/old")).json() == {"name": "old", "dropped": 3}
+        assert [*service.indexes] == ["notes"]
+    assert [*root.iterdir()] == []
+    assert notes.is_dir()
+
+
+@pytest.mark.parametrize("name", [".hidden", "..", "a%2Fb", "a%5Cb", "ä", "-a", "x" * 101, "a%00"])
+async def test_odd_names_are_refused(name: str, root: Path, tmp_path: Path) -> None:
+    async with asking({}, root=root) as (client, _):
+        answer = await client.put(f"/indexes/{name}", json={})
+        assert answer.status_code in (400, 404, 405), answer.text
+    assert [path.name for path in root.iterdir()] == ["old.index"]
+    assert [path.name for path in tmp_path.iterdir()] == ["root"]
+
+
+async def test_what_is_refused_leaves_nothing(root: Path) -> None:
+    limits = Limits(indexes=2)
+    tokens = Tokens({b"r" * 16: Right.READ, b"w" * 16: Right.WRITE})
+    writing, reading = ({"Authorization": f"Bearer {letter * 16}"} for letter in "wr")
+    async with asking({}, root=root, tokens=tokens, limits=limits) as (client, _):
+        for method in ("PUT", "DELETE"):
+            refused = await client.request(method, "/indexes/old", json={}, headers=reading)
+            assert refused.status_code == 403
+        wrong = await client.put("/indexes/new", json={"k": 1000}, headers=writing)
+        assert (wrong.status_code, "k=1000; expected 1 to" in wrong.text) == (400, True)
+        odd = await client.put("/indexes/new", json={"path": "/tmp"}, headers=writing)
+        assert odd.status_code == 422
+        assert [path.name for path in root.iterdir()] == ["old.index"]
+        assert (await client.put("/indexes/new", json={}, headers=writing)).status_code == 201
+        many = await client.put("/indexes/third", json={}, headers=writing)
+        assert (many.status_code, many.json()["error"]) == (
+            413,
+            "2 indexes; expected fewer for another",
+        )
+    async with asking({"notes": root / "old.index"}) as (client, _):
+        assert (await client.put("/indexes/new", json={})).status_code == 403
+
+
+async def test_an_index_in_use_stays(root: Path) -> None:
+    async with asking({}, root=root) as (client, _):
+        with FileLock(root / "old.index", "writer").held():
+            answer = await client.delete("/indexes/old")
+        assert answer.status_code == 503
+        assert str(root) not in answer.text
+        again = await client.post("/indexes/old/search", json={"query": "a cat"})
+        assert len(again.json()["queries"][0]["hits"]) == 3
+        assert (await client.delete("/indexes/old")).status_code == 200
+
+
+def test_a_root_folder_is_checked_and_cleaned(root: Path, tmp_path: Path) -> None:
+    (root / ".gone.index.dropped").mkdir()
+    (root / "empty.index").mkdir()
+    (root / "link.index").symlink_to(made(tmp_path / "elsewhere"), target_is_directory=True)
+    found = RootFolder.at(root, WordEncoder)
+    assert [*found.places] == ["old"]
+    assert not (root / ".gone.index.dropped").exists()
+    with pytest.raises(InputError, match="no such folder"):
+        RootFolder.at(tmp_path / "nowhere", WordEncoder)
+    with pytest.raises(InputError, match="a second index 'old'"):
+        Service.open({"old": tmp_path / "elsewhere"}, root=found, open_one=Collection.open)

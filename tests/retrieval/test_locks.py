@@ -1,0 +1,136 @@
+"""Locks between processes and threads: who waits, for how long, and who is named."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+from portalocker.exceptions import LockException
+
+from slimdex.indexes.errors import InputError, InUseError
+from slimdex.retrieval.locks import FileLock, check_wait, locked
+from tests import forked
+
+
+def hold(folder: Path, shared: bool, held: Connection) -> None:
+    with FileLock(folder, "x", is_signed=not shared).held(shared=shared):
+        held.send("held")
+        time.sleep(600)
+
+
+def test_many_share_and_one_holds_alone(tmp_path: Path) -> None:
+    lock = FileLock(tmp_path, "x", is_signed=True)
+    with lock.held(shared=True), lock.held(shared=True):
+        with pytest.raises(InUseError, match="another process is using it"), lock.held(0):
+            pass
+        assert not lock.is_wanted()
+    with lock.held():
+        for shared in (True, False):
+            with (
+                pytest.raises(InUseError, match="this process is writing to it, since 20"),
+                lock.held(0, shared=shared),
+            ):
+                pass
+    with lock.held(0):
+        pass
+    for wrong in (-1, float("nan")):
+        with pytest.raises(InputError, match="expected 0 or more seconds"):
+            check_wait(wrong)
+
+
+def test_who_waits_goes_before_those_who_come_later(tmp_path: Path) -> None:
+    lock, order = FileLock(tmp_path, "x", is_signed=True), list[str]()
+
+    def write() -> None:
+        with lock.held():
+            order.append("writer")
+
+    def read() -> None:
+        with lock.held(shared=True):
+            order.append("reader")
+
+    with lock.held(shared=True):
+        writer, reader = threading.Thread(target=write), threading.Thread(target=read)
+        writer.start()
+        while not lock.is_wanted():
+            time.sleep(0.001)
+        reader.start()
+        time.sleep(0.1)
+        assert order == []
+    writer.join()
+    reader.join()
+    assert order == ["writer", "reader"]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_killed_holder_is_recognised_at_once(tmp_path: Path, shared: bool) -> None:
+    here, there = Pipe(duplex=False)
+    process = forked.process(hold, tmp_path, shared, there)
+    lock = FileLock(tmp_path, "x", is_signed=True)
+    assert here.recv() == "held"
+    named = "another process" if shared else f"process {process.pid} is writing"
+    with pytest.raises(InUseError, match=named), lock.held(0.1):
+        pass
+    process.kill()
+    process.join()
+    with lock.held(1):
+        pass
+
+
+def test_a_forked_child_does_not_let_go(tmp_path: Path) -> None:
+    lock = FileLock(tmp_path, "x", is_signed=True)
+    with lock.held():
+        child = os.fork()
+        if not child:  # pragma: no cover - another process
+            os._exit(0)
+        os.waitpid(child, 0)
+        with pytest.raises(InUseError), lock.held(0):
+            pass
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("what is here stays")
+    (tmp_path / "x.lock").symlink_to(outside)
+    with (
+        pytest.raises(OSError, match="symbolic link"),
+        FileLock(tmp_path, "x", is_signed=True).held(),
+    ):
+        pass
+    assert outside.read_text() == "what is here stays"
+
+
+def test_without_locks_others_can_only_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network file system whose server has none."""
+
+    def fail(*_: object) -> None:
+        raise LockException(OSError(errno.ENOLCK, "No locks available"), "No locks available")
+
+    monkeypatch.setattr("portalocker.lock", fail)
+    lock = FileLock(tmp_path, "x", is_signed=True)
+    with lock.held(shared=True):
+        assert not lock.is_held()
+    with (
+        pytest.raises(InputError, match=r"x.gate: can't be locked \(No locks available\); expect"),
+        lock.held(),
+    ):
+        pass
+
+
+def test_a_folder_can_be_locked(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path),
+        pytest.raises(InUseError, match="another process is using it"),
+        locked(tmp_path),
+    ):
+        pass
+    with locked(tmp_path):
+        pass
