@@ -14,9 +14,11 @@ demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 test: $(VENV)/ready  ## The core, and what a change since main affects; with TESTS, those.
 	$(PYTEST) $(or $(TESTS),--affected)
 
-check: $(VENV)/ready  ## What CI runs: style, types, every test, long sweeps sampled.
+check: $(VENV)/ready  ## What CI runs: style, imports, dead code, types, every test, sampled sweeps.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/vulture
 	$(BIN)/mypy
 	$(BIN)/mypy docs/site/*.py
 	$(PYTEST) -m "" --durations 20 $(TESTS)
