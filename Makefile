@@ -8,18 +8,22 @@ LOCK ?= constraints.txt
 UPGRADE ?= --upgrade
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
+# Take long and rarely fail alone: `make check` runs them, and `make test` those that TESTS names.
+LONG := bench/engines retrieval/cluster retrieval/exporting retrieval/integrations retrieval/server
 
 .PHONY: demo test check sweep explore newest lock manual docs dist sbom clean
 
 demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
 
-test: $(VENV)/ready  ## The core, and what a change since main affects; with TESTS, those.
-	$(PYTEST) $(or $(TESTS),--affected)
+test: $(VENV)/ready  ## The core; with TESTS, those.
+	$(PYTEST) $(or $(TESTS),$(LONG:%=--ignore=tests/%))
 
-check: $(VENV)/ready  ## What CI runs: style, types, every test, long sweeps sampled.
+check: $(VENV)/ready  ## What CI runs: style, imports, dead code, types, every test, sampled sweeps.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/vulture
 	$(BIN)/mypy
 	$(BIN)/mypy docs/site/*.py
 	$(PYTEST) -m "" --durations 20 $(TESTS)
