@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from glob import escape
 from itertools import chain
@@ -183,7 +183,11 @@ def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
         for path in [*new.rglob("*"), new]:
             sync(path)
         check_new(folder)  # a rename would replace an empty folder
-        new.rename(folder)
+        try:
+            new.rename(folder)
+        except OSError:
+            check_new(folder)  # another process has just created it
+            raise
     sync(folder.absolute().parent)
     return found
 
@@ -210,13 +214,27 @@ def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     for left in place.parent.glob(pattern) if OPENS_FOLDERS else ():
         with suppress(OSError, InUseError), locked(left):
             remove(left)
-    new = place.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    make(new)
-    try:
-        with locked(new) if OPENS_FOLDERS else nullcontext():
-            yield new
-    finally:
-        remove(new)
+    with ExitStack() as stack:
+        new = _made_and_locked(place, make, stack)
+        stack.callback(remove, new)
+        yield new
+
+
+def _made_and_locked(place: Path, make: Callable[[Path], None], stack: ExitStack) -> Path:
+    """Create a temporary file and lock it until the end of a stack.
+
+    Before it is locked, another process may take it for a left one and remove it.
+    """
+    while True:
+        new = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+        make(new)
+        if not OPENS_FOLDERS:
+            return new
+        with ExitStack() as mine, suppress(FileNotFoundError, InUseError):
+            mine.enter_context(locked(new))
+            if new.exists():
+                stack.enter_context(mine.pop_all())
+                return new
 
 
 def sync(path: Path) -> None:

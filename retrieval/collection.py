@@ -164,12 +164,19 @@ class Collection(Searchable, Measurable):
     ) -> Collection:
         """Open the collection of a folder, or create it if there is no folder.
 
-        An existing collection keeps its settings, whatever is given. Raises errors as `open` and
-        `create` do.
+        An existing collection keeps its settings, whatever is given. If several processes or
+        threads call this at once, one creates the collection and all open it. Raises errors as
+        `open` and `create` do.
         """
-        if Path(path).exists():
-            return cls.open(path, encoder)
-        return cls.create(path, encoder, settings, stored=stored, passages=passages, words=words)
+        if not Path(path).exists():
+            try:
+                return cls.create(
+                    path, encoder, settings, stored=stored, passages=passages, words=words
+                )
+            except InputError:
+                if not Path(path).exists():  # else another one has created it meanwhile
+                    raise
+        return cls.open(path, encoder)
 
     def close(self) -> None:
         """End: later calls raise `InputError`."""

@@ -19,7 +19,7 @@ from ..sql import identifier
 from .database import COLUMNS_AT_ONCE, Database
 from .metadata_columns import MetadataColumns
 from .passages_table import PassagesTable
-from .schema import LIVE
+from .schema import LIVE, OWN
 
 ASKED_AT_ONCE = 65_536
 """Ids per query."""
@@ -53,7 +53,7 @@ class DocumentIds:
     def by_row(self, stop: int) -> list[str]:
         """Id of the document of each row 0 .. stop, including deleted documents."""
         rows = self._database.fetch(
-            """SELECT id, len(starts) FROM documents LEFT JOIN passages USING ("row")
+            f"""SELECT id, len(starts) FROM {OWN} LEFT JOIN passages USING ("row")
             WHERE "row" < ? ORDER BY "row" """,
             [stop],
         )
@@ -62,7 +62,7 @@ class DocumentIds:
     def of(self, rows: Rows, epoch: int | None = None) -> list[str]:
         """Ids of documents, given their rows (n,) in ascending order."""
         found = self._database.fetch(
-            """SELECT id FROM documents WHERE "row" BETWEEN ? AND ?
+            f"""SELECT id FROM {OWN} WHERE "row" BETWEEN ? AND ?
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [int(rows[0]), int(rows[-1]), rows.tolist()],
             epoch,
@@ -73,7 +73,7 @@ class DocumentIds:
         """Ids of the first and the last document with rows in start .. stop."""
         rows = [self._passages.first_row(start), self._passages.first_row(stop - 1)]
         found = self._database.fetch(
-            """SELECT id FROM documents WHERE "row" IN (?, ?) ORDER BY "row" """, rows
+            f"""SELECT id FROM {OWN} WHERE "row" IN (?, ?) ORDER BY "row" """, rows
         )
         return found[0][0], found[-1][0]
 
@@ -135,14 +135,14 @@ class DocumentIds:
 
     def replaced(self, first_row: int, epoch: int) -> Rows:
         """Live rows whose id occurs again from first_row on, in a catalog of this epoch."""
-        again = self._database.fetch('SELECT id FROM documents WHERE "row" >= ?', [first_row])
+        again = self._database.fetch(f'SELECT id FROM {OWN} WHERE "row" >= ?', [first_row])
         rows = [row for _, row in self._live([id for (id,) in again], epoch)]
         return np.array(sorted(rows), dtype=np.int64)
 
     def duplicate(self, first_row: int) -> tuple[str, int, int] | None:
         """An id that occurs twice from first_row on, with two of its rows; None if none does."""
         found = self._database.fetch(
-            """SELECT id, min("row") AS one, max("row") FROM documents WHERE "row" >= ?
+            f"""SELECT id, min("row") AS one, max("row") FROM {OWN} WHERE "row" >= ?
             GROUP BY id HAVING count(*) > 1 ORDER BY one LIMIT 1""",
             [first_row],
         )
@@ -156,7 +156,7 @@ class DocumentIds:
         found = []
         for part in batches(stop, ASKED_AT_ONCE, start):
             new = self._database.fetch(
-                'SELECT id FROM documents WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
+                f'SELECT id FROM {OWN} WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
             )
             alike = self._live([id for (id,) in new])
             for few in batches(len(columns), COLUMNS_AT_ONCE):
@@ -169,17 +169,16 @@ class DocumentIds:
 
     def _alike(self, live: Sequence[int], rows: slice, columns: Sequence[str]) -> list[Any]:
         """Rows (id, row, live row) of documents equal to one of some live rows in these columns."""
-        own = [identifier(column) for column in columns]
-        same = " AND ".join(f"new.{column} IS NOT DISTINCT FROM old.{column}" for column in own)
+        own = ", ".join(["id", '"row"', *map(identifier, columns)])
+        names = ", ".join(["id", '"row"', *(f"c{i}" for i in range(len(columns)))])
+        same = " AND ".join(f"new.c{i} IS NOT DISTINCT FROM old.c{i}" for i in range(len(columns)))
         # A join with the whole table would read every text; one with known rows does not.
         return self._database.fetch(
-            f"""WITH old AS MATERIALIZED (
-                SELECT id, "row", {", ".join(own)} FROM documents
-                WHERE "row" IN (SELECT unnest(?::BIGINT[]))
-            )
-            SELECT id, new."row", old."row" FROM documents new JOIN old USING (id)
-            WHERE new."row" >= ? AND new."row" < ? AND {same}
-            ORDER BY new."row" """,
+            f"""WITH old({names}) AS MATERIALIZED (
+                SELECT {own} FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))
+            ), new({names}) AS (SELECT {own} FROM documents WHERE "row" >= ? AND "row" < ?)
+            SELECT id, new."row", old."row" FROM new JOIN old USING (id)
+            WHERE {same} ORDER BY new."row" """,
             [live, rows.start, rows.stop],
         )
 
@@ -214,7 +213,7 @@ class DocumentOrigins:
     def pending_places(self, first_row: int) -> set[str]:
         """Places of the documents from `first_row` on; "" if unknown."""
         found = self._database.fetch(
-            f"SELECT DISTINCT coalesce({PLACE}, '') FROM documents WHERE \"row\" >= ?", [first_row]
+            f"SELECT DISTINCT coalesce({PLACE}, '') FROM {OWN} WHERE \"row\" >= ?", [first_row]
         )
         return {place for (place,) in found}
 
@@ -228,17 +227,17 @@ class DocumentOrigins:
             f"""SELECT "row", id, {PLACE} FROM {LIVE}
             WHERE {PLACE} IN (SELECT unnest(?::VARCHAR[]))
             AND slimdex_origin NOT IN (SELECT unnest(?::VARCHAR[]))
-            AND id NOT IN (SELECT id FROM documents WHERE "row" >= ?) ORDER BY "row" """,
+            AND id NOT IN (SELECT id FROM {OWN} WHERE "row" >= ?) ORDER BY "row" """,
             [[*places], [*current], first_row],
         )
 
     def adopt(self, new: Rows, old: Rows) -> None:
         """Give the `old` documents the origins of the identical `new` ones that have one."""
         self._database.execute(
-            """UPDATE documents SET slimdex_origin = fresh.slimdex_origin FROM (
+            f"""UPDATE documents SET slimdex_origin = fresh.slimdex_origin FROM (
                 SELECT old, slimdex_origin
                 FROM (SELECT unnest(?::BIGINT[]) AS new, unnest(?::BIGINT[]) AS old)
-                JOIN documents ON "row" = new
+                JOIN {OWN} ON "row" = new
             ) fresh WHERE documents."row" = fresh.old AND fresh.slimdex_origin IS NOT NULL
             AND documents.slimdex_origin IS DISTINCT FROM fresh.slimdex_origin""",
             [new.tolist(), old.tolist()],
@@ -251,7 +250,7 @@ class DocumentOrigins:
         """
         self._database.execute(
             f"""UPDATE documents SET slimdex_origin = {PLACE} || '/' WHERE "row" < ?
-            AND slimdex_origin IN (SELECT slimdex_origin FROM documents WHERE "row" >= ?)""",
+            AND slimdex_origin IN (SELECT slimdex_origin FROM {OWN} WHERE "row" >= ?)""",
             [first_row, first_row],
         )
 
@@ -262,7 +261,7 @@ class DocumentOrigins:
         """
         self._database.execute(
             f"""UPDATE documents SET slimdex_origin = {PLACE} || '/' WHERE {PLACE} IN (
-                SELECT {PLACE} FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))
+                SELECT {PLACE} FROM {OWN} WHERE "row" IN (SELECT unnest(?::BIGINT[]))
             )""",
             [rows.tolist()],
         )
@@ -272,10 +271,10 @@ class DocumentOrigins:
         id."""
         ((count,),) = self._database.fetch(
             f"""WITH old AS (
-                SELECT md5(title || chr(10) || text) AS said, count(*) AS count FROM documents
+                SELECT md5(title || chr(10) || text) AS said, count(*) AS count FROM {OWN}
                 WHERE "row" IN (SELECT unnest(?::BIGINT[])) GROUP BY 1
             ), new AS (
-                SELECT md5(title || chr(10) || text) AS said, count(*) AS count FROM documents
+                SELECT md5(title || chr(10) || text) AS said, count(*) AS count FROM {OWN}
                 WHERE "row" >= ? AND id NOT IN (SELECT id FROM {LIVE}) GROUP BY 1
             )
             SELECT coalesce(sum(least(old.count, new.count)), 0) FROM old JOIN new USING (said)""",

@@ -22,6 +22,7 @@ from .database import COLUMNS_AT_ONCE, Database
 from .duckdb_connection import DISK_ERRORS, is_damage, one_line
 from .metadata_columns import MetadataColumns
 from .passages_table import Cut, DocumentRows, PassagesTable
+from .schema import OWN
 from .where.checks import SlowConditionError, checked, limited, refusal
 
 NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
@@ -104,7 +105,7 @@ class DocumentsTable:
 
     def deleted(self) -> Rows:
         """Rows marked as deleted, in order."""
-        return self._database.fetch_rows('SELECT "row" FROM documents WHERE deleted ORDER BY "row"')
+        return self._database.fetch_rows(f'SELECT "row" FROM {OWN} WHERE deleted ORDER BY "row"')
 
     def make_room(self, cut: DocumentRows, first: int) -> None:
         """Renumber the documents from `first` on, so far one row each, for their passages.
@@ -114,8 +115,8 @@ class DocumentsTable:
         more = np.cumsum(cut.counts - 1)
         after = cut.firsts - np.concatenate([[0], more[:-1]])
         self._database.execute(
-            """UPDATE documents SET "row" = numbered.new FROM (
-                SELECT "row" AS old, "row" + more AS new FROM documents
+            f"""UPDATE documents SET "row" = numbered.new FROM (
+                SELECT "row" AS old, "row" + more AS new FROM {OWN}
                 ASOF JOIN (SELECT unnest(?::BIGINT[]) AS after, unnest(?::BIGINT[]) AS more)
                 ON "row" > after WHERE "row" >= ?
             ) numbered WHERE documents."row" = numbered.old""",
@@ -200,8 +201,7 @@ class DocumentsTable:
         """Texts to encode of the rows start .. stop."""
         first = self._passages.first_row(start)
         rows = self._database.fetch(
-            'SELECT "row", title, text FROM documents WHERE "row" >= ? AND "row" < ? '
-            'ORDER BY "row"',
+            f'SELECT "row", title, text FROM {OWN} WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
             [first, stop],
         )
         cuts, found = self._passages.between(first, stop), list[str]()
@@ -219,7 +219,7 @@ class DocumentsTable:
         """
         which = " AND NOT deleted" if live else ""
         rows = self._database.fetch(
-            'SELECT "row", id, title, text FROM documents '
+            f'SELECT "row", id, title, text FROM {OWN} '
             f'WHERE "row" >= ? AND "row" < ?{which} ORDER BY "row"',
             [start, stop],
         )
@@ -234,7 +234,7 @@ class DocumentsTable:
         Raises `RenumberedError` if the epoch has passed.
         """
         rows = self._database.fetch(
-            """SELECT "row", title, text FROM documents
+            f"""SELECT "row", title, text FROM {OWN}
             WHERE "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [documents.tolist()],
             epoch,
@@ -247,7 +247,7 @@ class DocumentsTable:
     def whole(self, rows: Sequence[int]) -> dict[int, Passage]:
         """Map documents to the single passage that each consists of."""
         found = self._database.fetch(
-            """SELECT "row", title, length(text) FROM documents
+            f"""SELECT "row", title, length(text) FROM {OWN}
             WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
             [[*rows]],
         )
@@ -256,7 +256,7 @@ class DocumentsTable:
     def longer(self, start: int, stop: int, bytes: int) -> list[tuple[int, str, str]]:
         """Row, title and text of the documents start .. stop longer than `bytes`, in order."""
         return self._database.fetch(
-            'SELECT "row", title, text FROM documents WHERE "row" >= ? AND "row" < ? '
+            f'SELECT "row", title, text FROM {OWN} WHERE "row" >= ? AND "row" < ? '
             'AND strlen(title) + strlen(text) > ? ORDER BY "row"',
             [start, stop, bytes],
         )
@@ -264,7 +264,7 @@ class DocumentsTable:
     def has_text(self, first_row: int) -> bool:
         """True if a document from first_row on has a text or a title."""
         found = self._database.fetch(
-            """SELECT 1 FROM documents
+            f"""SELECT 1 FROM {OWN}
             WHERE "row" >= ? AND regexp_matches(title || text, '\\S') LIMIT 1""",
             [first_row],
         )
@@ -276,10 +276,10 @@ class DocumentsTable:
         For a document that is cut, the whole text counts, and overlaps of passages count once.
         """
         ((found,),) = self._database.fetch(
-            """SELECT coalesce(sum(least(
+            f"""SELECT coalesce(sum(least(
                 length(title) + length(text), ?::HUGEINT * coalesce(len(starts), 1)
             )), 0)
-            FROM documents LEFT JOIN passages USING ("row") WHERE "row" >= ? AND "row" < ?""",
+            FROM {OWN} LEFT JOIN passages USING ("row") WHERE "row" >= ? AND "row" < ?""",
             [most, start, stop],
         )
         return int(found)

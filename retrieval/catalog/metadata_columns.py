@@ -12,7 +12,7 @@ from ..documents import OWN_COLUMNS
 from ..duckdb_library import duckdb
 from ..sql import identifier
 from .database import Database
-from .schema import LIVE
+from .schema import IS_LIVE
 
 TEXTS = ("JSON", "VARCHAR")
 """Types that hold any value as text."""
@@ -122,14 +122,14 @@ class MetadataColumns:
         if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):  # lists and structs
             return found
         values = self._database.fetch(
-            f"""SELECT {column}, count(*) FROM {LIVE} WHERE {column} IS NOT NULL
+            f"""SELECT {column}, count(*) FROM documents WHERE {IS_LIVE} AND {column} IS NOT NULL
             GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST + 1}"""
         )
         if values and len(values) <= MOST:
             return found | {"values": [{"value": v, "documents": n} for v, n in values]}
         if any(word in type_ for word in ORDERED):
             ((least, greatest),) = self._database.fetch(
-                f"SELECT min({column}), max({column}) FROM {LIVE}"
+                f"SELECT min({column}), max({column}) FROM documents WHERE {IS_LIVE}"
             )
             return found | {"least": least, "greatest": greatest}
         return found

@@ -23,6 +23,7 @@ from slimdex.indexes.json_text import parsed
 from ..documents import Document, Part
 from ..passages import Passage
 from .database import Database
+from .schema import OWN
 
 PartlyRead = Mapping[int, tuple[int, int]]
 """Row -> tokens of its text and tokens read; both 0 if it has no text."""
@@ -260,9 +261,9 @@ class ReadingsTable:
         and the share of these tokens that was read.
         """
         ((count, share),) = self._database.fetch(
-            """SELECT count(DISTINCT d."row"), sum(read)::DOUBLE / sum(tokens)::DOUBLE
+            f"""SELECT count(DISTINCT d."row"), sum(read)::DOUBLE / sum(tokens)::DOUBLE
             FROM (FROM partly_read WHERE "row" >= ? AND tokens > read AND read >= 0) p
-            ASOF JOIN (SELECT "row", deleted FROM documents WHERE "row" >= ?) d
+            ASOF JOIN (FROM {OWN} WHERE "row" >= ?) d
             ON p."row" >= d."row" WHERE NOT deleted""",
             [first_row, first_row],
         )

@@ -27,10 +27,15 @@ TABLES = {
 `passages` has an entry for each document that is cut or has parts, by its first row.
 """
 SCHEMA = "".join(f"CREATE TABLE {table}({columns});" for table, columns in TABLES.items())
-LIVE = """(
-    SELECT * FROM documents WHERE NOT deleted AND "row" < (SELECT "rows" FROM state)
-)"""
-"""Documents visible to readers."""
+OWN = '(SELECT "row", id, title, text, deleted, slimdex_origin FROM documents)'
+"""The table of documents without the user's columns, whose names may be any word of our queries.
+
+Queries read the table itself only for those columns, and then without a join.
+"""
+IS_LIVE = 'NOT deleted AND "row" < (SELECT state."rows" FROM state)'
+"""Condition on documents visible to readers."""
+LIVE = f"(FROM {OWN} WHERE {IS_LIVE})"
+"""Documents visible to readers, without the user's columns."""
 _KINDS = {
     "macro": "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal",
     "type": "SELECT type_name FROM system.main.duckdb_types() WHERE NOT internal",

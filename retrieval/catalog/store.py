@@ -8,25 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from slimdex.indexes.arrays import Rows
+from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError
 
 from ..duckdb_library import duckdb
+from ..sql import identifier
 from ..user_cache import FileFact
-from .database import Database
+from .database import COLUMNS_AT_ONCE, Database
 from .document_ids import DocumentIds, DocumentOrigins
 from .documents_table import DocumentsTable
 from .duckdb_connection import SIDE_FILES
 from .metadata_columns import MetadataColumns
 from .passages_table import PassagesTable, ReadingsTable
-from .schema import SCHEMA, TABLES, check_plain, check_schema
+from .schema import OWN, SCHEMA, TABLES, check_plain, check_schema
 from .state import FORMAT, State
 
 INSERT_STATE = 'INSERT INTO state(format, "rows", epoch, version, body) VALUES (?, ?, ?, ?, ?)'
-NUMBERED = """(
+NUMBERED = f"""(
     SELECT "row" AS old, count, (sum(count) OVER (ORDER BY "row") - count)::BIGINT AS new FROM (
         SELECT "row", coalesce(len(starts), 1) AS count
-        FROM documents LEFT JOIN passages USING ("row") WHERE NOT deleted
+        FROM {OWN} LEFT JOIN passages USING ("row") WHERE NOT deleted
     )
 )"""
 """The live documents as `compact` renumbers them: old first row, number of rows, new first row."""
@@ -170,7 +171,7 @@ class DocumentStore:
             self.database.execute(
                 f"""UPDATE {table} SET "row" = numbered.new FROM (
                     SELECT "row" AS old, ? + row_number() OVER (ORDER BY "row") - 1 AS new
-                    FROM documents WHERE "row" >= ?
+                    FROM {OWN} WHERE "row" >= ?
                 ) numbered WHERE {table}."row" = numbered.old AND numbered.old <> numbered.new""",
                 [first, first],
             )
@@ -199,8 +200,8 @@ class DocumentStore:
                 * EXCLUDE ("row") FROM documents WHERE NOT deleted ORDER BY "row" """
             if is_one_each
             else f"""CREATE TABLE fresh.documents AS
-            SELECT new AS "row", documents.* EXCLUDE ("row")
-            FROM documents JOIN {NUMBERED} ON "row" = old ORDER BY new"""
+            SELECT numbered.new AS "row", documents.* EXCLUDE ("row") FROM documents
+            JOIN {NUMBERED} numbered ON documents."row" = numbered.old ORDER BY 1"""
         )
         self.database.execute(
             f"""INSERT INTO fresh.partly_read SELECT new + "row" - old, tokens, read
@@ -215,22 +216,25 @@ class DocumentStore:
     def read_all(self) -> None:
         """Read every value, so that DuckDB verifies checksums; raise `CorruptError` on damage."""
         for table in TABLES:
-            self.database.fetch(f"SELECT bit_xor(hash(t)) FROM {table} t")
+            names = [name for name, *_ in self.database.fetch(f"DESCRIBE {table}")]
+            for few in batches(len(names), COLUMNS_AT_ONCE):
+                values = ", ".join(map(identifier, names[few]))
+                self.database.fetch(f"SELECT bit_xor(hash({values})) FROM {table}")
 
     def is_numbered(self, stop: int) -> bool:
         """True if the rows 0 .. stop belong to one document each, and no document has others."""
         ((strays,),) = self.database.fetch(
-            """SELECT count(*) FROM passages LEFT JOIN documents USING ("row")
+            f"""SELECT count(*) FROM passages LEFT JOIN {OWN} USING ("row")
             WHERE id IS NULL OR len(starts) <> len(ends) OR len(starts) <> len(contexts)"""
         )
         ((first, gaps, last),) = self.database.fetch(
-            """SELECT coalesce(min("row"), 0), count(*) FILTER ("row" + count <> next),
+            f"""SELECT coalesce(min("row"), 0), count(*) FILTER ("row" + count <> next),
                 coalesce(max("row" + count), 0)
             FROM (
                 SELECT "row", count, lead("row", 1, "row" + count) OVER (ORDER BY "row") AS next
                 FROM (
                     SELECT "row", coalesce(len(starts), 1) AS count
-                    FROM documents LEFT JOIN passages USING ("row")
+                    FROM {OWN} LEFT JOIN passages USING ("row")
                 )
             )"""
         )

@@ -8,7 +8,6 @@ transaction; 3. delete files that are no longer named. A crash before 2 leaves t
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -24,7 +23,16 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
-from ..atomic_files import CATALOG, HEAD, OUR_FILES, check_folder, publish, remove, sync
+from ..atomic_files import (
+    CATALOG,
+    HEAD,
+    OUR_FILES,
+    check_folder,
+    publish,
+    publish_folder,
+    remove,
+    sync,
+)
 from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
 from ..catalog.store import Blocks, DocumentStore
@@ -91,28 +99,11 @@ class CommitLog:
     def create(cls, path: Path, state: State) -> CommitLog:
         """Create a folder with an empty catalog, under a temporary name, then rename it.
 
-        If the state names a lexical index, an empty one is created.
+        If the state names a lexical index, an empty one is created. Raises `InputError` if the
+        folder exists; of several processes that create it at once, one succeeds.
         """
-        if path.exists():
-            raise InputError(f"{path} exists; expected a new folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f".{path.name}.new")
-        shutil.rmtree(new, ignore_errors=True)  # left by a killed process
-        new.mkdir()
-        try:
-            store = DocumentStore.create(new / CATALOG, state)
-            try:
-                Head.of(store).write(new)
-            finally:
-                store.database.close()
-            if state.words is not None:
-                WordIndex.create(new / state.words)
-            sync(new)
-            os.rename(new, path)
-        except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
-            raise
-        sync(path.parent)
+        publish_folder(path, lambda new: _fill(new, state))
         return cls.open(path)
 
     @classmethod
@@ -375,3 +366,14 @@ class CommitLog:
         named = self.state.file_names
         found = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
         return [path for path in found if path.name not in named]
+
+
+def _fill(folder: Path, state: State) -> None:
+    """Write the files of an index without documents."""
+    store = DocumentStore.create(folder / CATALOG, state)
+    try:
+        Head.of(store).write(folder)
+    finally:
+        store.database.close()
+    if state.words is not None:
+        WordIndex.create(folder / state.words)

@@ -6,10 +6,11 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Thread, current_thread, main_thread
+from threading import Barrier, Thread, current_thread, main_thread
 from typing import Any, ClassVar
 
 import pytest
@@ -51,6 +52,42 @@ def die_before_the_head(path: Path) -> None:
 
     Head.write = write  # type: ignore[method-assign, assignment]
     Collection.open(path, WordEncoder()).delete("gone")
+
+
+def open_or_create_and_add(folder: Path, name: str, count: int, start: float) -> None:
+    """Open or create collections at the same moments as others, and add a note to each."""
+    for number in range(count):
+        time.sleep(max(0.0, start + number - time.time()))
+        with Collection.open_or_create(folder / str(number), WordEncoder(), SETTINGS) as found:
+            found.add([Document(name, f"tea {name}")])
+
+
+def test_processes_that_open_or_create_one_path_at_once_all_use_it(tmp_path: Path) -> None:
+    names, count = ["a", "b", "c", "d"], 6
+    start = time.time() + 3
+    started = [
+        forked.process(open_or_create_and_add, tmp_path, name, count, start) for name in names
+    ]
+    assert [forked.exit_code(process, 300) for process in started] == [0] * len(names)
+    for number in range(count):
+        with Collection.open(tmp_path / str(number), WordEncoder()) as found:
+            assert sorted(note.id for note in found) == names
+            assert found.verify() == []
+    assert len(list(tmp_path.iterdir())) == count  # and nothing beside
+
+
+def test_threads_that_open_or_create_one_path_at_once_all_use_it(tmp_path: Path) -> None:
+    threads, barrier = 4, Barrier(4)
+
+    def run(name: int) -> None:
+        barrier.wait()
+        with Collection.open_or_create(tmp_path / "x", WordEncoder(), SETTINGS) as found:
+            found.add([Document(str(name), "tea")])
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(run, range(threads)))
+    with Collection.open(tmp_path / "x", WordEncoder()) as found:
+        assert sorted(note.id for note in found) == [str(name) for name in range(threads)]
 
 
 def test_two_processes_add_notes_and_none_is_refused(tmp_path: Path) -> None:
