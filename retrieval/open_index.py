@@ -315,7 +315,7 @@ class OpenIndex:
     ) -> tuple[Matrix, Rows]:
         """Scores and documents (q, k) for encoded queries; see
         `SnapshotReader.nearest_documents`."""
-        request = SearchRequest(None, queries, k, where)
+        request = SearchRequest(vectors=queries, limit=k, where=where)
         return self.read(lambda view: view.nearest_documents(request))
 
     def ranked(
@@ -325,7 +325,7 @@ class OpenIndex:
 
         If words are fused, the order is not that of the cosines.
         """
-        request = SearchRequest([text], vector, k, where)
+        request = SearchRequest(texts=[text], vectors=vector, limit=k, where=where)
         _, rows = self.read(lambda view: view.nearest_documents(request))
         places = np.arange(rows.shape[1], dtype=np.float32)[None]
         return np.where(rows >= 0, -places, -np.inf).astype(np.float32), rows

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .retrieval.collection import Collection as Collection
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
+    from .retrieval.documents import Part as Part
     from .retrieval.encoders.given_encoder import GivenEncoder as GivenEncoder
     from .retrieval.encoders.over_http.http_encoder import HttpEncoder as HttpEncoder
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
     from .retrieval.quality.tuning.targets import Target as Target
     from .retrieval.remote.remote_collection import RemoteCollection as RemoteCollection
     from .retrieval.search.request import SearchRequest as SearchRequest
+    from .retrieval.search.reranking import CrossEncoder as CrossEncoder
 
     __version__: str
 
 _HOMES = {
     "Collection": "retrieval.collection",
     "CorruptError": "indexes.errors",
+    "CrossEncoder": "retrieval.search.reranking",
     "Document": "retrieval.documents",
     "GivenEncoder": "retrieval.encoders.given_encoder",
     "Hit": "retrieval.documents",
@@ -45,6 +48,7 @@ _HOMES = {
     "InUseError": "indexes.errors",
     "InputError": "indexes.errors",
     "MilvusCollection": "retrieval.cluster.milvus_search",
+    "Part": "retrieval.documents",
     "RemoteCollection": "retrieval.remote.remote_collection",
     "SearchRequest": "retrieval.search.request",
     "Settings": "indexes.settings",
@@ -59,6 +63,7 @@ _HOMES = {
 __all__ = [
     "Collection",
     "CorruptError",
+    "CrossEncoder",
     "Document",
     "GivenEncoder",
     "Hit",
@@ -66,6 +71,7 @@ __all__ = [
     "InUseError",
     "InputError",
     "MilvusCollection",
+    "Part",
     "RemoteCollection",
     "SearchRequest",
     "Settings",

@@ -133,7 +133,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         texts = [query.query_str] if query.query_str else None
         vectors = np.array([query.query_embedding], dtype=np.float32)
         (hits,) = self._collection.answer(
-            SearchRequest(texts, vectors, query.similarity_top_k, where)
+            SearchRequest(texts=texts, vectors=vectors, limit=query.similarity_top_k, where=where)
         )
         return VectorStoreQueryResult(
             nodes=[_node(hit.text, hit.metadata) for hit in hits],

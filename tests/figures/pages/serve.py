@@ -12,7 +12,7 @@ from tests.retrieval.server.test_traffic import READERS
 from ..links import Figure, rows
 
 LIMITS = Limits()
-RERANKED = SearchRequest("a pet").rerank_depth
+RERANKED = SearchRequest(texts="a pet").rerank_depth
 
 FIGURES = [
     Figure("has 20 values or fewer", lambda: [MOST]),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from slimdex import Collection, Document, Hit, InputError, Settings
 from tests.encoders import WordEncoder
@@ -32,6 +33,32 @@ def test_one_query_has_one_list_of_hits(pets: Collection) -> None:
     assert hits == pets.search_many(["rain on a roof"], limit=2, where="year > 2001")[0]
     assert [found[0].id for found in pets.search_many(["mat", "chased"], 1)] == ["cat", "dog"]
     assert pets.search_many([]) == []
+
+
+def test_vectors_may_be_lists_or_tensors(pets: Collection, tmp_path: Path) -> None:
+    array = WordEncoder().encode(["rain on a roof", "the cat"])
+    expected = pets.search_many(array, limit=2)
+    tensor = torch.tensor(array, requires_grad=True)
+    rows: list[Any] = [array.tolist(), tuple(array), tensor, [*tensor], tensor.double()]
+    for vectors in rows:
+        assert pets.search_many(vectors, limit=2) == expected
+        assert pets.search(vectors[0], limit=2) == expected[0]
+    coarse = pets.search_many(tensor.to(torch.bfloat16), limit=2)
+    assert [[hit.id for hit in hits] for hits in coarse] == [
+        [hit.id for hit in hits] for hits in expected
+    ]
+    wrongs: list[Any] = [["a", "b"], [array], 5, None, [], {"a": 1}, [[1.0], [1.0, 2.0]]]
+    for wrong in wrongs:
+        with pytest.raises(
+            InputError,
+            match=r"^quer(y .*; expected a text or a vector|ies: 0 dimensions; expected 48)",
+        ):
+            pets.search(wrong)
+    for name, given in enumerate([array, *rows]):
+        with Collection.create(tmp_path / str(name), WordEncoder()) as collection:
+            collection.add([{"id": 1, "text": "x"}, {"id": 2, "text": "y"}], vectors=given)
+            scores = [[hit.score for hit in hits] for hits in collection.search_many(array, 1)]
+            np.testing.assert_allclose(scores, 1, atol=1e-3)
 
 
 def test_documents_by_id(pets: Collection) -> None:
