@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 from uuid import UUID
 
+import numpy as np
+
 from slimdex.indexes.errors import InputError
 
 from .documents import Document, id_text, id_texts, is_several
 from .encoders.base import AUTO, Encoder
+from .extras import require
 from .locks import WAIT
 from .open_index import OpenIndex
 from .quality.measurable import Measurable
@@ -23,6 +26,7 @@ from .search.searchable import Searchable
 from .search.snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
+    import pyarrow
     from numpy.typing import NDArray
 
     from slimdex.indexes.settings import Settings
@@ -35,6 +39,28 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("slimdex")
 Id = str | int | UUID
 Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
+
+
+def check_either(where: str | None, limit: int | None, offset: int) -> None:
+    """Raise `InputError` if ids come with what chooses documents otherwise."""
+    if where is not None or limit is not None or offset:
+        raise InputError("get: ids with where, limit or offset; expected one or the other")
+
+
+def page(where: str | None, limit: int | None, offset: int) -> slice:
+    """The part to get of the documents that match a condition.
+
+    Raises `InputError` if a number is negative, or nothing is given, as with an id that is None.
+
+    >>> page(None, 10, 20)
+    slice(20, 30, None)
+    """
+    if where is None and limit is None and not offset:
+        raise InputError("get: no ids, where, limit or offset; expected one of them")
+    for name, value in {"limit": limit, "offset": offset}.items():
+        if value is not None and (not isinstance(value, int | np.integer) or value < 0):
+            raise InputError(f"{name}={value!r}; expected 0 or more")
+    return slice(offset, None if limit is None else offset + limit)
 
 
 class Collection(Searchable, Measurable):
@@ -218,23 +244,63 @@ class Collection(Searchable, Measurable):
         return self.core.read(lambda view: chance_score(view, where))
 
     @overload
-    def get(self, ids: Id) -> Document: ...
+    def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
 
     @overload
-    def get(self, ids: Several) -> list[Document]: ...
+    def get(
+        self,
+        ids: Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> list[Document]: ...
 
-    def get(self, ids: Id | Several) -> Document | list[Document]:
-        """Get the document of an id, or the documents of several ids in the order of the ids.
+    def get(
+        self,
+        ids: Id | Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> Document | list[Document]:
+        """Get the document of an id, documents of several ids in their order, or of a condition.
 
-        Raises `InputError` if an id is unknown.
+        Parameters
+        ----------
+        ids : one or several.
+        where : a DuckDB expression on the documents' columns; its documents come in the order in
+            which they were added.
+        limit, offset : the number of documents, and of those to skip before them.
+        vectors : give each document its `Document.vectors`.
+
+        Raises `InputError` if an id is unknown, the condition is invalid, or neither is given, or
+        both.
         """
-        wanted = id_texts(ids)
-        found = self.core.read(lambda view: view.by_id(wanted))
-        return found if is_several(ids) else found[0]
+        if ids is not None:
+            check_either(where, limit, offset)
+            wanted = id_texts(ids)
+            found = self.core.read(lambda view: view.listed(view.rows_of(wanted), vectors=vectors))
+            return found if is_several(ids) else found[0]
+        part = page(where, limit, offset)
+        if self.core.is_empty:
+            return []
+        return self.core.read(
+            lambda view: view.listed(view.rows_where(where)[part].tolist(), vectors=vectors)
+        )
 
-    def documents_where(self, where: str) -> list[Document]:
-        """Get the documents that a condition holds for, in the order of their rows."""
-        return [] if self.core.is_empty else self.core.read(lambda view: view.where(where))
+    def to_arrow(self, where: str | None = None) -> pyarrow.Table:
+        """Get id, title, text and the columns of all documents, or of those of a condition.
+
+        Values of JSON and UUID, and of types that Arrow lacks, are text. `slimdex.export` writes
+        files with vectors.
+
+        Raises `InputError` if there are no documents yet, `where` is invalid, or pyarrow missing.
+        """
+        require("to_arrow", "export", "pyarrow")
+        return self.core.read(lambda view: view.arrow(view.rows_where(where)))
 
     def count(self, where: str | None = None) -> int:
         """Count all documents, or those that a condition holds for."""

@@ -67,7 +67,7 @@ class SlimdexDocumentStore:
         """Return the documents that match filters; all documents without filters."""
         if not len(self.collection):
             return []
-        found = self.collection.documents_where(self._where(filters) or "true")
+        found = self.collection.get(where=self._where(filters) or "true")
         return [_document(one.id, one.text, one.metadata) for one in found]
 
     def write_documents(

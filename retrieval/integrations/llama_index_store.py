@@ -117,8 +117,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         """Nodes by ids, by filters, or by both."""
         if self._collection is None:
             return []
-        where = self._where(node_ids, filters) or "true"
-        found = self._collection.documents_where(where)
+        found = self._collection.get(where=self._where(node_ids, filters) or "true")
         return [_node(one.text, one.metadata) for one in found]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:

@@ -325,7 +325,7 @@ class Fetch:
             return self.id
         from ..catalog.where.conditions import Compare, as_sql
 
-        found = collection.documents_where(as_sql(Compare("path", "=", self.id)))
+        found = collection.get(where=as_sql(Compare("path", "=", self.id)), limit=2)
         return found[0].id if len(found) == 1 else self.id
 
 
@@ -354,8 +354,7 @@ class Listing:
         return collection.core.read(self._page) | {"version": version}
 
     def _page(self, view: SnapshotReader) -> dict[str, Any]:
-        where = self.where
-        rows = view.snapshot.live_documents() if where is None else view.rows_where(where)
+        rows = view.rows_where(self.where)
         count = len(rows)
         if self.after is not None:
             rows = rows[rows > view.row_of(self.after)]

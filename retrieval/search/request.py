@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 DOCUMENT, PASSAGE = PER = ("document", "passage")
 """Units of hits."""
-A_CONDITION = 'expected a condition on columns as text, such as "year > 2000"'
 Hits = list[list[Hit]]
 """Hits of each query, best first."""
 
@@ -93,7 +92,8 @@ class SearchRequest:
         if counts_words and self.texts is None:
             raise InputError(f"hybrid={self.hybrid!r} with vectors; expected texts")
         if self.where is not None and not isinstance(self.where, str):
-            raise InputError(f"where={shown(self.where)}; {A_CONDITION}")
+            expected = "expected a condition as text, such as 'year > 2000'"
+            raise InputError(f"where={shown(self.where)}; {expected}")
         if self.min_score is not None and not _is_cosine(self.min_score):
             raise InputError(f"min_score={shown(self.min_score)}; expected a cosine, -1 to 1")
         if not _is_whole(self.rerank_depth, least=1):

@@ -92,6 +92,9 @@ def checked(where: str, columns: Sequence[str]) -> str:
     ...
     slimdex.indexes.errors.InputError: where 'year > (SELECT 1990)': SUBQUERY is not allowed; ...
     """
+    if not isinstance(where, str):
+        found = shortened(repr(where), 40)
+        raise InputError(f"where={found}; expected a condition as text, such as 'year > 2000'")
     try:
         _check_text(where)
         _check_tree(_expression(where), frozenset(column.lower() for column in columns))

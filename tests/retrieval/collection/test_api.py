@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from slimdex import Collection, Document, Hit, InputError, Settings
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder, WordEncoder
 
 PETS = [
     Document("cat", "the cat sat on the mat", metadata={"year": 2001}),
@@ -70,6 +71,53 @@ def test_documents_by_id(pets: Collection) -> None:
     assert "dog" in pets
     assert "cow" not in pets
     assert 5 not in pets
+
+
+def test_documents_by_condition_in_parts(pets: Collection) -> None:
+    assert pets.get(where="true") == PETS
+    assert pets.get(where="year > 2001") == PETS[1:]
+    assert pets.get(limit=2) == PETS[:2]
+    assert pets.get(where="year > 2001", limit=5, offset=1) == PETS[2:]
+    assert (pets.get(limit=0), pets.get(offset=9), pets.get(where="false")) == ([], [], [])
+    pets.delete("cat")
+    assert pets.get(limit=1) == PETS[1:2]
+    for given in ({"limit": -1}, {"offset": 1.5}, {"ids": "dog", "limit": 1}, {"where": {"id": 1}}):
+        with pytest.raises(InputError, match="expected"):
+            pets.get(**given)
+
+
+def test_documents_come_with_their_vectors(pets: Collection, tmp_path: Path) -> None:
+    expected = WordEncoder().encode([pet.text for pet in PETS])
+    assert pets.get("dog").vectors is None
+    np.testing.assert_allclose(pets.get("dog", vectors=True).vectors, expected[1:2], rtol=1e-3)
+    found = pets.get(["rain", "cat"], vectors=True)
+    assert found == [PETS[2], PETS[0]]
+    for document, row in zip(found, (2, 0), strict=True):
+        np.testing.assert_allclose(document.vectors, expected[row : row + 1], rtol=1e-3)
+    with Collection.create(tmp_path / "cut", ReadingEncoder(8)) as cut:
+        cut.add([Document("short", "the mat"), Document("long", "the cat sat. " * 9)])
+        cut.add(Document("next", "the dog"))
+        for document in cut.get(where="true", vectors=True):
+            texts = [document.text[start:end] for start, end in document.passages]
+            own = cut.encoder.encode(texts or [document.text])
+            np.testing.assert_allclose(document.vectors, own, rtol=1e-3)
+        assert len(cut.get("long").passages) > 1
+
+
+def test_documents_as_an_arrow_table(pets: Collection) -> None:
+    pets.delete("cat")
+    pets.add({"id": "cow", "text": "a cow", "tags": {"a": [1]}})
+    rows = pets.to_arrow().to_pylist()
+    assert rows[0] == {
+        **{"id": "dog", "title": "", "text": PETS[1].text, "year": 2002, "tags": None}
+    }
+    cow = rows[-1] | {"tags": json.loads(rows[-1]["tags"])}
+    assert cow == {**rows[0], "id": "cow", "text": "a cow", "year": None, "tags": {"a": [1]}}
+    assert pets.to_arrow("year > 2002")["id"].to_pylist() == ["rain"]
+    assert pets.to_arrow("false").num_rows == 0
+    again = Collection.create(pets.path.parent / "again", WordEncoder())
+    again.add(pets.to_arrow("tags IS NULL"))
+    assert [document.metadata["year"] for document in again] == [2002, 2003]
 
 
 def test_counts(pets: Collection) -> None:
