@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from .codes.faiss_index import FaissIndex
 from .codes.kinds import FLAT, kind_named
-from .errors import InputError
+from .errors import InputError, shortened_repr
 from .options import REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
@@ -146,3 +146,18 @@ class Settings(Choices):
         if self._reducer is Identity:
             return dim
         return kind_named(self.kind, rows).dimensions(dim)
+
+
+def as_settings(given: Any) -> Settings:
+    """Return a caller's settings, by default `Settings()`; raise `InputError` for another type.
+
+    >>> as_settings({"k": 64})
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: settings={'k': 64}; expected Settings(k=64, ...)
+    """
+    if given is None:
+        return Settings()
+    if isinstance(given, Settings):
+        return given
+    raise InputError(f"settings={shortened_repr(given)}; expected Settings(k=64, ...)")

@@ -13,7 +13,8 @@ from uuid import UUID
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.indexes.execution.progress import listening
 
 from .documents import Document, id_text, id_texts, is_several
 from .encoders.base import AUTO, Encoder
@@ -86,6 +87,9 @@ class Collection(Searchable, Measurable):
     """
 
     def __init__(self, core: OpenIndex) -> None:
+        if not isinstance(core, OpenIndex):
+            expected = f"Collection.open({shortened_repr(core)}), create or open_or_create"
+            raise InputError(f"Collection({shortened_repr(core)}); expected {expected}")
         self.core = core
 
     @classmethod
@@ -184,18 +188,36 @@ class Collection(Searchable, Measurable):
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         settings: Settings | None = None,
         *,
-        stored: str = "fp16",
+        stored: str | None = None,
         passages: str | int | None = AUTO,
-        words: bool = True,
+        words: bool | None = None,
     ) -> Collection:
         """Open the collection of a folder, or create it if there is no folder.
 
-        An existing collection keeps its settings, whatever is given. Raises errors as `open` and
-        `create` do.
+        The parameters are those of `create`. What is left out is the default for a new collection,
+        and whatever an existing one has.
+
+        Raises
+        ------
+        InputError
+            As `open` and `create` do, and if an existing collection differs from what is given.
         """
-        if Path(path).exists():
-            return cls.open(path, encoder)
-        return cls.create(path, encoder, settings, stored=stored, passages=passages, words=words)
+        if not Path(path).exists():
+            return cls.create(
+                path,
+                encoder,
+                settings,
+                stored="fp16" if stored is None else stored,
+                passages=passages,
+                words=words is not False,
+            )
+        found = cls.open(path, encoder)
+        try:
+            found.core.check_same(settings, stored, passages, words)
+        except InputError:
+            found.close()
+            raise
+        return found
 
     def close(self) -> None:
         """End: later calls raise `InputError`."""
@@ -371,9 +393,12 @@ class Collection(Searchable, Measurable):
         from .adding import add_given
 
         added = add_given(self.core, documents, vectors=vectors, refit=refit)
-        for note in added.notes:
-            LOG.warning("%s: %s", self.path.name, note)
+        self._log(added.notes)
         return added
+
+    def _log(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            LOG.warning("%s: %s", self.path.name, note)
 
     @property
     def hybrid(self) -> str:
@@ -404,6 +429,50 @@ class Collection(Searchable, Measurable):
 
         return delete_found(self.core, None if ids is None else id_texts(ids), where)
 
+    def sync(
+        self,
+        sources: str | Path | Sequence[str | Path] | None = None,
+        *,
+        text: str | None = None,
+        id: str | None = None,
+        title: str | None = None,
+        refit: str = "auto",
+    ) -> dict[str, Any]:
+        """Bring the collection up to date with files: add, replace and delete their documents.
+
+        What is described in `syncing.sync` holds. Notes are logged as those of `add`.
+
+        Parameters
+        ----------
+        sources : files, folders and packages, one or several, as for `slimdex sync`; by default
+            those of this user's last sync of the collection.
+        text, id, title : columns of tables; by default found by their names.
+        refit : as for `add`.
+
+        Returns
+        -------
+        Numbers of documents "added", "changed", "moved", "deleted", "unchanged" and of all
+        "documents"; of texts "encoded"; and whether the collection was "refitted".
+
+        Raises
+        ------
+        InputError
+            If a source can't be read, or is missing. Then nothing is changed.
+        """
+        from .asked_sources import last_sources, named_sources, remember_sources
+        from .syncing import counts, sync
+
+        if sources is None:
+            asked = last_sources(self.path, self.core.state.origins)
+        else:
+            asked = named_sources(sources, text, id, title)
+        notes = list[str]()
+        with listening(note=notes.append):
+            done = sync(self.core, asked.opened(), refit=refit)
+        remember_sources(self.path, asked, self.core.state.origins)
+        self._log([*notes, *done.notes])
+        return counts(done, len(self))
+
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many.
 
@@ -429,9 +498,11 @@ class Collection(Searchable, Measurable):
 
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
+        from slimdex.indexes.settings import as_settings
+
         from .ingest.rewriting.fitting import refit
 
-        return refit(self.core, settings)
+        return refit(self.core, as_settings(settings))
 
     def certify(self) -> Certificate:
         """Measure the agreement of the current settings with queries made of documents; keep it.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
     from .retrieval.exporting.export import export as export
+    from .retrieval.mapping.document_map import write_map as write_map
     from .retrieval.quality.tuning.targets import Target as Target
     from .retrieval.remote.remote_collection import RemoteCollection as RemoteCollection
     from .retrieval.search.request import SearchRequest as SearchRequest
@@ -58,6 +59,7 @@ _HOMES = {
     "TransformerEncoder": "retrieval.encoders.transformer",
     "Whitening": "indexes.reducers.linear",
     "export": "retrieval.exporting.export",
+    "write_map": "retrieval.mapping.document_map",
 }
 
 __all__ = [
@@ -82,6 +84,7 @@ __all__ = [
     "Whitening",
     "__version__",
     "export",
+    "write_map",
 ]
 
 

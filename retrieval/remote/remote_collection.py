@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode, urlsplit
 
 from slimdex.indexes.errors import InputError, InUseError
+from slimdex.indexes.settings import as_settings
 
 from ..collection import Id, Several, check_either, page
 from ..documents import Document, Part, hit_from_json, id_text, id_texts, is_several, json_of
@@ -251,7 +252,8 @@ class RemoteCollection(Searchable):
 
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        asked = {name: value for name, value in settings.as_dict().items() if value is not None}
+        wanted = as_settings(settings).as_dict()
+        asked = {name: value for name, value in wanted.items() if value is not None}
         return list(self._ask("/reduce", {"candidates": "auto", **asked})["notes"])
 
 

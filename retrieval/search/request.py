@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, as_matrix
-from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit
@@ -93,9 +93,11 @@ class SearchRequest:
             raise InputError(f"hybrid={self.hybrid!r} with vectors; expected texts")
         if self.where is not None and not isinstance(self.where, str):
             expected = "expected a condition as text, such as 'year > 2000'"
-            raise InputError(f"where={shown(self.where)}; {expected}")
+            raise InputError(f"where={shortened_repr(self.where)}; {expected}")
         if self.min_score is not None and not _is_cosine(self.min_score):
-            raise InputError(f"min_score={shown(self.min_score)}; expected a cosine, -1 to 1")
+            raise InputError(
+                f"min_score={shortened_repr(self.min_score)}; expected a cosine, -1 to 1"
+            )
         if not _is_whole(self.rerank_depth, least=1):
             raise InputError(f"rerank_depth={self.rerank_depth}; expected 1 or more")
         if self.rerank is not None and self.texts is None:
@@ -116,9 +118,11 @@ class SearchRequest:
                 raise InputError("neither texts nor vectors; expected one of them")
             return
         if not isinstance(texts, Sequence) or isinstance(texts, bytes):
-            raise InputError(f"queries {shown(texts)}; expected texts or vectors (q, dim)")
+            raise InputError(f"queries {shortened_repr(texts)}; expected texts or vectors (q, dim)")
         if wrong := [text for text in texts if not isinstance(text, str)]:
-            raise InputError(f"query {shown(wrong[0])}; expected texts or vectors (q, dim)")
+            raise InputError(
+                f"query {shortened_repr(wrong[0])}; expected texts or vectors (q, dim)"
+            )
         if vectors is not None and len(texts) != len(vectors):
             raise InputError(f"{len(texts)} texts of {len(vectors)} queries; expected one of each")
 
@@ -219,12 +223,7 @@ def _is_cosine(value: Any) -> bool:
 def _loaded(name: Any) -> CrossEncoder:
     """The cross-encoder of a name."""
     if not isinstance(name, str):
-        raise InputError(f"rerank={shown(name)}; expected a CrossEncoder or its name")
+        raise InputError(f"rerank={shortened_repr(name)}; expected a CrossEncoder or its name")
     from .reranking import cross_encoder
 
     return cross_encoder(name)
-
-
-def shown(value: Any) -> str:
-    """Shorten a value of the wrong type."""
-    return shortened(repr(value), 40) if len(repr(value)) > 40 else repr(value)

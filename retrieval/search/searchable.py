@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from slimdex.indexes.arrays import array_of
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, shortened_repr
 
 from ..documents import Hit
 from ..lexical.fusion import AUTO
-from .request import DOCUMENT, Hits, SearchRequest, shown
+from .request import DOCUMENT, Hits, SearchRequest
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -129,7 +129,7 @@ def _one_vector(query: Any) -> Any:
     except (TypeError, ValueError):
         vector = None
     if vector is None or vector.ndim != 1 or vector.dtype.kind not in "fiu":
-        raise InputError(f"query {shown(query)}; expected a text or a vector (dim,)")
+        raise InputError(f"query {shortened_repr(query)}; expected a text or a vector (dim,)")
     return vector[None]
 
 

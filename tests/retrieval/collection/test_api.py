@@ -199,11 +199,45 @@ def test_a_script_that_is_run_again_opens_what_it_made(tmp_path: Path) -> None:
             assert collection.add({"id": 1, "text": "a cat"}).unchanged == unchanged
             assert collection.info()["requested"]["gamma"] == 0.5
             assert len(collection) == 1
+            with Collection.open_or_create(tmp_path / "x") as same:  # even in one process
+                assert same.get(1).text == "a cat"
+    for other, message in (
+        ({"settings": Settings(k=8)}, "k=8, gamma=0.25: .* has k=None, gamma=0.5; expected the"),
+        ({"stored": "fp16"}, "stored='fp16': .* has stored='int8'"),
+        ({"passages": 32}, "passages=32: .* has passages='off'"),
+        ({"words": False}, "words=False: .* has words=True"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Collection.open_or_create(tmp_path / "x", WordEncoder(), **other)
+    given: dict[str, Any] = {"settings": Settings(gamma=0.5), "passages": "off", "words": True}
+    Collection.open_or_create(tmp_path / "x", WordEncoder(), **given).close()
     with pytest.raises(InputError, match="this index was built with"):
         Collection.open_or_create(tmp_path / "x", WordEncoder(8))
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="no slimdex index"):
         Collection.open_or_create(tmp_path / "folder")
+
+
+def test_values_of_another_type_are_refused_in_one_line(tmp_path: Path) -> None:
+    wrong: Any = {"k": 8}
+    with pytest.raises(InputError, match=r"settings=\{'k': 8\}; expected Settings"):
+        Collection.create(tmp_path / "x", WordEncoder(), wrong)
+    assert not (tmp_path / "x").exists()
+    place: Any = str(tmp_path / "x")
+    with pytest.raises(InputError, match=r"expected Collection.open\('"):
+        Collection(place)
+    with Collection.create(place, WordEncoder()) as collection:
+        collection.add(PETS)
+        with pytest.raises(InputError, match="expected Settings"):
+            collection.reduce(wrong)
+        for use in (collection.count, collection.chance_score, collection.to_arrow):
+            with pytest.raises(InputError, match=r"where=\{'k': 8\}; expected a condition as text"):
+                use(wrong)
+        with pytest.raises(InputError, match="expected a condition as text"):
+            collection.delete(where=wrong)
+        with pytest.raises(InputError, match="expected a condition as text"):
+            collection.search("cat", where=wrong)
+        assert len(collection) == 3
 
 
 def test_a_column_named_like_a_keyword_has_to_be_quoted(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_columns_that_are_asked_for_are_shown(pets: Runner) -> None:
     ]
     twice = pets("search", "pets", "rain", "-n", "1", "--show", "kind", "--show", "year").out
     assert "kind: -  year: 2003" in twice
-    assert "--show 'size': no such column; expected year, kind" in pets.refuses(
+    assert "column 'size': no such column; expected year, kind" in pets.refuses(
         "search", "pets", "rain", "--show", "year,size"
     )
 
