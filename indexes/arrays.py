@@ -34,9 +34,7 @@ def array_of(X: Any) -> NDArray[Any]:
     """
     if isinstance(X, list | tuple) and X and hasattr(X[0], "detach"):
         X = [array_of(row) for row in X]
-    if hasattr(
-        X, "detach"
-    ):  # it may be on a GPU, need a gradient, or be of a type that numpy lacks
+    if hasattr(X, "detach"):  # maybe on a GPU, with a gradient, or of a type that numpy lacks
         tensor = X.detach().cpu()
         X = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
     return np.asarray(X)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
@@ -36,14 +36,15 @@ def add_given(
     core: OpenIndex,
     documents: Any,
     *,
-    vectors: GivenVectors | NDArray[Any] | None = None,
+    vectors: GivenVectors | ArrayLike | None = None,
     refit: str = "auto",
 ) -> Added:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
-    read, columns = as_documents(documents)
-    new = [core.store.columns.new(types) for types in columns]
+    read = as_documents(documents)
+    new = [core.store.columns.new(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
-    return add(core, Addition(read, new, given), refit=refit)
+    added = add(core, Addition(read.documents, new, given), refit=refit)
+    return replace(added, notes=[*read.notes(), *added.notes])
 
 
 def add(core: OpenIndex, addition: Addition, *, refit: str = "auto") -> Added:

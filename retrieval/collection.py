@@ -28,7 +28,7 @@ from .search.snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
     import pyarrow
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from slimdex.indexes.settings import Settings
 
@@ -369,7 +369,7 @@ class Collection(Searchable, Measurable):
         self,
         documents: Any,
         *,
-        vectors: GivenVectors | NDArray[Any] | None = None,
+        vectors: GivenVectors | ArrayLike | None = None,
         refit: str = "auto",
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id.
@@ -382,7 +382,8 @@ class Collection(Searchable, Measurable):
         documents : `Document`s or dicts with "id", "text" and perhaps "title" (other keys are
             metadata), or one of them; or, with such columns, a dataframe of pandas or polars, an
             Arrow table or stream, or a DuckDB relation.
-        vectors : (documents, dim), encoded elsewhere; by default the encoder's.
+        vectors : (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by
+            default the encoder's.
         refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
             time than the addition did, and otherwise advises it; "never" advises it; "always"
             refits. The documents are committed before a refit, and can be searched during it.

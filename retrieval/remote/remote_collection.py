@@ -20,7 +20,7 @@ from ..search.searchable import Searchable
 from ..sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from slimdex.indexes.settings import Settings
 
@@ -208,7 +208,7 @@ class RemoteCollection(Searchable):
         self,
         documents: Any,
         *,
-        vectors: GivenVectors | NDArray[Any] | None = None,
+        vectors: GivenVectors | ArrayLike | None = None,
         refit: str = "auto",
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id.
@@ -225,7 +225,7 @@ class RemoteCollection(Searchable):
         """
         if vectors is not None:
             raise InputError("vectors for a service; expected none, since it encodes the texts")
-        given = _checked(as_documents(documents)[0])
+        given = _checked(as_documents(documents).documents)
         path = f"/documents?{urlencode({'refit': refit})}"
         answers = [self._ask(path, part) for part in _parts(given)]
         counts = ("documents", "replaced", "unchanged", "encoded")
