@@ -24,6 +24,22 @@ SCAN_ROWS = 8192
 """Rows per read when scanning a file: 12 MB of float32 at 384 dimensions."""
 
 
+def array_of(X: Any) -> NDArray[Any]:
+    """Convert lists of numbers, an array, or one or several tensors of torch to an array.
+
+    Raises `TypeError` or `ValueError` if lists differ in length.
+
+    >>> array_of([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
+    if isinstance(X, list | tuple) and X and hasattr(X[0], "detach"):
+        X = [array_of(row) for row in X]
+    if hasattr(X, "detach"):  # maybe on a GPU, with a gradient, or of a type that numpy lacks
+        tensor = X.detach().cpu()
+        X = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    return np.asarray(X)
+
+
 def as_matrix(
     X: Any, *, dim: int | None = None, name: str = "vectors", largest: float | None = None
 ) -> Matrix:
@@ -57,6 +73,7 @@ def _is_ready(X: Any) -> bool:
 
 def _converted(X: Any, name: str) -> Matrix:
     try:
+        X = array_of(X)
         if np.iscomplexobj(X):
             raise TypeError("complex numbers")
         with np.errstate(over="ignore"):  # overflow becomes infinity, which is refused

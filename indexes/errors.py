@@ -28,3 +28,13 @@ def shortened(text: str, length: int = 200) -> str:
     "'year'..."
     """
     return repr(text) if len(text) <= length else f"{text[:length]!r}..."
+
+
+def shortened_repr(value: object, length: int = 40) -> str:
+    """Show a value of the wrong type in a message, cut to `length` characters.
+
+    >>> shortened_repr({"year": 1990}, 5)
+    "{'yea..."
+    """
+    shown = repr(value)
+    return shown if len(shown) <= length else f"{shown[:length]}..."

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from .codes.faiss_index import FaissIndex
 from .codes.kinds import FLAT, kind_named
-from .errors import InputError
+from .errors import InputError, shortened_repr
 from .options import REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
@@ -102,18 +102,18 @@ class Settings(Choices):
         kind = kind_named(out.kind)
         if is_few and (is_free or too_wide) and (self.beta, self.gamma) != (0.0, 0.0):
             out = replace(out, beta=0.0, gamma=0.0)
-            changes.append(f"not whitened below {dim} vectors")
+            changes.append(f"not whitened (that needs {dim} vectors)")
         if too_wide and (is_few or is_free):
             k = max(rank, 1)
-            changes.append(f"k={k}, all dimensions that {moments.n} vectors span")
+            changes.append(f"k={k} (the most that {moments.n} vectors allow)")
         if moments.n < kind.min_rows or k % kind.multiple:
             out = replace(out, kind=FLAT.name)
             few = f"kind {kind.name} needs {kind.min_rows} vectors"
-            odd = f"kind {kind.name} needs k to be a multiple of {kind.multiple}"
+            odd = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
             why = few if moments.n < kind.min_rows else odd
-            changes.append(f"float32 vectors, searched exactly (kind flat): {why}")
-        small = "a small index, refitted as it grows: "
-        notes = [small + "; ".join(changes)] if changes else []
+            changes.insert(0, f"searched exactly, without compression ({why})")
+        small = "a small index, which adapts by itself as it grows: "
+        notes = [small + ", ".join(changes)] if changes else []
         return replace(out, k=k), notes
 
     def resolved(self, dim: int, rows: int) -> Self:
@@ -146,3 +146,18 @@ class Settings(Choices):
         if self._reducer is Identity:
             return dim
         return kind_named(self.kind, rows).dimensions(dim)
+
+
+def as_settings(given: Any) -> Settings:
+    """Return a caller's settings, by default `Settings()`; raise `InputError` for another type.
+
+    >>> as_settings({"k": 64})
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: settings={'k': 64}; expected Settings(k=64, ...)
+    """
+    if given is None:
+        return Settings()
+    if isinstance(given, Settings):
+        return given
+    raise InputError(f"settings={shortened_repr(given)}; expected Settings(k=64, ...)")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
@@ -17,7 +18,7 @@ from .catalog.metadata_columns import widened
 from .encoders.base import Encoder
 from .ingest import encoding, writer
 from .ingest.preparing import Prepared
-from .ingest.staging import Addition, stage
+from .ingest.staging import Addition, DuplicateKeyError, stage
 from .ingest.writer import Added, Finished
 from .lexical.tokens import TERMS, Terms
 from .open_index import OpenIndex
@@ -26,19 +27,24 @@ from .sources.given_vectors import GivenVectors, as_given
 from .sources.tabular.records import as_documents
 from .storage.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from .ingest.made_up_ids import MadeUpIds
+    from .sources.opened_sources import Sources
+
 
 def add_given(
     core: OpenIndex,
     documents: Any,
     *,
-    vectors: GivenVectors | NDArray[Any] | None = None,
+    vectors: GivenVectors | ArrayLike | None = None,
     refit: str = "auto",
 ) -> Added:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
-    read, columns = as_documents(documents)
-    new = [core.store.columns.new(types) for types in columns]
+    read = as_documents(documents)
+    new = [core.store.columns.new(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
-    return add(core, Addition(read, new, given), refit=refit)
+    added = add(core, Addition(read.documents, new, given), refit=refit)
+    return replace(added, notes=[*read.notes(), *added.notes])
 
 
 def add(core: OpenIndex, addition: Addition, *, refit: str = "auto") -> Added:
@@ -123,3 +129,44 @@ def _settled(core: OpenIndex, added: Added, start: float, refit: str) -> Added:
     """Check the fit after an addition that began at `start`; refit if necessary."""
     settled = refitting.after_addition(core, perf_counter() - start, refit)
     return replace(added, notes=[*added.notes, *settled.notes], refitted=settled.refitted)
+
+
+def add_read(
+    core: OpenIndex,
+    sources: Sources,
+    ids: MadeUpIds,
+    *,
+    refit: str = "auto",
+    missing: Callable[[int], Rows] | None = None,
+) -> Added:
+    """Add the documents of sources with their ids; `missing` is as for `Addition`."""
+    try:
+        with places_told(core, sources):
+            addition = Addition(
+                sources.documents(ids.readings),
+                sources.columns(core.store),
+                sources.vectors,
+                sources.fingerprint(),
+                ids.origins,
+                missing,
+            )
+            added = add(core, addition, refit=refit)
+    except DuplicateKeyError as error:
+        raise InputError(
+            f"id {error.id!r} occurs twice, in {sources.place(error.first, ids.readings)} and "
+            f"{sources.place(error.second, ids.readings)}; expected each id once"
+        ) from error
+    return replace(added, notes=[*ids.notes, *added.notes, *sources.left_out()])
+
+
+@contextmanager
+def places_told(core: OpenIndex, sources: Sources) -> Iterator[None]:
+    """If documents can't be encoded, raise an error that names their file beside their ids."""
+    try:
+        yield
+    except encoding.EncodingError as error:
+        from .ingest.made_up_ids import MadeUpIds  # with the readers of all sources
+
+        ids = MadeUpIds.of(sources.opened, core.state, core.store)
+        place = sources.place_of(error.ids[0], ids.readings)
+        raise InputError(str(error) if place is None else f"{place}: {error}") from error

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 from uuid import UUID
 
-from slimdex.indexes.errors import InputError
+import numpy as np
+
+from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.indexes.execution.progress import listening
 
 from .documents import Document, id_text, id_texts, is_several
 from .encoders.base import AUTO, Encoder
+from .extras import require
 from .locks import WAIT
 from .open_index import OpenIndex
 from .quality.measurable import Measurable
@@ -23,7 +27,8 @@ from .search.searchable import Searchable
 from .search.snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import pyarrow
+    from numpy.typing import ArrayLike
 
     from slimdex.indexes.settings import Settings
 
@@ -35,6 +40,28 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("slimdex")
 Id = str | int | UUID
 Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
+
+
+def check_either(where: str | None, limit: int | None, offset: int) -> None:
+    """Raise `InputError` if ids come with what chooses documents otherwise."""
+    if where is not None or limit is not None or offset:
+        raise InputError("get: ids with where, limit or offset; expected one or the other")
+
+
+def page(where: str | None, limit: int | None, offset: int) -> slice:
+    """The part to get of the documents that match a condition.
+
+    Raises `InputError` if a number is negative, or nothing is given, as with an id that is None.
+
+    >>> page(None, 10, 20)
+    slice(20, 30, None)
+    """
+    if where is None and limit is None and not offset:
+        raise InputError("get: no ids, where, limit or offset; expected one of them")
+    for name, value in {"limit": limit, "offset": offset}.items():
+        if value is not None and (not isinstance(value, int | np.integer) or value < 0):
+            raise InputError(f"{name}={value!r}; expected 0 or more")
+    return slice(offset, None if limit is None else offset + limit)
 
 
 class Collection(Searchable, Measurable):
@@ -60,6 +87,9 @@ class Collection(Searchable, Measurable):
     """
 
     def __init__(self, core: OpenIndex) -> None:
+        if not isinstance(core, OpenIndex):
+            expected = f"Collection.open({shortened_repr(core)}), create or open_or_create"
+            raise InputError(f"Collection({shortened_repr(core)}); expected {expected}")
         self.core = core
 
     @classmethod
@@ -158,25 +188,41 @@ class Collection(Searchable, Measurable):
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         settings: Settings | None = None,
         *,
-        stored: str = "fp16",
+        stored: str | None = None,
         passages: str | int | None = AUTO,
-        words: bool = True,
+        words: bool | None = None,
     ) -> Collection:
         """Open the collection of a folder, or create it if there is no folder.
 
-        An existing collection keeps its settings, whatever is given. If several processes or
-        threads call this at once, one creates the collection and all open it. Raises errors as
-        `open` and `create` do.
+        The parameters are those of `create`. What is left out is the default for a new collection,
+        and whatever an existing one has. If several processes or threads call this at once, one
+        creates the collection and all open it.
+
+        Raises
+        ------
+        InputError
+            As `open` and `create` do, and if an existing collection differs from what is given.
         """
         if not Path(path).exists():
             try:
                 return cls.create(
-                    path, encoder, settings, stored=stored, passages=passages, words=words
+                    path,
+                    encoder,
+                    settings,
+                    stored="fp16" if stored is None else stored,
+                    passages=passages,
+                    words=words is not False,
                 )
             except InputError:
                 if not Path(path).exists():  # else another one has created it meanwhile
                     raise
-        return cls.open(path, encoder)
+        found = cls.open(path, encoder)
+        try:
+            found.core.check_same(settings, stored, passages, words)
+        except InputError:
+            found.close()
+            raise
+        return found
 
     def close(self) -> None:
         """End: later calls raise `InputError`."""
@@ -225,23 +271,63 @@ class Collection(Searchable, Measurable):
         return self.core.read(lambda view: chance_score(view, where))
 
     @overload
-    def get(self, ids: Id) -> Document: ...
+    def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
 
     @overload
-    def get(self, ids: Several) -> list[Document]: ...
+    def get(
+        self,
+        ids: Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> list[Document]: ...
 
-    def get(self, ids: Id | Several) -> Document | list[Document]:
-        """Get the document of an id, or the documents of several ids in the order of the ids.
+    def get(
+        self,
+        ids: Id | Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> Document | list[Document]:
+        """Get the document of an id, documents of several ids in their order, or of a condition.
 
-        Raises `InputError` if an id is unknown.
+        Parameters
+        ----------
+        ids : one or several.
+        where : a DuckDB expression on the documents' columns; its documents come in the order in
+            which they were added.
+        limit, offset : the number of documents, and of those to skip before them.
+        vectors : give each document its `Document.vectors`.
+
+        Raises `InputError` if an id is unknown, the condition is invalid, or neither is given, or
+        both.
         """
-        wanted = id_texts(ids)
-        found = self.core.read(lambda view: view.by_id(wanted))
-        return found if is_several(ids) else found[0]
+        if ids is not None:
+            check_either(where, limit, offset)
+            wanted = id_texts(ids)
+            found = self.core.read(lambda view: view.listed(view.rows_of(wanted), vectors=vectors))
+            return found if is_several(ids) else found[0]
+        part = page(where, limit, offset)
+        if self.core.is_empty:
+            return []
+        return self.core.read(
+            lambda view: view.listed(view.rows_where(where)[part].tolist(), vectors=vectors)
+        )
 
-    def documents_where(self, where: str) -> list[Document]:
-        """Get the documents that a condition holds for, in the order of their rows."""
-        return [] if self.core.is_empty else self.core.read(lambda view: view.where(where))
+    def to_arrow(self, where: str | None = None) -> pyarrow.Table:
+        """Get id, title, text and the columns of all documents, or of those of a condition.
+
+        Values of JSON and UUID, and of types that Arrow lacks, are text. `slimdex.export` writes
+        files with vectors.
+
+        Raises `InputError` if there are no documents yet, `where` is invalid, or pyarrow missing.
+        """
+        require("to_arrow", "export", "pyarrow")
+        return self.core.read(lambda view: view.arrow(view.rows_where(where)))
 
     def count(self, where: str | None = None) -> int:
         """Count all documents, or those that a condition holds for."""
@@ -288,7 +374,7 @@ class Collection(Searchable, Measurable):
         self,
         documents: Any,
         *,
-        vectors: GivenVectors | NDArray[Any] | None = None,
+        vectors: GivenVectors | ArrayLike | None = None,
         refit: str = "auto",
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id.
@@ -301,7 +387,8 @@ class Collection(Searchable, Measurable):
         documents : `Document`s or dicts with "id", "text" and perhaps "title" (other keys are
             metadata), or one of them; or, with such columns, a dataframe of pandas or polars, an
             Arrow table or stream, or a DuckDB relation.
-        vectors : (documents, dim), encoded elsewhere; by default the encoder's.
+        vectors : (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by
+            default the encoder's.
         refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
             time than the addition did, and otherwise advises it; "never" advises it; "always"
             refits. The documents are committed before a refit, and can be searched during it.
@@ -312,9 +399,12 @@ class Collection(Searchable, Measurable):
         from .adding import add_given
 
         added = add_given(self.core, documents, vectors=vectors, refit=refit)
-        for note in added.notes:
-            LOG.warning("%s: %s", self.path.name, note)
+        self._log(added.notes)
         return added
+
+    def _log(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            LOG.warning("%s: %s", self.path.name, note)
 
     @property
     def hybrid(self) -> str:
@@ -345,6 +435,50 @@ class Collection(Searchable, Measurable):
 
         return delete_found(self.core, None if ids is None else id_texts(ids), where)
 
+    def sync(
+        self,
+        sources: str | Path | Sequence[str | Path] | None = None,
+        *,
+        text: str | None = None,
+        id: str | None = None,
+        title: str | None = None,
+        refit: str = "auto",
+    ) -> dict[str, Any]:
+        """Bring the collection up to date with files: add, replace and delete their documents.
+
+        What is described in `syncing.sync` holds. Notes are logged as those of `add`.
+
+        Parameters
+        ----------
+        sources : files, folders and packages, one or several, as for `slimdex sync`; by default
+            those of this user's last sync of the collection.
+        text, id, title : columns of tables; by default found by their names.
+        refit : as for `add`.
+
+        Returns
+        -------
+        Numbers of documents "added", "changed", "moved", "deleted", "unchanged" and of all
+        "documents"; of texts "encoded"; and whether the collection was "refitted".
+
+        Raises
+        ------
+        InputError
+            If a source can't be read, or is missing. Then nothing is changed.
+        """
+        from .asked_sources import last_sources, named_sources, remember_sources
+        from .syncing import counts, sync
+
+        if sources is None:
+            asked = last_sources(self.path, self.core.state.origins)
+        else:
+            asked = named_sources(sources, text, id, title)
+        notes = list[str]()
+        with listening(note=notes.append):
+            done = sync(self.core, asked.opened(), refit=refit)
+        remember_sources(self.path, asked, self.core.state.origins)
+        self._log([*notes, *done.notes])
+        return counts(done, len(self))
+
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many.
 
@@ -370,9 +504,11 @@ class Collection(Searchable, Measurable):
 
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
+        from slimdex.indexes.settings import as_settings
+
         from .ingest.rewriting.fitting import refit
 
-        return refit(self.core, settings)
+        return refit(self.core, as_settings(settings))
 
     def certify(self) -> Certificate:
         """Measure the agreement of the current settings with queries made of documents; keep it.

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from slimdex.indexes.errors import InputError
+
+if TYPE_CHECKING:
+    from slimdex.indexes.arrays import Matrix
 
 OWN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
 """Columns of the documents table that are not the user's, whose names are reserved."""
@@ -74,6 +77,8 @@ class Document:
     parts : of the text, in order, if known: long texts are cut there first.
     passages : (start, end) of each, in characters, if an index has cut the text; ignored when the
         document is added.
+    vectors : (passages, dim), the encoder's as stored, one without passages; None unless asked for.
+        Ignored when the document is added.
     origin : where it comes from, as `sources.origins` writes it; stored in the index to recognise
         the document, but not returned.
 
@@ -88,6 +93,7 @@ class Document:
     parts: Sequence[Part] = field(default=(), repr=False)
     passages: Sequence[tuple[int, int]] = field(default=(), repr=False, compare=False)
     origin: str = field(default="", repr=False, compare=False)
+    vectors: Matrix | None = field(default=None, repr=False, compare=False)
 
     @property
     def content(self) -> str:

@@ -15,7 +15,7 @@ from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.search.reduced_index import ReducedIndex
-from slimdex.indexes.settings import Settings
+from slimdex.indexes.settings import Settings, as_settings
 
 from .atomic_files import STORED_ENDINGS, FileRecord, file_name
 from .catalog.state import State
@@ -23,6 +23,7 @@ from .catalog.store import DocumentStore
 from .encoders.adapters import MappedEncoder, as_encoder, source_spec, space_spec
 from .encoders.base import (
     AUTO,
+    OFF,
     PLACE,
     Encoder,
     as_recorded,
@@ -90,6 +91,7 @@ class OpenIndex:
         path = Path(path).absolute()  # stays valid if the process changes its folder
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
+        settings = as_settings(settings)
         if not shared_filesystem:
             check_local(path)
         if encoder is None:
@@ -97,7 +99,7 @@ class OpenIndex:
 
             encoder = TransformerEncoder()
         made = as_encoder(encoder)
-        requested = (settings or Settings()).checked(made.dim)
+        requested = settings.checked(made.dim)
         made = for_new_documents(made)
         tokens = passage_tokens(passages, made)
         state = State(
@@ -142,6 +144,35 @@ class OpenIndex:
         except BaseException:
             commit_log.store.database.close()
             raise
+
+    def check_same(
+        self,
+        settings: Settings | None,
+        stored: str | None,
+        passages: str | int | None,
+        words: bool | None,
+    ) -> None:
+        """Raise `InputError` if the index differs from what a caller would create.
+
+        None, and "auto" for `passages`, stand for anything.
+        """
+        state, asked = self.state, dict[str, Any]()
+        has = {
+            "stored": state.stored,
+            "passages": state.passages or OFF,
+            "words": bool(state.words),
+        }
+        has |= state.requested.as_dict()
+        if settings is not None:
+            asked = as_settings(settings).checked(state.dim).as_dict()
+        asked |= {"stored": stored} if stored is not None else {}
+        asked |= {"passages": passages or OFF} if passages != AUTO else {}
+        asked |= {"words": words} if words is not None else {}
+        if other := [name for name, value in asked.items() if value != has[name]]:
+            given, own = (
+                ", ".join(f"{name}={values[name]!r}" for name in other) for values in (asked, has)
+            )
+            raise InputError(f"{given}: {self.path} has {own}; expected the same, or none")
 
     def close(self) -> None:
         """End: later calls raise `InputError`."""
@@ -315,7 +346,7 @@ class OpenIndex:
     ) -> tuple[Matrix, Rows]:
         """Scores and documents (q, k) for encoded queries; see
         `SnapshotReader.nearest_documents`."""
-        request = SearchRequest(None, queries, k, where)
+        request = SearchRequest(vectors=queries, limit=k, where=where)
         return self.read(lambda view: view.nearest_documents(request))
 
     def ranked(
@@ -325,7 +356,7 @@ class OpenIndex:
 
         If words are fused, the order is not that of the cosines.
         """
-        request = SearchRequest([text], vector, k, where)
+        request = SearchRequest(texts=[text], vectors=vector, limit=k, where=where)
         _, rows = self.read(lambda view: view.nearest_documents(request))
         places = np.arange(rows.shape[1], dtype=np.float32)[None]
         return np.where(rows >= 0, -places, -np.inf).astype(np.float32), rows

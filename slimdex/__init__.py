@@ -24,20 +24,24 @@ if TYPE_CHECKING:
     from .retrieval.collection import Collection as Collection
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
+    from .retrieval.documents import Part as Part
     from .retrieval.encoders.given_encoder import GivenEncoder as GivenEncoder
     from .retrieval.encoders.over_http.http_encoder import HttpEncoder as HttpEncoder
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
     from .retrieval.exporting.export import export as export
+    from .retrieval.mapping.document_map import write_map as write_map
     from .retrieval.quality.tuning.targets import Target as Target
     from .retrieval.remote.remote_collection import RemoteCollection as RemoteCollection
     from .retrieval.search.request import SearchRequest as SearchRequest
+    from .retrieval.search.reranking import CrossEncoder as CrossEncoder
 
     __version__: str
 
 _HOMES = {
     "Collection": "retrieval.collection",
     "CorruptError": "indexes.errors",
+    "CrossEncoder": "retrieval.search.reranking",
     "Document": "retrieval.documents",
     "GivenEncoder": "retrieval.encoders.given_encoder",
     "Hit": "retrieval.documents",
@@ -45,6 +49,7 @@ _HOMES = {
     "InUseError": "indexes.errors",
     "InputError": "indexes.errors",
     "MilvusCollection": "retrieval.cluster.milvus_search",
+    "Part": "retrieval.documents",
     "RemoteCollection": "retrieval.remote.remote_collection",
     "SearchRequest": "retrieval.search.request",
     "Settings": "indexes.settings",
@@ -54,11 +59,13 @@ _HOMES = {
     "TransformerEncoder": "retrieval.encoders.transformer",
     "Whitening": "indexes.reducers.linear",
     "export": "retrieval.exporting.export",
+    "write_map": "retrieval.mapping.document_map",
 }
 
 __all__ = [
     "Collection",
     "CorruptError",
+    "CrossEncoder",
     "Document",
     "GivenEncoder",
     "Hit",
@@ -66,6 +73,7 @@ __all__ = [
     "InUseError",
     "InputError",
     "MilvusCollection",
+    "Part",
     "RemoteCollection",
     "SearchRequest",
     "Settings",
@@ -76,6 +84,7 @@ __all__ = [
     "Whitening",
     "__version__",
     "export",
+    "write_map",
 ]
 
 

@@ -123,6 +123,21 @@ def test_every_page_with_commands_is_tried() -> None:
     assert {p for p in pages if blocks(p, "console") or blocks(p, "python")} == set(PAGES)
 
 
+def test_pages_import_public_names_alone() -> None:
+    """From `slimdex`, or a module beside it such as `slimdex.langchain`."""
+    public = {"slimdex"} | {f"slimdex.{path.stem}" for path in (ROOT / "slimdex").glob("[a-z]*.py")}
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *EXAMPLES]
+    found = {
+        (path.name, name)
+        for path in pages
+        for name in re.findall(
+            r"^\s*(?:from|import) (slimdex[.\w]*)", path.read_text(), re.MULTILINE
+        )
+    }
+    assert ("python.md", "slimdex") in found
+    assert {(page, name) for page, name in found if name not in public} == set()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_readme_commands_and_python(page: str, tmp_path: Path) -> None:

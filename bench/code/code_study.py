@@ -70,7 +70,7 @@ def _measured(tree: Tree, way: str, encoder: Encoder) -> dict[str, tuple[Row, ND
         found = {}
         for number, (search, hybrid) in enumerate(SEARCHES.items()):
             progress(f"searching, {way}", number, len(SEARCHES))
-            asked = SearchRequest(texts, hybrid=hybrid)
+            asked = SearchRequest(texts=texts, hybrid=hybrid)
             files = collection.core.found(asked)
             passages = collection.core.found(replace(asked, per="passage"))
             points = [*map(_points, tree.questions, files, passages)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from slimdex.indexes import options as choices
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli.options.opening import Json
-from slimdex.retrieval.cli.options.settings import K, Stored
+from slimdex.retrieval.cli.options.settings import K, NoWords, Stored
 
 if TYPE_CHECKING:
     from ..planning.workload import Workload
@@ -26,6 +26,7 @@ class WorkloadOptions:
     k: K = None
     kind: Annotated[str, "How vectors are coded: pq, ivf-pq or auto."] = choices.AUTO
     stored: Stored = "fp16"
+    no_words: NoWords = False
 
     def workload(self) -> Workload:
         """Return the checked workload."""
@@ -40,6 +41,7 @@ class WorkloadOptions:
             self.k,
             self.kind,
             self.stored,
+            not self.no_words,
         )
 
 

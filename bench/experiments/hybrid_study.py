@@ -196,13 +196,13 @@ def _costs(collection: Collection, snapshot: Snapshot, judging: Questions) -> Ro
         return latency(seconds_of([partial(search, *each) for each in asked]))["p50_ms"]
 
     def both(text: str, vector: Matrix) -> object:
-        return collection.answer(SearchRequest([text], vector))
+        return collection.answer(SearchRequest(texts=[text], vectors=vector))
 
     def batch_ms(hybrid: str) -> float:
         """Time per query of a search for many at once, the better of two."""
         count = min(TIMED, len(judging.judged))
         texts = [query.text for query in judging.judged[:count]]
-        request = SearchRequest(texts, judging.vectors[:count], hybrid=hybrid)
+        request = SearchRequest(texts=texts, vectors=judging.vectors[:count], hybrid=hybrid)
         return 1000 * min(seconds_of([partial(collection.answer, request)] * 2)) / count
 
     memory = collection.info()["memory"]

@@ -48,6 +48,7 @@ class Workload:
     k : reduced dimensions; by default half of the encoder's.
     kind : pq, ivf-pq, or auto: by the number of documents.
     stored : type of full vectors, fp16 or int8.
+    words : whether there is a lexical index.
 
     Raises
     ------
@@ -65,6 +66,7 @@ class Workload:
     k: int | None = None
     kind: str = AUTO
     stored: str = "fp16"
+    words: bool = True
 
     def __post_init__(self) -> None:
         check_range("--documents", self.documents, LEAST, MOST)
@@ -116,6 +118,7 @@ class Workload:
         """Start of a file's name -> its bytes."""
         n, id_bytes = self.documents, len(str(self.documents))
         said = BYTES_PER_TOKEN * self.tokens + self.columns + id_bytes
+        words = {"words": n * (said / WORD_SHARE + WORD_BYTES)} if self.words else {}
         return {
             "vectors": n * self._vector,
             "norms": n * FLOAT32,
@@ -126,8 +129,7 @@ class Workload:
             "documents": n * (said + LINE),
             "offsets": n * OFFSET,
             "catalog": n * (said + INT64) + EMPTY_CATALOG,
-            "words": n * (said / WORD_SHARE + WORD_BYTES),
-        }
+        } | words
 
     @property
     def _vector(self) -> float:

@@ -185,7 +185,8 @@ class DocumentsTable:
             for c, t in types.items()
         ]
         which = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
-        values, parts = [int(rows[0]), int(rows[-1]), rows.tolist()], list[Any]()
+        first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, 0)
+        values, parts = [first, last, rows.tolist()], list[Any]()
         for few in batches(len(read), COLUMNS_AT_ONCE):
             sql = f'SELECT {", ".join(read[few])} FROM documents WHERE {which} ORDER BY "row"'
             parts.append(self._database.fetch_table(sql, values, epoch))

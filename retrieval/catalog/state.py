@@ -114,6 +114,11 @@ class Certificate:
     rows: int
     target: float | None = None
 
+    @property
+    def promised(self) -> float:
+        """The requested agreement or, if none was requested, the proved bound."""
+        return self.bound if self.target is None else self.target
+
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
         """Create from the catalog's JSON; raise `TypeError` or `ValueError` if invalid."""
@@ -128,7 +133,7 @@ class Certificate:
 
         >>> proved = Certificate(Settings(), 0.9944, 0.9912, 0.05, "a log", 500, 1000, 0.99)
         >>> print(proved.said(Settings(), 1000))
-        agreement@10 with exact search 0.9944, at least 0.9912 with 95% confidence, by 500 \
+        agreement@10 with exact search 0.9944, at least 0.99 with 95% confidence, by 500 \
 queries: a log; measured on all 1,000 documents; holds if real queries are no harder than these
         >>> "measured on 1,000 of 2,500" in (proved.said(Settings(), 2500) or "")
         True
@@ -142,9 +147,9 @@ queries: a log; measured on all 1,000 documents; holds if real queries are no ha
         else:
             measured = f"{self.rows:,} {noun}, of which {rows:,} are left"
         return (
-            f"agreement@10 with exact search {self.estimate:.4f}, at least {self.bound:.4f} with "
-            f"{100 * (1 - self.error):.4g}% confidence, by {self.queries:,} queries: {self.pool}; "
-            f"measured on {measured}; {SENTENCE}"
+            f"agreement@10 with exact search {self.estimate:.4f}, at least {self.promised:.4g} "
+            f"with {100 * (1 - self.error):.4g}% confidence, by {self.queries:,} queries: "
+            f"{self.pool}; measured on {measured}; {SENTENCE}"
         )
 
     def _check(self) -> None:

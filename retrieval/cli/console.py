@@ -28,10 +28,13 @@ def note(text: str) -> None:
 
 
 def line(text: str, style: str = "") -> None:
-    """Print one line of the answer, made safe; a terminal wraps it."""
-    from rich.text import Text
+    """Print one line of the answer, made safe; a terminal wraps it. Tabs stay."""
+    from rich.segment import Segment, Segments
+    from rich.style import Style
 
-    terminal().print(Text(visible(text), style=style), soft_wrap=True)
+    shown = "\t".join(map(visible, text.split("\t")))
+    own = Segment(shown, Style.parse(style))  # rich makes a `Text`'s tabs spaces
+    terminal().print(Segments([own, Segment.line()]), soft_wrap=True)
 
 
 def prose(text: str) -> None:

@@ -123,8 +123,8 @@ class MilvusCollection(Searchable):
         self.pushed, self.fitted = found
         if self.folder is None and self.pushed.rescored == HERE:
             raise InputError(
-                f"{self._names.alias!r} was pushed for rescoring here; expected index=DIR, or a "
-                "push with --rescore there"
+                f"{self._names.alias!r} was pushed for rescoring here; expected index=DIR, or an "
+                "index pushed for rescoring there"
             )
         self.server.load(self.target)
         self._live: tuple[Snapshot, LiveRows] | None = None

@@ -110,7 +110,7 @@ def _word_faults(
     texts = contents_of(view, np.unique(view.snapshot.document_rows.documents(rows)))
     queries = [texts[row] for row in rows.tolist()]
     opposite: Matrix = -view.snapshot.index.vectors.take(rows)  # so that only words find them
-    request = SearchRequest(queries, opposite, LIMIT, hybrid=1.0)
+    request = SearchRequest(texts=queries, vectors=opposite, limit=LIMIT, hybrid=1.0)
     own = [ids[row] for row in rows.tolist()]
     ours, theirs = (
         np.array([id in {hit.id for hit in hits} for id, hits in zip(own, found, strict=True)])

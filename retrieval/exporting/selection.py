@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +15,6 @@ from ..documents import Hit
 from ..search.document_search import hit_of
 from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    import pyarrow
 
 REDUCED, FULL = VECTORS = ("reduced", "full")
 """Names of the vectors: reduced to k dimensions of unit length, or the encoder's as on disk."""
@@ -49,8 +45,7 @@ class Selection:
         Raises `InputError` if there are none, or `where` is not a valid condition.
         """
         snapshot = view.snapshot
-        documents = snapshot.live_documents() if where is None else view.rows_where(where)
-        rows = without(snapshot.document_rows.all_rows(documents), snapshot.hidden)
+        rows = without(snapshot.document_rows.all_rows(view.rows_where(where)), snapshot.hidden)
         if not len(rows):
             which = "documents" if where is None else f"documents where {shortened(where)}"
             raise InputError(f"{snapshot.path}: no {which} with text; expected some to export")
@@ -107,7 +102,3 @@ class Selection:
             hit_of(found[first], row - first, 0.0)
             for row, first in zip(rows.tolist(), firsts.tolist(), strict=True)
         ]
-
-    def table(self, documents: Rows) -> pyarrow.Table:
-        """Id, title, text and the user's columns of documents, given their first rows (n,)."""
-        return self.view.store.documents.arrow(documents, self.snapshot.epoch)

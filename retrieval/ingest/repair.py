@@ -113,7 +113,7 @@ def _replaced(core: OpenIndex) -> list[str]:
     for kind in kinds - KINDS.keys() - {AUTO}:
         raise InputError(
             f"{core.path}: kind {kind!r} is an untrusted factory string; expected one "
-            f"of {', '.join(KINDS)} (choose one by `slimdex reduce {core.path} --kind`)"
+            f"of {', '.join(KINDS)} (`slimdex reduce {core.path}` chooses one)"
         )
     if state.settings is None:
         return []

@@ -234,20 +234,24 @@ def share(part: float) -> str:
 
 
 def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | None, list[str]]:
-    """Settings to refit with, or None; and notes.
+    """Settings to refit with, or None; and notes, unless the index was a small one before.
 
     A refit is necessary at first, when a small corpus has grown, and when nothing that the reducer
     was fitted on is left: no document is `kept`.
     """
-    if state.settings is None or (not kept and moments.n):
+    if state.settings is None:
         return state.requested.fitted(moments)
-    if state.requested.matches(state.settings, state.dim):
+    was_small = not state.requested.matches(state.settings, state.dim)
+    if not kept and moments.n:
+        fitted, notes = state.requested.fitted(moments)
+        return fitted, [] if was_small else notes
+    if not was_small:
         return None, []
     try:
-        fitted, notes = state.requested.fitted(moments)
+        fitted, _ = state.requested.fitted(moments)
     except InputError:  # deletions left fewer dimensions than were asked for
         return None, []
-    return (fitted, notes) if fitted != state.settings else (None, [])
+    return (fitted, []) if fitted != state.settings else (None, [])
 
 
 Coded = tuple[Loaded, State, Sequence[AppendedFile]]

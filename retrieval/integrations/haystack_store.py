@@ -67,7 +67,7 @@ class SlimdexDocumentStore:
         """Return the documents that match filters; all documents without filters."""
         if not len(self.collection):
             return []
-        found = self.collection.documents_where(self._where(filters) or "true")
+        found = self.collection.get(where=self._where(filters) or "true")
         return [_document(one.id, one.text, one.metadata) for one in found]
 
     def write_documents(
@@ -115,7 +115,9 @@ class SlimdexDocumentStore:
             return []
         texts = None if query is None else [query]
         vectors = None if embedding is None else np.array([embedding], dtype=np.float32)
-        request = SearchRequest(texts, vectors, top_k, self._where(filters))
+        request = SearchRequest(
+            texts=texts, vectors=vectors, limit=top_k, where=self._where(filters)
+        )
         (hits,) = self.collection.answer(request)
         return [_document(hit.id, hit.text, hit.metadata, hit.score) for hit in hits]
 

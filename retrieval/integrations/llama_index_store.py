@@ -117,8 +117,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         """Nodes by ids, by filters, or by both."""
         if self._collection is None:
             return []
-        where = self._where(node_ids, filters) or "true"
-        found = self._collection.documents_where(where)
+        found = self._collection.get(where=self._where(node_ids, filters) or "true")
         return [_node(one.text, one.metadata) for one in found]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
@@ -133,7 +132,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         texts = [query.query_str] if query.query_str else None
         vectors = np.array([query.query_embedding], dtype=np.float32)
         (hits,) = self._collection.answer(
-            SearchRequest(texts, vectors, query.similarity_top_k, where)
+            SearchRequest(texts=texts, vectors=vectors, limit=query.similarity_top_k, where=where)
         )
         return VectorStoreQueryResult(
             nodes=[_node(hit.text, hit.metadata) for hit in hits],

@@ -15,6 +15,7 @@ from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note
 
+from ..asked_sources import AskedSources
 from ..collection import Collection
 from ..documents import Document, document_json, hit_json, id_text, json_of
 from ..search.request import SearchRequest
@@ -22,7 +23,6 @@ from ..search.request import SearchRequest
 if TYPE_CHECKING:
     from ..ingest.writer import Added
     from ..search.snapshot_reader import SnapshotReader
-    from .building import Sources
 
 LISTED_AT_ONCE = 10
 LISTED_CHARACTERS = 4 << 20
@@ -37,43 +37,6 @@ class Command(Protocol):
     def run(self, collection: Collection) -> dict[str, Any]:
         """Run the command; returns JSON values."""
         ...
-
-
-@dataclass(frozen=True)
-class AskedSources:
-    """Sources as given on a command line.
-
-    Attributes
-    ----------
-    specs : files, folders, packages, queries, and "-".
-    links_within : folders that links below a folder must not lead out of.
-    """
-
-    specs: Sequence[str]
-    text: str | None = None
-    id: str | None = None
-    title: str | None = None
-    types: Sequence[str] = ()
-    vectors: str | None = None
-    encoding: str | None = None
-    file_format: str | None = None
-    links_within: Sequence[str] | None = None
-
-    def opened(self) -> Sources:
-        """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
-        from ..sources.files.folders.walking import links_within
-        from ..sources.tabular.column_names import ColumnNames
-        from ..sources.tabular.duckdb_readers import checked_types
-        from ..sources.text_files import FileFormat
-        from .building import Sources  # also imports the readers of all sources
-
-        names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
-        files = FileFormat(self.encoding, self.file_format)
-        with links_within(self.links_within):
-            opened = Sources.open([*self.specs], names, self.vectors, files)
-        for line in opened.notes:
-            note(line)
-        return opened
 
 
 @dataclass(frozen=True)
@@ -160,13 +123,9 @@ class Sync:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the counts of `syncing.counts`, and "gone": deleted rows that still take space."""
-        from ..quality.refitting import check_refit
-        from .syncing import counts
-        from .syncing import sync as sync_sources
+        from ..syncing import counts, sync
 
-        check_refit(self.refit)
-        opened = self.sources.opened()
-        added = sync_sources(collection.core, opened, refit=self.refit)
+        added = sync(collection.core, self.sources.opened(), refit=self.refit)
         documents, gone = len(collection), collection.core.snapshot.deleted_count
         if self.compacts and gone > documents:
             collection.compact()
@@ -293,7 +252,7 @@ class Search:
 
 
 def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Columns named by `--show`, each a name or several separated by commas.
+    """Columns to show, each a name or several separated by commas.
 
     Raises `InputError` if there is no such column.
 
@@ -306,7 +265,7 @@ def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
         names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
     if unknown := [name for name in names if name.lower() not in by_lower]:
         there = ", ".join(known) or "none: this index has no columns"
-        raise InputError(f"--show {unknown[0]!r}: no such column; expected {there}")
+        raise InputError(f"column {unknown[0]!r}: no such column; expected {there}")
     return [by_lower[name.lower()] for name in names]
 
 
@@ -325,7 +284,7 @@ class Fetch:
             return self.id
         from ..catalog.where.conditions import Compare, as_sql
 
-        found = collection.documents_where(as_sql(Compare("path", "=", self.id)))
+        found = collection.get(where=as_sql(Compare("path", "=", self.id)), limit=2)
         return found[0].id if len(found) == 1 else self.id
 
 
@@ -354,8 +313,7 @@ class Listing:
         return collection.core.read(self._page) | {"version": version}
 
     def _page(self, view: SnapshotReader) -> dict[str, Any]:
-        where = self.where
-        rows = view.snapshot.live_documents() if where is None else view.rows_where(where)
+        rows = view.rows_where(self.where)
         count = len(rows)
         if self.after is not None:
             rows = rows[rows > view.row_of(self.after)]

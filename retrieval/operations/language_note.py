@@ -30,6 +30,6 @@ def language_notes(core: OpenIndex, first: int) -> list[str]:
         return []
     return [
         f"{share:.0%} of these texts are not in English (most often {language}), the only language "
-        f"of {model.name}: build a new index with --model {FOR_OTHER_LANGUAGES}, or another of "
+        f"of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or another of "
         "`slimdex models`"
     ]

@@ -81,13 +81,8 @@ def is_comparable(certificate: Certificate | None) -> TypeGuard[Certificate]:
     return certificate is not None and certificate.pool != ASKED
 
 
-def promised(certificate: Certificate) -> float:
-    """The requested agreement or, if none was requested, the proved bound."""
-    return certificate.bound if certificate.target is None else certificate.target
-
-
 def verdict(certificate: Certificate, now: Measured) -> str:
     """State of a certificate: "holds", "not proved" or "broken"."""
-    if now.estimate < promised(certificate):
+    if now.estimate < certificate.promised:
         return "broken"
-    return "holds" if now.bound >= promised(certificate) else "not proved"
+    return "holds" if now.bound >= certificate.promised else "not proved"

@@ -27,7 +27,6 @@ from .certified_recall import (
     in_force,
     is_comparable,
     measured,
-    promised,
     verdict,
 )
 from .fit_drift import Drift, drift
@@ -83,7 +82,7 @@ def health(core: OpenIndex, snapshot: Snapshot, sample: int) -> dict[str, Any]:
         "queries": len(pool),
         "pool": pool.name,
     }
-    report["certified"] = certificate and promised(certificate)
+    report["certified"] = certificate and certificate.promised
     report["verdict"] = verdict(certificate, now) if is_comparable(certificate) else None
     report["refit"] = refitted
     report["advice"] = _advice(core.path, figures, report)

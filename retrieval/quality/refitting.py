@@ -23,7 +23,6 @@ from .certified_recall import (
     in_force,
     is_comparable,
     measured,
-    promised,
     verdict,
 )
 from .fit_drift import Drift, drift
@@ -137,7 +136,7 @@ def _alarm(
 def _fallen(certificate: Certificate, now: Measured) -> str:
     return (
         f"agreement@10 with exact search is {now.estimate:.4f}, at least {now.bound:.4f}: below "
-        f"the certified {promised(certificate):.4g}"
+        f"the certified {certificate.promised:.4g}"
     )
 
 
@@ -190,5 +189,5 @@ def _renewed(certificate: Certificate, now: Measured, pool: Pool, rows: int) -> 
         pool=pool.name,
         queries=len(pool),
         rows=rows,
-        target=promised(certificate),
+        target=certificate.promised,
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode, urlsplit
 
 from slimdex.indexes.errors import InputError, InUseError
+from slimdex.indexes.settings import as_settings
 
-from ..collection import Id, Several
+from ..collection import Id, Several, check_either, page
 from ..documents import Document, Part, hit_from_json, id_text, id_texts, is_several, json_of
 from ..encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from ..ingest.writer import Added
@@ -18,7 +20,7 @@ from ..search.searchable import Searchable
 from ..sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from slimdex.indexes.settings import Settings
 
@@ -117,25 +119,45 @@ class RemoteCollection(Searchable):
         return [[hit_from_json(hit) for hit in one["hits"]] for one in found["queries"]]
 
     @overload
-    def get(self, ids: Id) -> Document: ...
+    def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
 
     @overload
-    def get(self, ids: Several) -> list[Document]: ...
+    def get(
+        self,
+        ids: Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> list[Document]: ...
 
-    def get(self, ids: Id | Several) -> Document | list[Document]:
-        """Get the document of an id, or the documents of several ids in the order of the ids.
+    def get(
+        self,
+        ids: Id | Several | None = None,
+        *,
+        where: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        vectors: bool = False,
+    ) -> Document | list[Document]:
+        """Get documents as `Collection.get` does; each id is a request, others come in pages.
 
-        Each is a request. Raises `InputError` if an id is unknown.
+        `vectors` must be False: the service does not send them. Raises `InputError` as
+        `Collection.get`.
         """
-        found = [self._document(id) for id in id_texts(ids)]
-        return found if is_several(ids) else found[0]
+        if vectors:
+            raise InputError("vectors=True of a service; expected False, since it sends none")
+        if ids is not None:
+            check_either(where, limit, offset)
+            found = [self._document(id) for id in id_texts(ids)]
+            return found if is_several(ids) else found[0]
+        part = page(where, limit, offset)
+        size = PAGE if part.stop is None else min(PAGE, part.stop)
+        return [*islice(self._pages(where, size), part.start, part.stop)]
 
     def _document(self, id: str) -> Document:
         return _document(self._ask(f"/documents/{quote(id, safe='')}"))
-
-    def documents_where(self, where: str) -> list[Document]:
-        """Get the documents that a condition holds for, in the order of their rows."""
-        return [*self._pages(where)]
 
     def count(self, where: str | None = None) -> int:
         """Count all documents, or those that a condition holds for."""
@@ -162,10 +184,10 @@ class RemoteCollection(Searchable):
         """
         return self._pages()
 
-    def _pages(self, where: str | None = None) -> Iterator[Document]:
+    def _pages(self, where: str | None = None, size: int | None = None) -> Iterator[Document]:
         after, more = None, True
         while more:
-            found = self._listing(where, after, PAGE)
+            found = self._listing(where, after, size or PAGE)
             yield from map(_document, found["documents"])
             more = found["more"]
             after = found["documents"][-1]["id"] if more else None
@@ -186,7 +208,7 @@ class RemoteCollection(Searchable):
         self,
         documents: Any,
         *,
-        vectors: GivenVectors | NDArray[Any] | None = None,
+        vectors: GivenVectors | ArrayLike | None = None,
         refit: str = "auto",
     ) -> Added:
         """Add documents, or one; each replaces the document of the same id.
@@ -203,7 +225,7 @@ class RemoteCollection(Searchable):
         """
         if vectors is not None:
             raise InputError("vectors for a service; expected none, since it encodes the texts")
-        given = _checked(as_documents(documents)[0])
+        given = _checked(as_documents(documents).documents)
         path = f"/documents?{urlencode({'refit': refit})}"
         answers = [self._ask(path, part) for part in _parts(given)]
         counts = ("documents", "replaced", "unchanged", "encoded")
@@ -230,7 +252,8 @@ class RemoteCollection(Searchable):
 
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        asked = {name: value for name, value in settings.as_dict().items() if value is not None}
+        wanted = as_settings(settings).as_dict()
+        asked = {name: value for name, value in wanted.items() if value is not None}
         return list(self._ask("/reduce", {"candidates": "auto", **asked})["notes"])
 
 

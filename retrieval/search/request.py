@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, as_matrix
-from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit
@@ -25,7 +25,7 @@ Hits = list[list[Hit]]
 """Hits of each query, best first."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SearchRequest:
     """A search for one or several queries.
 
@@ -48,8 +48,8 @@ class SearchRequest:
         the index's own choice; for vectors, and without a lexical index, it is "off".
     min_score : float, optional
         Leave out hits below this cosine, -1 to 1.
-    rerank : CrossEncoder, optional
-        Reorders the first hits of each query.
+    rerank : CrossEncoder or str, optional
+        Reorders the first hits of each query; a name is that of its model.
     rerank_depth : int, default 50
         Hits to rerank; more if `limit` is more.
     epoch : int, optional
@@ -60,7 +60,7 @@ class SearchRequest:
     InputError
         If a value is not one of these.
 
-    >>> SearchRequest("a pet", limit=0)
+    >>> SearchRequest(texts="a pet", limit=0)
     Traceback (most recent call last):
     ...
     slimdex.indexes.errors.InputError: limit=0; expected 1 or more
@@ -74,7 +74,7 @@ class SearchRequest:
     per: str = DOCUMENT
     hybrid: str | float = AUTO
     min_score: float | None = None
-    rerank: CrossEncoder | None = None
+    rerank: CrossEncoder | str | None = None
     rerank_depth: int = 50
     epoch: int | None = None
 
@@ -91,12 +91,19 @@ class SearchRequest:
         counts_words = self.hybrid not in (OFF, AUTO) and fusion_of(self.hybrid) is not None
         if counts_words and self.texts is None:
             raise InputError(f"hybrid={self.hybrid!r} with vectors; expected texts")
-        if self.min_score is not None and not -1 <= self.min_score <= 1:  # also refuses NaN
-            raise InputError(f"min_score={self.min_score:g}; expected a cosine, -1 to 1")
+        if self.where is not None and not isinstance(self.where, str):
+            expected = "expected a condition as text, such as 'year > 2000'"
+            raise InputError(f"where={shortened_repr(self.where)}; {expected}")
+        if self.min_score is not None and not _is_cosine(self.min_score):
+            raise InputError(
+                f"min_score={shortened_repr(self.min_score)}; expected a cosine, -1 to 1"
+            )
         if not _is_whole(self.rerank_depth, least=1):
             raise InputError(f"rerank_depth={self.rerank_depth}; expected 1 or more")
         if self.rerank is not None and self.texts is None:
             raise InputError("rerank with vectors; expected texts")
+        if self.rerank is not None and not hasattr(self.rerank, "reranked"):
+            object.__setattr__(self, "rerank", _loaded(self.rerank))
 
     def _check_queries(self) -> None:
         texts, vectors = self.texts, self.vectors
@@ -111,9 +118,11 @@ class SearchRequest:
                 raise InputError("neither texts nor vectors; expected one of them")
             return
         if not isinstance(texts, Sequence) or isinstance(texts, bytes):
-            raise InputError(f"queries {shown(texts)}; expected texts or vectors (q, dim)")
+            raise InputError(f"queries {shortened_repr(texts)}; expected texts or vectors (q, dim)")
         if wrong := [text for text in texts if not isinstance(text, str)]:
-            raise InputError(f"query {shown(wrong[0])}; expected texts or vectors (q, dim)")
+            raise InputError(
+                f"query {shortened_repr(wrong[0])}; expected texts or vectors (q, dim)"
+            )
         if vectors is not None and len(texts) != len(vectors):
             raise InputError(f"{len(texts)} texts of {len(vectors)} queries; expected one of each")
 
@@ -185,11 +194,13 @@ class SearchRequest:
 
     def reranked(self, found: Hits) -> Hits:
         """Rerank the hits of the first stage."""
-        if self.rerank is None:
+        reranker = self.rerank
+        if reranker is None:
             return found
+        assert not isinstance(reranker, str)  # loaded by now
         ordered = Hits()
         for text, hits in zip(self.texts or (), found, strict=True):
-            ordered.append(self.rerank.reranked(text, hits, self.limit))
+            ordered.append(reranker.reranked(text, hits, self.limit))
             progress("reranking", len(ordered), len(found))
         return ordered
 
@@ -205,6 +216,14 @@ def _is_whole(value: Any, *, least: int) -> bool:
     return isinstance(value, int | np.integer) and int(value) >= least
 
 
-def shown(value: Any) -> str:
-    """Shorten a value of the wrong type."""
-    return shortened(repr(value), 40) if len(repr(value)) > 40 else repr(value)
+def _is_cosine(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and bool(-1 <= value <= 1)  # NaN is not
+
+
+def _loaded(name: Any) -> CrossEncoder:
+    """The cross-encoder of a name."""
+    if not isinstance(name, str):
+        raise InputError(f"rerank={shortened_repr(name)}; expected a CrossEncoder or its name")
+    from .reranking import cross_encoder
+
+    return cross_encoder(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ LONGEST = 512
 """Tokens of a pair, if the model states no limit."""
 
 
+@lru_cache(maxsize=1)
+def cross_encoder(model: str) -> CrossEncoder:
+    """Load a cross-encoder, or return the one loaded last if it has this name."""
+    return CrossEncoder(model)
+
+
 class CrossEncoder:
     """A transformer with one score for a pair of texts.
 
@@ -35,6 +42,10 @@ class CrossEncoder:
     model : a folder, or a hub id.
     trust_remote_code : run Python code that comes with it.
 
+    Attributes
+    ----------
+    name : the model.
+
     Raises
     ------
     InputError
@@ -42,7 +53,7 @@ class CrossEncoder:
     """
 
     def __init__(self, model: str | Path, *, trust_remote_code: bool = False) -> None:
-        require(f"--rerank {model}", "torch")
+        require(f"cross-encoder {model}", "torch")
         from safetensors import SafetensorError
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -64,7 +75,7 @@ class CrossEncoder:
             SafetensorError,
         ) as error:
             reason = " ".join(str(error).split())[:200]
-            raise InputError(f"--rerank {self.name}: no cross-encoder found ({reason})") from error
+            raise InputError(f"cross-encoder {self.name}: none found ({reason})") from error
         self._model.eval()
         self._check(loaded["missing_keys"])
 
@@ -72,12 +83,12 @@ class CrossEncoder:
         labels = self._model.config.num_labels
         if missing:
             raise InputError(
-                f"--rerank {self.name}: no trained score ({min(missing)} is missing); expected a "
-                "cross-encoder"
+                f"cross-encoder {self.name}: no trained score ({min(missing)} is missing); "
+                "expected one"
             )
         if labels != 1:
             raise InputError(
-                f"--rerank {self.name}: {labels} scores for a pair of texts; expected 1, like "
+                f"cross-encoder {self.name}: {labels} scores for a pair of texts; expected 1, like "
                 "cross-encoders for search"
             )
         limit = getattr(self._model.config, "max_position_embeddings", LONGEST)

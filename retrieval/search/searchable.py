@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.arrays import array_of
+from slimdex.indexes.errors import InputError, shortened_repr
 
 from ..documents import Hit
 from ..lexical.fusion import AUTO
-from .request import DOCUMENT, Hits, SearchRequest, shown
+from .request import DOCUMENT, Hits, SearchRequest
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from .reranking import CrossEncoder
 
 
 class Searchable(ABC):
@@ -35,10 +38,12 @@ class Searchable(ABC):
 
     def search(
         self,
-        query: str | Matrix,
+        query: str | ArrayLike,
         limit: int = 10,
         where: str | None = None,
         *,
+        min_score: float | None = None,
+        rerank: CrossEncoder | str | None = None,
         candidates: int | None = None,
         per: str = DOCUMENT,
         hybrid: str | float = AUTO,
@@ -49,10 +54,13 @@ class Searchable(ABC):
 
         Parameters
         ----------
-        query : a text, or a vector (dim,) encoded elsewhere.
+        query : a text, or a vector (dim,) encoded elsewhere: a list, an array or a tensor of torch.
         limit : number of documents, 1 or more.
         where : a DuckDB expression on the documents' columns; the search is exact among those that
             match.
+        min_score : leave out hits below this cosine, -1 to 1.
+        rerank : a `CrossEncoder`, or the folder or hub id of one, which orders the first 50 hits
+            again; their scores are then its own. Requires a text.
         candidates : rows to rescore, at least `limit`; 0 ranks by codes alone. By default the
             index's setting, which is for ten results, and proportionally more beyond ten.
         per : "document", or "passage": `limit` passages, of which several may be of one document.
@@ -64,17 +72,26 @@ class Searchable(ABC):
         InputError
             If the query has another type, there are no documents yet, or `where` is invalid.
         """
-        if not isinstance(query, str) and getattr(query, "ndim", 0) != 1:
-            raise InputError(f"query {shown(query)}; expected a text or a vector (dim,)")
-        one = [query] if isinstance(query, str) else query[None]
-        return self.search_many(one, limit, where, candidates=candidates, per=per, hybrid=hybrid)[0]
+        found = self.search_many(
+            [query] if isinstance(query, str) else _one_vector(query),
+            limit,
+            where,
+            min_score=min_score,
+            rerank=rerank,
+            candidates=candidates,
+            per=per,
+            hybrid=hybrid,
+        )
+        return found[0]
 
     def search_many(
         self,
-        queries: str | Sequence[str] | Matrix,
+        queries: str | Sequence[str] | ArrayLike,
         limit: int = 10,
         where: str | None = None,
         *,
+        min_score: float | None = None,
+        rerank: CrossEncoder | str | None = None,
         candidates: int | None = None,
         per: str = DOCUMENT,
         hybrid: str | float = AUTO,
@@ -84,12 +101,41 @@ class Searchable(ABC):
         Parameters
         ----------
         queries : texts, or vectors (q, dim) encoded elsewhere; a str is one text.
-        limit, where, candidates, per, hybrid : as for `search`.
+        limit, where, min_score, rerank, candidates, per, hybrid : as for `search`.
         """
-        texts = None if isinstance(queries, np.ndarray) else queries
-        vectors = queries if isinstance(queries, np.ndarray) else None
-        return self.answer(SearchRequest(texts, vectors, limit, where, candidates, per, hybrid))
+        given: Any = queries
+        asked = {"vectors": given} if _are_vectors(given) else {"texts": given}
+        request = SearchRequest(
+            **asked,
+            limit=limit,
+            where=where,
+            min_score=min_score,
+            rerank=rerank,
+            candidates=candidates,
+            per=per,
+            hybrid=hybrid,
+        )
+        return self.answer(request)
 
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request."""
         return request.reranked(request.kept(self._found(request.first_stage)))
+
+
+def _one_vector(query: Any) -> Any:
+    """A vector (dim,) as a matrix of one row."""
+    try:
+        vector = array_of(query)
+    except (TypeError, ValueError):
+        vector = None
+    if vector is None or vector.ndim != 1 or vector.dtype.kind not in "fiu":
+        raise InputError(f"query {shortened_repr(query)}; expected a text or a vector (dim,)")
+    return vector[None]
+
+
+def _are_vectors(queries: Any) -> bool:
+    """True for an array, a tensor, or a list of lists or of these; False for texts."""
+    if hasattr(queries, "ndim"):
+        return True
+    first = queries[0] if isinstance(queries, list | tuple) and queries else None
+    return isinstance(first, list | tuple) or hasattr(first, "ndim")

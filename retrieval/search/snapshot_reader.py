@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from .dense import DenseSearch
 from .document_search import Search, hit_of, nearest_documents
 from .fused import FusedSearch, candidates
 from .request import PASSAGE, SearchRequest
+
+if TYPE_CHECKING:
+    import pyarrow
 
 READ_AT_ONCE = 1024
 """Documents per read when iterating over all of them."""
@@ -157,22 +160,32 @@ class SnapshotReader:
         """First row of a document; raises `InputError` if its id is unknown."""
         return self.store.ids.row_by_id([id], self.snapshot.epoch)[id]
 
-    def by_id(self, ids: Sequence[str]) -> list[Document]:
-        """Documents of these ids, in their order; raises `InputError` if an id is unknown."""
+    def rows_of(self, ids: Sequence[str]) -> list[int]:
+        """First rows of these ids, in their order; raises `InputError` if an id is unknown."""
         rows = self.store.ids.row_by_id(ids, self.snapshot.epoch)
         if max(rows.values(), default=-1) >= self.snapshot.state.rows:
             raise RenumberedError  # added since: a newer snapshot has them
-        found = self.documents([rows[id] for id in ids])
-        return [found[rows[id]] for id in ids]
+        return [rows[id] for id in ids]
 
-    def where(self, where: str) -> list[Document]:
-        """The documents that a condition holds for, in the order of their rows."""
-        rows = self.rows_where(where).tolist()
+    def listed(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
+        """Documents of first rows, in their order, with their vectors if asked for."""
         found = self.documents(rows)
+        if vectors and rows:
+            firsts = np.unique(rows)
+            X = self.snapshot.index.vectors.take(self.snapshot.document_rows.all_rows(firsts))
+            ends = np.cumsum(self.snapshot.document_rows.counts_of(firsts))[:-1]
+            for first, own in zip(firsts.tolist(), np.split(X, ends), strict=True):
+                found[first] = replace(found[first], vectors=own)
         return [found[row] for row in rows]
 
-    def rows_where(self, where: str) -> Rows:
-        """First rows of live documents that match a condition, in order."""
+    def arrow(self, rows: Rows) -> pyarrow.Table:
+        """Id, title, text and the user's columns of documents by their first rows, in order."""
+        return self.store.documents.arrow(rows, self.snapshot.epoch)
+
+    def rows_where(self, where: str | None) -> Rows:
+        """First rows of live documents, or of those that match a condition, in order."""
+        if where is None:
+            return self.snapshot.live_documents()
         found = self.store.documents.rows_where(
             where, self.snapshot.state.rows, self.snapshot.epoch
         )

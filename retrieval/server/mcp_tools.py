@@ -159,7 +159,7 @@ def _add_readers(server: AgentsServer, done: Done) -> None:
         ] = None,
     ) -> Passages:
         """Find the passages closest in meaning to a query."""
-        request = SearchRequest([query], limit=limit, where=where)
+        request = SearchRequest(texts=[query], limit=limit, where=where)
         found = await done(index, Search(request))
         hits, chance = found["hits"][0], found["chance_score"]
         is_chance = bool(hits) and are_by_chance(list(map(hit_from_json, hits)), chance, query)

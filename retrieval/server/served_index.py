@@ -229,7 +229,7 @@ class ServedIndex:
         if collection.core.lacks_encoder:
             await self.read(lambda collection: collection.core.reduced_index)
         else:
-            request = SearchRequest(["slimdex"], limit=1)
+            request = SearchRequest(texts=["slimdex"], limit=1)
             await self._found(request)  # without a time limit: a large model may take longer
 
     async def can_read(self) -> bool:

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, as_matrix, batches
+from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, array_of, as_matrix, batches
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
@@ -188,8 +188,8 @@ def as_given(vectors: Any) -> GivenVectors:
         given: GivenVectors = vectors
         return given
     try:
-        return ArrayVectors(np.asarray(vectors))
-    except ValueError as error:
+        return ArrayVectors(array_of(vectors))
+    except (TypeError, ValueError) as error:
         raise InputError(f"vectors: {error}; expected numbers (documents, dim)") from error
 
 

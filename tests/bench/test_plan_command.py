@@ -52,6 +52,22 @@ def test_a_table_for_a_terminal() -> None:
     assert "each of" not in one
 
 
+def test_words_are_in_the_plan_unless_left_out() -> None:
+    def planned(*words: str) -> tuple[dict[str, float], str]:
+        said = CliRunner().invoke(app, [*ASKED, *MACHINE, *words]).stdout
+        report = json.loads(CliRunner().invoke(app, [*ASKED, *MACHINE, *words, "--json"]).stdout)
+        files: dict[str, float] = report["one_machine"]["files"]
+        assert report["one_machine"]["disk_bytes"] == sum(files.values())
+        return files, said
+
+    files, said = planned()
+    without, said_without = planned("--no-words")
+    assert files["words"] > 10**9
+    assert without == {name: size for name, size in files.items() if name != "words"}
+    assert "words (the lexical index) as of English texts" in said
+    assert "without words (the lexical index)" in said_without
+
+
 def test_nothing_is_claimed_that_no_formula_supports() -> None:
     """Encoding depends on model and machine; memory is the index's, not the process'; no figure
     of accuracy is printed, nor how long a build or a search would take."""

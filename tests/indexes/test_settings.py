@@ -74,17 +74,19 @@ def test_settings_in_force_are_those_asked_for() -> None:
 def test_fewer_vectors_than_dimensions(n: int) -> None:
     fitted, notes = Settings().fitted(moments(n))
     assert (fitted.k, fitted.kind, fitted.gamma) == (min(n, 20), "flat", 0.0)
-    assert len(notes) == 1
-    small = "a small index, refitted as it grows: not whitened below 40 vectors"
-    assert notes[0].startswith(small)
+    assert notes == [
+        "a small index, which adapts by itself as it grows: searched exactly, without compression "
+        "(kind pq needs 624 vectors), not whitened (that needs 40 vectors)"
+        + (f", k={n} (the most that {n} vectors allow)" if n < 20 else "")
+    ]
 
 
 def test_too_few_to_train_the_kind() -> None:
     fitted, notes = Settings().fitted(moments(623))
     assert (fitted.k, fitted.kind, fitted.gamma) == (20, "flat", 0.25)
     assert notes == [
-        "a small index, refitted as it grows: float32 vectors, searched exactly (kind flat): "
-        "kind pq needs 624 vectors"
+        "a small index, which adapts by itself as it grows: searched exactly, without compression "
+        "(kind pq needs 624 vectors)"
     ]
     assert Settings().fitted(moments(624))[0].kind == "pq"
 
@@ -94,8 +96,8 @@ def test_identical_vectors_span_one_dimension() -> None:
     fitted, notes = Settings().fitted(same)
     assert (fitted.k, fitted.kind) == (1, "flat")
     assert notes == [
-        "a small index, refitted as it grows: k=1, all dimensions that 700 vectors span; float32 "
-        "vectors, searched exactly (kind flat): kind pq needs k to be a multiple of 4"
+        "a small index, which adapts by itself as it grows: searched exactly, without compression "
+        "(kind pq needs a multiple of 4 dimensions), k=1 (the most that 700 vectors allow)"
     ]
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from threading import TIMEOUT_MAX, Event, Thread
 from typing import Any
 
-from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.errors import InputError, shortened, shortened_repr
 from slimdex.indexes.json_text import TooDeepError, parsed
 
 from ...duckdb_library import duckdb
@@ -92,6 +92,9 @@ def checked(where: str, columns: Sequence[str]) -> str:
     ...
     slimdex.indexes.errors.InputError: where 'year > (SELECT 1990)': SUBQUERY is not allowed; ...
     """
+    if not isinstance(where, str):
+        expected = "expected a condition as text, such as 'year > 2000'"
+        raise InputError(f"where={shortened_repr(where)}; {expected}")
     try:
         _check_text(where)
         _check_tree(_expression(where), frozenset(column.lower() for column in columns))

@@ -105,8 +105,8 @@ class SearchOptions:
         from ...search.request import SearchRequest
 
         request = SearchRequest(
-            queries.texts,
-            queries.vectors,
+            texts=queries.texts,
+            vectors=queries.vectors,
             limit=self.limit,
             where=self.where,
             candidates=self.candidates,

@@ -18,6 +18,7 @@ K = Annotated[
     "Dimensions to keep of each vector: fewer take less memory and are less accurate; "
     "default of a new index: half.",
 ]
+NoWords = Annotated[bool, "Leave out the lexical index: searches are by meaning alone."]
 Stored = Annotated[
     str,
     "How full vectors are stored on disk: fp16, or int8 in half the bytes, which finds "
@@ -89,7 +90,7 @@ class StorageOptions:
         "as many as the encoder reads, if it has a limit; off: only the beginning of a longer "
         "text is found.",
     ] = "auto"
-    no_words: Annotated[bool, "Leave out the lexical index: searches are by meaning alone."] = False
+    no_words: NoWords = False
 
     @property
     def passage_tokens(self) -> int | str:

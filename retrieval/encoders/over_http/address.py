@@ -36,7 +36,7 @@ def parse_address(text: str) -> Address:
     if parts.username is not None or parts.password is not None or parts.query:
         raise InputError(
             f"model {parts.scheme}://{parts.hostname}: a URL with a password or a query; expected "
-            "http://HOST/PATH#NAME, and the key in --api-key-file or the environment"
+            "http://HOST/PATH#NAME, and the key in a file (api_key_file) or the environment"
         )
     return Address(base.rstrip("/"), model or None)
 

@@ -180,7 +180,7 @@ def find_model(asked: Asked, key: str | None, texts: Sequence[str]) -> tuple[Ser
             return found, found.encode(texts)
         except RefusedError as error:
             if error.status in (401, 403):
-                raise InputError(f"{error} (expected a key: see --api-key-file)") from None
+                raise InputError(f"{error} (expected a key: a file or the environment)") from None
             refused[str(error)] = None
     told = [line for line in refused if not _NO_ROUTE.search(line)]
     raise InputError("; ".join(told) or f"no vectors: {'; '.join(refused)}")

@@ -57,4 +57,4 @@ def undo(core: OpenIndex) -> None:
 def check_unmapped(core: OpenIndex) -> None:
     """Raise `InputError` if the index's encoder is mapped already."""
     if "map" in core.state.files:
-        raise InputError(f"{core.path}: its encoder is mapped already; expected --undo first")
+        raise InputError(f"{core.path}: its encoder is mapped already; undo that first")

@@ -106,7 +106,7 @@ def _begin(core: OpenIndex, encoder: Encoder) -> Encoder:
                 return encoder
             raise InputError(
                 f"{core.path}: its documents are being encoded by {state.replacement.encoder}; "
-                "expected that encoder, or --undo first"
+                "expected that encoder, or this to be undone first"
             )
         if is_same_encoder(spec, state.encoder):
             raise InputError(f"{core.path}: its vectors are this encoder's; expected another one")

@@ -239,7 +239,7 @@ def times_to_documents(
     chosen = np.unique(np.linspace(0, len(queries) - 1, SEARCHED).astype(int)).tolist()
     is_vector = isinstance(queries, np.ndarray)
     requests = [
-        SearchRequest(vectors=queries[i][None]) if is_vector else SearchRequest(queries[i])
+        SearchRequest(vectors=queries[i][None]) if is_vector else SearchRequest(texts=queries[i])
         for i in chosen
     ]
     found = latency(seconds_of([partial(core.found, replace(r, hybrid=hybrid)) for r in requests]))

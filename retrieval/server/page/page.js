@@ -218,7 +218,7 @@ function hitItem(hit, query, chance, reranked) {
   const number = `${reranked ? "second model's score" : "similarity"} ${hit.score.toFixed(3)}`;
   const score = `${number}${byChance ? ", no nearer than chance" : ""}`;
   const id = hit.title && hit.title !== hit.id ? hit.id : "";
-  const how = { words: "found by its words", name: "found by its name" }[hit.found_by];
+  const how = `found by its ${{ both: "meaning and words" }[hit.found_by] ?? hit.found_by}`;
   const headings = hit.headings.join(" › ");
   const where = [score, how, id, headings, hit.page && `page ${hit.page}`].filter(Boolean);
   const name = element("button", { type: "button", class: "name" }, hit.title || hit.id);

@@ -5,13 +5,14 @@ During a commit no more is read: the connection's buffer fills up, and the calle
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from time import monotonic
 from typing import Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
 from ...adding import add_given
@@ -76,13 +77,17 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
     Returns the fields of `Durable`, and the notes of the addition and whether it refitted.
     Raises `InputError` for an invalid document, with its number.
     """
-    documents = _last(enumerate(body if isinstance(body, list) else [body], start=1), "document")
+    given = body if isinstance(body, list) else [body]
+    documents = _last(enumerate(given, start=1), "document")
     if not documents:
         raise InputError("no documents; expected at least one")
+    if len(documents) < len(given):
+        id, times = Counter(id_text(one["id"]) for one in given).most_common(1)[0]
+        raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
     added = await index.change(
         lambda collection: add_given(collection.core, documents, refit=refit)
     )
-    durable = Durable().and_then(added, len(body) if isinstance(body, list) else 1)
+    durable = Durable().and_then(added, len(given))
     return asdict(durable) | {"notes": added.notes, "refitted": added.refitted}
 
 

@@ -19,9 +19,10 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.options import AUTO
 
+from ...asked_sources import AskedSources
 from ...collection import Collection
 from ...documents import Document, json_of
-from ...operations.commands import AskedSources, Command, Compact, Delete, Reduce, Sync
+from ...operations.commands import Command, Compact, Delete, Reduce, Sync
 from ..access.middleware import needs, reads_by_line
 from ..access.tokens import Right
 from ..limits import LimitError

@@ -136,7 +136,7 @@ async def search_store(name: str, body: VectorStoreBody, request: Request) -> di
     options = body.ranking_options or RankingOptions()
     least = options.score_threshold
     found = await index.search(
-        SearchRequest(texts, limit=body.max_num_results, where=where, min_score=least)
+        SearchRequest(texts=texts, limit=body.max_num_results, where=where, min_score=least)
     )
     best: dict[str, Hit] = {}
     for hit in chain.from_iterable(zip_longest(*found.hits)):  # the first of each query, and so on

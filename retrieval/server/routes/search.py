@@ -101,15 +101,15 @@ def _request(body: SearchBody, where: str | None, reranker: CrossEncoder | None)
     if len(lengths := {len(row) for row in rows or ()}) > 1:
         raise InputError(f"vectors of {sorted(lengths)} dimensions; expected equal ones")
     return SearchRequest(
-        body.queries if body.query is None else [body.query],
-        None if rows is None else as_matrix(rows),
-        body.limit,
-        where,
-        body.candidates,
-        body.per,
-        body.hybrid,
-        body.min_score,
-        reranker if body.rerank else None,
+        texts=body.queries if body.query is None else [body.query],
+        vectors=None if rows is None else as_matrix(rows),
+        limit=body.limit,
+        where=where,
+        candidates=body.candidates,
+        per=body.per,
+        hybrid=body.hybrid,
+        min_score=body.min_score,
+        rerank=reranker if body.rerank else None,
     )
 
 

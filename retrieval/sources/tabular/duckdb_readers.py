@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import duckdb
@@ -138,6 +138,17 @@ def loses_digits(column: str) -> str:
 def is_nested(type_: str) -> bool:
     """Return whether a type is nested."""
     return any(mark in type_ for mark in ("(", "[", "JSON")) and not type_.startswith("DECIMAL")
+
+
+def zone_note(columns: Iterable[str]) -> list[str]:
+    """A note on columns whose times have zones, if there are any.
+
+    >>> zone_note(["sent"])
+    ["times of column 'sent' have zones: they are stored in UTC, without a zone"]
+    """
+    named = ", ".join(map(repr, sorted(columns)))
+    said = f"times of column {named} have zones: they are stored in UTC, without a zone"
+    return [said] if named else []
 
 
 def stored_value(value: str, type_: str) -> str:

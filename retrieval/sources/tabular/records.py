@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.json_text import written
 
-from ...column_types import restored
+from ...column_types import plain, restored, types_of
 from ...documents import Document, id_text
 from ...sql import identifier
 from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
-from .duckdb_readers import storable, stored_value
+from .duckdb_readers import ZONED, storable, stored_value, zone_note
 from .tables import BATCH
 
 EXPECTED = "documents, dicts with an id and a text, or a dataframe with such columns"
 
 
-def as_documents(given: Any) -> tuple[Iterable[Document], list[Mapping[str, str]]]:
-    """Convert an object to documents, with the DuckDB types of their columns if it states them.
+class Records(NamedTuple):
+    """Documents of an object.
+
+    Attributes
+    ----------
+    documents : to be read once.
+    columns : DuckDB types of their columns, if the object states them.
+    zoned : columns with times that had zones; complete once the documents are read.
+    """
+
+    documents: Iterable[Document]
+    columns: Sequence[Mapping[str, str]]
+    zoned: set[str]
+
+    def notes(self) -> list[str]:
+        """Notes for the user, once the documents are read."""
+        return zone_note(self.zoned)
+
+
+def as_documents(given: Any) -> Records:
+    """Convert an object to documents.
 
     Parameters
     ----------
@@ -34,19 +55,20 @@ def as_documents(given: Any) -> tuple[Iterable[Document], list[Mapping[str, str]
     InputError
         If it is none of these, or an id or text is missing.
 
-    >>> documents, _ = as_documents({"id": 7, "text": "It rained.", "year": 2001})
-    >>> [*documents]
+    >>> [*as_documents({"id": 7, "text": "It rained.", "year": 2001}).documents]
     [Document(id='7', text='It rained.', title='', metadata={'year': 2001})]
     """
     if isinstance(given, Document | Mapping):
-        return [_document(given)], []
+        given = [given]
+    texts = _json_columns(given)
+    given = given.assign(**texts) if texts else given
     if isinstance(given, duckdb.DuckDBPyRelation):
-        read, columns = _selection(given)
-        return _documents([given.project(read).fetchall()], columns), [columns]
+        read, columns, zoned = _selection(given)
+        return Records(_documents([given.project(read).fetchall()], columns), [columns], zoned)
     if hasattr(given, "__arrow_c_stream__"):
         connection = duckdb.connect()
         try:
-            read, columns = _selection(connection.from_arrow(given))
+            read, columns, zoned = _selection(connection.from_arrow(given), texts)
             connection.register("given", given)
             cursor = connection.execute(f"SELECT {read} FROM given")
         except duckdb.Error as error:
@@ -54,16 +76,50 @@ def as_documents(given: Any) -> tuple[Iterable[Document], list[Mapping[str, str]
             raise InputError(
                 f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"
             ) from error
-        return _documents(iter(lambda: cursor.fetchmany(BATCH), []), columns), [columns]
+        found = _documents(iter(lambda: cursor.fetchmany(BATCH), []), columns)
+        return Records(found, [columns], zoned)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         shown = shortened(given, 40) if isinstance(given, str) else type(given).__name__
         raise InputError(f"{shown}; expected {EXPECTED}")
-    return (_document(item) for item in given), []
+    found = set[str]()
+    return Records((_document(item, found) for item in given), [], found)
 
 
-def _document(item: Any) -> Document:
-    if isinstance(item, Document):
-        return item
+def _json_columns(given: Any) -> dict[str, list[str | None]]:
+    """Columns of a dataframe of pandas to store as JSON, as texts: those with dicts or mixed lists,
+    whose items DuckDB reads as texts.
+
+    Raises `InputError` if one has infinity.
+    """
+    found = dict[str, list[str | None]]()
+    if type(given).__module__.partition(".")[0] != "pandas" or not hasattr(given, "dtypes"):
+        return found
+    for name, type_ in given.dtypes.items():
+        if type_ != "object" or not isinstance(name, str):
+            continue
+        if not any(isinstance(value, dict | list | tuple) for value in given[name]):
+            continue
+        try:
+            values = [plain(value) for value in given[name]]
+            if {"JSON"} == {*types_of([{"": ("", value)} for value in values], set()).values()}:
+                found[name] = [None if value is None else written(value) for value in values]
+        except InputError as error:
+            raise InputError(f"column {name!r}: {error}") from error
+        except (TypeError, ValueError, RecursionError):  # no JSON, so that DuckDB reads it
+            continue
+    return found
+
+
+def _document(item: Any, zoned: set[str]) -> Document:
+    """A document from an item; adds its columns whose times have zones."""
+    made = item if isinstance(item, Document) else _from_mapping(item)
+    for name, value in made.metadata.items():
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            zoned.add(name)
+    return made
+
+
+def _from_mapping(item: Any) -> Document:
     if not isinstance(item, Mapping):
         raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED}")
     id, text, title = _roles([name for name in item if isinstance(name, str)])
@@ -87,9 +143,13 @@ def _words(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _selection(relation: Any) -> tuple[str, Mapping[str, str]]:
-    """SQL to select id, text, title and other columns of a relation, and the others' types."""
+def _selection(
+    relation: Any, texts: Collection[str] = ()
+) -> tuple[str, Mapping[str, str], set[str]]:
+    """SQL to select id, text, title and other columns of a relation, the others' types, and which
+    have times with zones; `texts` are columns of JSON as texts."""
     types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
+    types |= dict.fromkeys(texts, "JSON")
     id, text, title = _roles([*types])
     if id is None or text is None:
         lacks = "id" if id is None else "text"
@@ -99,7 +159,7 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str]]:
     columns = {kept[c]: storable(t) for c, t in own.items()}
     read = [f"{identifier(c)}::VARCHAR" if c else "''" for c in (id, text, title)]
     read += [stored_value(identifier(c), t) for c, t in own.items()]
-    return ", ".join(read), columns
+    return ", ".join(read), columns, {kept[c] for c, t in own.items() if ZONED in t}
 
 
 def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:

@@ -49,6 +49,7 @@ from .duckdb_readers import (
     read_parquet,
     storable,
     stored_value,
+    zone_note,
 )
 
 BATCH = 1024
@@ -86,6 +87,8 @@ class TableSource:
             if self.found_type(name) in EMPTY_LISTS and self.is_empty(name):
                 self.keep_as(name, "VARCHAR[]")
         self.notes = [*file.notes, *self._notes_on_names(), *self._keep_as_written()]
+        zoned = [self._renamed[c] for c in self._own if ZONED in self._types[c]]
+        self.notes += zone_note(zoned)
         if named is None:  # without a header, names are the first row
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from slimdex import Collection, Document, Hit, InputError, Settings
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder, WordEncoder
 
 PETS = [
     Document("cat", "the cat sat on the mat", metadata={"year": 2001}),
@@ -34,6 +36,32 @@ def test_one_query_has_one_list_of_hits(pets: Collection) -> None:
     assert pets.search_many([]) == []
 
 
+def test_vectors_may_be_lists_or_tensors(pets: Collection, tmp_path: Path) -> None:
+    array = WordEncoder().encode(["rain on a roof", "the cat"])
+    expected = pets.search_many(array, limit=2)
+    tensor = torch.tensor(array, requires_grad=True)
+    rows: list[Any] = [array.tolist(), tuple(array), tensor, [*tensor], tensor.double()]
+    for vectors in rows:
+        assert pets.search_many(vectors, limit=2) == expected
+        assert pets.search(vectors[0], limit=2) == expected[0]
+    coarse = pets.search_many(tensor.to(torch.bfloat16), limit=2)
+    assert [[hit.id for hit in hits] for hits in coarse] == [
+        [hit.id for hit in hits] for hits in expected
+    ]
+    wrongs: list[Any] = [["a", "b"], [array], 5, None, [], {"a": 1}, [[1.0], [1.0, 2.0]]]
+    for wrong in wrongs:
+        with pytest.raises(
+            InputError,
+            match=r"^quer(y .*; expected a text or a vector|ies: 0 dimensions; expected 48)",
+        ):
+            pets.search(wrong)
+    for name, given in enumerate([array, *rows]):
+        with Collection.create(tmp_path / str(name), WordEncoder()) as collection:
+            collection.add([{"id": 1, "text": "x"}, {"id": 2, "text": "y"}], vectors=given)
+            scores = [[hit.score for hit in hits] for hits in collection.search_many(array, 1)]
+            np.testing.assert_allclose(scores, 1, atol=1e-3)
+
+
 def test_documents_by_id(pets: Collection) -> None:
     assert pets.get("dog") == PETS[1]
     assert pets.get(["rain", "cat", "rain"]) == [PETS[2], PETS[0], PETS[2]]
@@ -43,6 +71,53 @@ def test_documents_by_id(pets: Collection) -> None:
     assert "dog" in pets
     assert "cow" not in pets
     assert 5 not in pets
+
+
+def test_documents_by_condition_in_parts(pets: Collection) -> None:
+    assert pets.get(where="true") == PETS
+    assert pets.get(where="year > 2001") == PETS[1:]
+    assert pets.get(limit=2) == PETS[:2]
+    assert pets.get(where="year > 2001", limit=5, offset=1) == PETS[2:]
+    assert (pets.get(limit=0), pets.get(offset=9), pets.get(where="false")) == ([], [], [])
+    pets.delete("cat")
+    assert pets.get(limit=1) == PETS[1:2]
+    for given in ({"limit": -1}, {"offset": 1.5}, {"ids": "dog", "limit": 1}, {"where": {"id": 1}}):
+        with pytest.raises(InputError, match="expected"):
+            pets.get(**given)
+
+
+def test_documents_come_with_their_vectors(pets: Collection, tmp_path: Path) -> None:
+    expected = WordEncoder().encode([pet.text for pet in PETS])
+    assert pets.get("dog").vectors is None
+    np.testing.assert_allclose(pets.get("dog", vectors=True).vectors, expected[1:2], rtol=1e-3)
+    found = pets.get(["rain", "cat"], vectors=True)
+    assert found == [PETS[2], PETS[0]]
+    for document, row in zip(found, (2, 0), strict=True):
+        np.testing.assert_allclose(document.vectors, expected[row : row + 1], rtol=1e-3)
+    with Collection.create(tmp_path / "cut", ReadingEncoder(8)) as cut:
+        cut.add([Document("short", "the mat"), Document("long", "the cat sat. " * 9)])
+        cut.add(Document("next", "the dog"))
+        for document in cut.get(where="true", vectors=True):
+            texts = [document.text[start:end] for start, end in document.passages]
+            own = cut.encoder.encode(texts or [document.text])
+            np.testing.assert_allclose(document.vectors, own, rtol=1e-3)
+        assert len(cut.get("long").passages) > 1
+
+
+def test_documents_as_an_arrow_table(pets: Collection) -> None:
+    pets.delete("cat")
+    pets.add({"id": "cow", "text": "a cow", "tags": {"a": [1]}})
+    rows = pets.to_arrow().to_pylist()
+    assert rows[0] == {
+        **{"id": "dog", "title": "", "text": PETS[1].text, "year": 2002, "tags": None}
+    }
+    cow = rows[-1] | {"tags": json.loads(rows[-1]["tags"])}
+    assert cow == {**rows[0], "id": "cow", "text": "a cow", "year": None, "tags": {"a": [1]}}
+    assert pets.to_arrow("year > 2002")["id"].to_pylist() == ["rain"]
+    assert pets.to_arrow("false").num_rows == 0
+    again = Collection.create(pets.path.parent / "again", WordEncoder())
+    again.add(pets.to_arrow("tags IS NULL"))
+    assert [document.metadata["year"] for document in again] == [2002, 2003]
 
 
 def test_counts(pets: Collection) -> None:
@@ -124,11 +199,45 @@ def test_a_script_that_is_run_again_opens_what_it_made(tmp_path: Path) -> None:
             assert collection.add({"id": 1, "text": "a cat"}).unchanged == unchanged
             assert collection.info()["requested"]["gamma"] == 0.5
             assert len(collection) == 1
+            with Collection.open_or_create(tmp_path / "x") as same:  # even in one process
+                assert same.get(1).text == "a cat"
+    for other, message in (
+        ({"settings": Settings(k=8)}, "k=8, gamma=0.25: .* has k=None, gamma=0.5; expected the"),
+        ({"stored": "fp16"}, "stored='fp16': .* has stored='int8'"),
+        ({"passages": 32}, "passages=32: .* has passages='off'"),
+        ({"words": False}, "words=False: .* has words=True"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Collection.open_or_create(tmp_path / "x", WordEncoder(), **other)
+    given: dict[str, Any] = {"settings": Settings(gamma=0.5), "passages": "off", "words": True}
+    Collection.open_or_create(tmp_path / "x", WordEncoder(), **given).close()
     with pytest.raises(InputError, match="this index was built with"):
         Collection.open_or_create(tmp_path / "x", WordEncoder(8))
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="no slimdex index"):
         Collection.open_or_create(tmp_path / "folder")
+
+
+def test_values_of_another_type_are_refused_in_one_line(tmp_path: Path) -> None:
+    wrong: Any = {"k": 8}
+    with pytest.raises(InputError, match=r"settings=\{'k': 8\}; expected Settings"):
+        Collection.create(tmp_path / "x", WordEncoder(), wrong)
+    assert not (tmp_path / "x").exists()
+    place: Any = str(tmp_path / "x")
+    with pytest.raises(InputError, match=r"expected Collection.open\('"):
+        Collection(place)
+    with Collection.create(place, WordEncoder()) as collection:
+        collection.add(PETS)
+        with pytest.raises(InputError, match="expected Settings"):
+            collection.reduce(wrong)
+        for use in (collection.count, collection.chance_score, collection.to_arrow):
+            with pytest.raises(InputError, match=r"where=\{'k': 8\}; expected a condition as text"):
+                use(wrong)
+        with pytest.raises(InputError, match="expected a condition as text"):
+            collection.delete(where=wrong)
+        with pytest.raises(InputError, match="expected a condition as text"):
+            collection.search("cat", where=wrong)
+        assert len(collection) == 3
 
 
 def test_a_column_named_like_a_keyword_has_to_be_quoted(tmp_path: Path) -> None:

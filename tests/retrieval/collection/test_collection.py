@@ -125,9 +125,10 @@ def test_a_small_collection_grows_into_what_was_asked_for(
     path: Path, docstrings: list[Document]
 ) -> None:
     collection = Collection.create(path, WordEncoder())
-    collection.add(docstrings[:10])
+    (note,) = collection.add(docstrings[:10]).notes
+    assert note.startswith("a small index, which adapts by itself as it grows")
     assert collection.core.state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
-    collection.add(docstrings[10:300])
+    assert collection.add(docstrings[10:300]).notes == []  # said once
     assert collection.core.state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")
     collection.add(docstrings[300:])
     assert collection.core.state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")

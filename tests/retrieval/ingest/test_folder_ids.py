@@ -12,7 +12,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.writer import Added
 from slimdex.retrieval.operations.building import Sources, add, build
-from slimdex.retrieval.operations.syncing import sync
+from slimdex.retrieval.syncing import sync
 from tests.encoders import WordEncoder
 
 

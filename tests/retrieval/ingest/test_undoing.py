@@ -61,7 +61,7 @@ def found(collection: Collection, hybrid: str) -> list[list[tuple[Any, ...]]]:
         [(hit.id, hit.start, hit.score, hit.found_by) for hit in hits]
         for where in (None, "n >= 50 OR n < -110")
         for hits in collection.answer(
-            SearchRequest(QUERIES, vectors, 1000, where=where, hybrid=hybrid)
+            SearchRequest(texts=QUERIES, vectors=vectors, limit=1000, where=where, hybrid=hybrid)
         )
     ]
 

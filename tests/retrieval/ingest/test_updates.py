@@ -242,7 +242,7 @@ def test_documents_are_read_by_a_condition_while_they_change_places(
     def read() -> None:
         while not over.is_set():
             try:
-                found = {d.id: d.text for d in collection.documents_where("true")}
+                found = {d.id: d.text for d in collection.get(where="true")}
                 wrong.extend(id for id, text in kept.items() if found.get(id) != text)
             except Exception as error:
                 wrong.append(error)
@@ -255,7 +255,7 @@ def test_documents_are_read_by_a_condition_while_they_change_places(
     over.set()
     thread.join()
     assert wrong == []
-    assert [d.id for d in collection.documents_where("true")] == [*kept]
+    assert [d.id for d in collection.get(where="true")] == [*kept]
 
 
 @pytest.mark.slow

@@ -26,10 +26,10 @@ from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.writer import Added
 from slimdex.retrieval.operations.building import Sources, build
 from slimdex.retrieval.operations.building import add as add_sources
-from slimdex.retrieval.operations.syncing import sync
 from slimdex.retrieval.sources import origins
 from slimdex.retrieval.sources.files import mailboxes
 from slimdex.retrieval.sources.files.file_source import FileSource
+from slimdex.retrieval.syncing import sync
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
@@ -438,3 +438,46 @@ def test_kept_vectors_are_those_of_the_same_text(notes: None) -> None:
         every = collection.core.snapshot.document_rows.all_rows(rows)
         stored = collection.core.commit_log.vectors().take(every)
         assert np.allclose(stored, encoder().encode(texts), atol=2e-3)
+
+
+def test_a_program_syncs_a_collection(caplog: pytest.LogCaptureFixture) -> None:
+    write(**{"notes/a.md": "a cat sat", "notes/b.md": "a dog ran", "notes/c.md": "it rained"})
+    built("notes")
+    write(**{"notes/a.md": "a cat slept", "notes/d.md": "snow fell"})
+    Path("notes/b.md").unlink()
+    with Collection.open("x", encoder()) as collection:
+        expected = {"added": 1, "changed": 1, "moved": 0, "deleted": 1, "unchanged": 1}
+        expected |= {"documents": 3, "encoded": 2, "refitted": False}
+        assert collection.sync(Path("notes"), refit="never") == expected
+        assert {d.id: d.text for d in collection}["a.md"] == "a cat slept"
+        for wrong in (["notes", 5], [], "nowhere", "-"):
+            with pytest.raises(InputError):
+                collection.sync(wrong)
+        with pytest.raises(InputError, match="refit='soon'"):
+            collection.sync("notes", refit="soon")
+        write(**{"t.csv": "nr,words\n1,a hen\n", "notes/bad.pdf": "no pdf"})
+        assert collection.sync(["notes", "t.csv"], text="words", id="nr")["added"] == 1
+        assert any("bad.pdf" in record.getMessage() for record in caplog.records)
+
+
+def test_a_sync_remembers_its_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+    write(**{"notes/a.md": "a cat", "t.csv": "nr,words\n1,a hen\n", "other/z.md": "rain"})
+    built("notes")
+    with Collection.open("x", encoder()) as collection:
+        with pytest.raises(InputError, match="no sources of an earlier sync; expected files"):
+            collection.sync()
+        collection.sync(["notes", "t.csv"], text="words", id="nr")
+        write(**{"notes/b.md": "a dog", "t.csv": "nr,words\n2,a hen\n"})
+        monkeypatch.chdir("other")
+        found = collection.sync()
+        assert [found[name] for name in ("added", "deleted", "moved", "documents")] == [1, 0, 1, 3]
+        assert {d.text for d in collection} == {"a cat", "a dog", "a hen"}
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree("x")
+    built("other")
+    with (
+        Collection.open("x", encoder()) as collection,
+        pytest.raises(InputError, match="no sources of an earlier sync"),
+    ):
+        collection.sync()

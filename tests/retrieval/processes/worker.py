@@ -28,8 +28,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.operations.building import Sources
-from slimdex.retrieval.operations.syncing import sync
 from slimdex.retrieval.search.snapshot_reader import SnapshotReader
+from slimdex.retrieval.syncing import sync
 from tests.encoders import WordEncoder
 
 DIM = 16

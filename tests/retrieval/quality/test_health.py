@@ -25,7 +25,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repair import repair, verify
-from slimdex.retrieval.quality.certified_recall import Measured, measured, promised, verdict
+from slimdex.retrieval.quality.certified_recall import Measured, measured, verdict
 from slimdex.retrieval.quality.fit_drift import Drift, drift
 from slimdex.retrieval.quality.refitting import after_addition, may_have_changed
 from slimdex.retrieval.sources.source import open_source
@@ -361,8 +361,8 @@ def test_a_verdict_worked_by_hand() -> None:
         return Measured(np.array(shares), rows, rows)
 
     proved = Certificate(Settings(), 0.96, 0.95, 0.05, "p", 500, 1000)
-    assert promised(proved) == 0.95
-    assert promised(replace(proved, target=0.9)) == 0.9
+    assert proved.promised == 0.95
+    assert replace(proved, target=0.9).promised == 0.9
     assert verdict(proved, now([1.0] * 500)) == "holds"
     assert verdict(proved, now([1.0] * 20)) == "not proved"  # too few to prove it
     assert verdict(proved, now([0.9, 0.9, 1.0])) == "broken"

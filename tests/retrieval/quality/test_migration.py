@@ -100,7 +100,7 @@ def test_applied_it_maps_queries_and_new_documents_and_is_undone(tmp_path: Path)
         assert collection.search("fedcba abcdef cabfed", hybrid="off")[0].id == "new"
         assert collection.core.state.encoder["source"] == Rotated().spec()
         assert collection.verify() == []
-        with pytest.raises(InputError, match="mapped already; expected --undo first"):
+        with pytest.raises(InputError, match="mapped already; undo that first"):
             collection.migrate(Rotated())
         with Collection.open(collection.path, Rotated()) as opened:
             assert opened.search(query, hybrid="off")[0].id == "7"

@@ -49,7 +49,7 @@ def pair(url: str, folder: Path) -> Iterator[tuple[Collection, RemoteCollection]
 def test_shared_methods_have_the_same_signatures() -> None:
     shared = [name for name in vars(RemoteCollection) if name in dir(Collection)]
     methods = [n for n in shared if callable(getattr(Collection, n)) and n not in ("open",)]
-    own = {"add", "delete", "get", "count", "documents_where", "info", "compact", "reduce", "close"}
+    own = {"add", "delete", "get", "count", "info", "compact", "reduce", "close"}
     assert own <= {*methods}
     for name in {*methods} - {"__init__", "__doc__", "__module__", "__abstractmethods__"}:
         mine, theirs = getattr(RemoteCollection, name), getattr(Collection, name)
@@ -73,7 +73,11 @@ def test_searches_and_reads_answer_the_same(pair: tuple[Collection, RemoteCollec
     assert [*remote] == [*local]
     assert remote.get("a/b c?") == local.get("a/b c?")
     assert remote.get(["3", "2"]) == local.get(["3", "2"])
-    assert remote.documents_where("year > 1995") == local.documents_where("year > 1995")
+    for given in ({"where": "year > 1995"}, {"limit": 2}, {"limit": 1, "offset": 1}, {"limit": 0}):
+        assert remote.get(**given) == local.get(**given)
+    assert remote.get(where="year > 1995", offset=1) == local.get(where="year > 1995")[1:]
+    with pytest.raises(InputError, match="vectors=True"):
+        remote.get("2", vectors=True)
     assert (len(remote), remote.count("year > 1995")) == (3, 2)
     assert "2" in remote
     assert "nobody" not in remote

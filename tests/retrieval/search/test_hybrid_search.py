@@ -113,7 +113,7 @@ def test_a_least_score_is_a_cosine(collection: Collection) -> None:
     for hybrid in (0.5, "rrf"):
         every = collection.search("a red cat", 48, hybrid=hybrid)
         least = sorted(hit.score for hit in every)[24]
-        request = SearchRequest("a red cat", limit=48, hybrid=hybrid, min_score=least)
+        request = SearchRequest(texts="a red cat", limit=48, hybrid=hybrid, min_score=least)
         assert collection.answer(request)[0] == [hit for hit in every if hit.score >= least]
     assert all(-1 <= hit.score <= 1 for hit in collection.search("pkg-13", 48, hybrid=1.0))
 
@@ -266,7 +266,9 @@ def test_vectors_have_no_words_unless_they_are_given(collection: Collection) -> 
     with pytest.raises(InputError, match="with vectors; expected texts"):
         collection.search(vector, hybrid=0.5)
     assert len(collection.search(vector, hybrid="auto")) == 10
-    (hits,) = collection.answer(SearchRequest(["pkg-13"], vector[None], 3, hybrid=0.5))
+    (hits,) = collection.answer(
+        SearchRequest(texts=["pkg-13"], vectors=vector[None], limit=3, hybrid=0.5)
+    )
     assert hits == collection.search("pkg-13", 3, hybrid=0.5)
 
 

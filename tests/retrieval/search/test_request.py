@@ -31,6 +31,9 @@ TWO = np.eye(2, 48, dtype=np.float32)
         ({"vectors": TWO, "hybrid": "rrf"}, "hybrid='rrf' with vectors; expected texts"),
         ({"texts": "a", "min_score": float("nan")}, "min_score=nan; expected a cosine, -1 to 1"),
         ({"texts": "a", "rerank_depth": 0}, "rerank_depth=0; expected 1 or more"),
+        ({"texts": "a", "min_score": "high"}, "min_score='high'; expected a cosine, -1 to 1"),
+        ({"texts": "a", "where": {"year": 1}}, r"where=\{'year': 1\}; expected a condition"),
+        ({"texts": "a", "rerank": 5}, "rerank=5; expected a CrossEncoder or its name"),
         ({"vectors": TWO, "rerank": object()}, "rerank with vectors; expected texts"),
     ],
 )
@@ -42,7 +45,7 @@ def test_a_wrong_value_is_refused_with_what_was_expected(
 
 
 def test_texts_are_encoded_unless_they_come_with_vectors() -> None:
-    request = SearchRequest("a cat", limit=3)
+    request = SearchRequest(texts="a cat", limit=3)
     assert (request.texts, request.names, len(request)) == (["a cat"], ["a cat"], 1)
     encoded = request.encoded(WordEncoder)
     np.testing.assert_array_equal(encoded.query_vectors, WordEncoder().encode(["a cat"]))
@@ -52,7 +55,10 @@ def test_texts_are_encoded_unless_they_come_with_vectors() -> None:
 
 
 def test_requests_that_differ_in_their_queries_alone_are_one() -> None:
-    first, second = SearchRequest("a", TWO[:1], where="n > 1"), SearchRequest("b", TWO[1:])
+    first, second = (
+        SearchRequest(texts="a", vectors=TWO[:1], where="n > 1"),
+        SearchRequest(texts="b", vectors=TWO[1:]),
+    )
     assert first.manner != second.manner
     assert first.manner == replace(second, where="n > 1").manner
     assert first.manner != SearchRequest(vectors=TWO, where="n > 1").manner
@@ -65,19 +71,19 @@ def test_requests_that_differ_in_their_queries_alone_are_one() -> None:
 
 
 def test_auto_is_the_indexs_choice() -> None:
-    auto = SearchRequest("a", hybrid="auto")
+    auto = SearchRequest(texts="a", hybrid="auto")
     assert [auto.fusion(choice) for choice in ("off", "auto", "rrf", "0.3")] == [
         None,
         Fusion("auto"),
         Fusion(None),
         Fusion(0.3),
     ]
-    assert SearchRequest("a").hybrid == "auto"
+    assert SearchRequest(texts="a").hybrid == "auto"
     assert SearchRequest(vectors=TWO, hybrid="auto").fusion("rrf") is None
-    assert not SearchRequest("a", candidates=0).has_chance_score
+    assert not SearchRequest(texts="a", candidates=0).has_chance_score
 
 
 def test_hits_below_the_least_score_are_left_out() -> None:
     near, far = Hit("a", 0.5, ""), Hit("b", 0.2, "")
-    assert SearchRequest("a", min_score=0.3).kept([[near, far], [far]]) == [[near], []]
-    assert SearchRequest("a").kept([[near, far]]) == [[near, far]]
+    assert SearchRequest(texts="a", min_score=0.3).kept([[near, far], [far]]) == [[near], []]
+    assert SearchRequest(texts="a").kept([[near, far]]) == [[near, far]]

@@ -9,10 +9,8 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from slimdex.indexes.errors import InputError
-from slimdex.retrieval.documents import Hit
-from slimdex.retrieval.search.reranking import CrossEncoder
-from tests.encoders import make_cross_encoder, make_tiny_bert
+from slimdex import Collection, CrossEncoder, Hit, InputError
+from tests.encoders import WordEncoder, make_cross_encoder, make_tiny_bert
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +43,25 @@ def test_hits_come_in_its_order(folder: Path) -> None:
     assert encoder.reranked("rain", []) == []
 
 
+def test_a_search_takes_a_cross_encoder_or_its_name(folder: Path, tmp_path: Path) -> None:
+    encoder = CrossEncoder(folder)
+    texts = [f"the cat {'rain ' * (i % 7)}dog {'abc' * i}" for i in range(60)]
+    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
+        collection.add([{"id": i, "text": text} for i, text in enumerate(texts)])
+        first = collection.search("rain cat", limit=50)
+        expected = encoder.reranked("rain cat", first, 5)
+        for given in (encoder, str(folder)):
+            found = collection.search("rain cat", limit=5, rerank=given)
+            assert [(hit.id, hit.score) for hit in found] == [(h.id, h.score) for h in expected]
+        least = first[3].score
+        near = [hit for hit in first if hit.score >= least]
+        found = collection.search("rain cat", limit=9, min_score=least, rerank=encoder)
+        assert found == encoder.reranked("rain cat", near, 9)
+        assert collection.search_many(["rain cat"], 9, min_score=least) == [
+            [hit for hit in collection.search("rain cat", 9) if hit.score >= least]
+        ]
+
+
 def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
     several = make_cross_encoder(tmp_path / "several", labels=3)
     with pytest.raises(InputError, match="3 scores for a pair of texts; expected 1"):
@@ -54,8 +71,8 @@ def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
     damaged = make_cross_encoder(tmp_path / "damaged")
     weights = damaged / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:200])
-    with pytest.raises(InputError, match="damaged: no cross-encoder found"):
+    with pytest.raises(InputError, match="damaged: none found"):
         CrossEncoder(damaged)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="empty: no cross-encoder found"):
+    with pytest.raises(InputError, match="empty: none found"):
         CrossEncoder(tmp_path / "empty")

@@ -57,7 +57,7 @@ async def test_a_service_goes_on_while_all_is_encoded_again(tmp_path: Path) -> N
     async with asking({"notes": made(path)}) as (_, service):
         index = service.indexes["notes"]
         index.collection.core.give(new)
-        request = SearchRequest(["a cat"], limit=1, hybrid="off")
+        request = SearchRequest(texts=["a cat"], limit=1, hybrid="off")
         before = await index.search(request)
         with Collection.open(path, WordEncoder()) as other:
             assert other.reencode(new).finished
@@ -67,5 +67,5 @@ async def test_a_service_goes_on_while_all_is_encoded_again(tmp_path: Path) -> N
         assert after.hits[0][0].id == before.hits[0][0].id
         await index.put(Document("new", "unheard words"))
         assert new.encoded[-1] == "unheard words"
-        found = await index.search(SearchRequest(["unheard words"], limit=1, hybrid="off"))
+        found = await index.search(SearchRequest(texts=["unheard words"], limit=1, hybrid="off"))
         assert found.hits[0][0].id == "new"

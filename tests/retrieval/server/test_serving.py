@@ -166,7 +166,7 @@ def test_starts_that_are_refused(notes: Path, tmp_path: Path) -> None:
     assert "--port 70000; expected 0 to 65535" in says(slimdex("serve", notes, "--port", 70000))
     assert "--root nosuch: no such folder" in says(slimdex("serve", "--root", "nosuch"))
     unranked = says(slimdex("serve", notes, "--rerank", "nowhere"))
-    assert "--rerank nowhere: no cross-encoder found" in unranked
+    assert "cross-encoder nowhere: none found" in unranked
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = says(slimdex("serve", notes, "--port", port))

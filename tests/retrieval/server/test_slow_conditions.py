@@ -55,7 +55,7 @@ async def test_what_takes_too_long_is_interrupted(tmp_path: Path) -> None:
         answer = await client.post("/indexes/notes/search", json=body)
         assert (answer.status_code, answer.json()["error"]) == (504, line)
         with pytest.raises(SlimdexError, match=line):
-            await service.do("notes", Search(SearchRequest(["a cat"], where=REGEXES)))
+            await service.do("notes", Search(SearchRequest(texts=["a cat"], where=REGEXES)))
         with pytest.raises(SlowConditionError, match="it took more than 0"):
             await Conditional().run(lambda: index.collection.count(REGEXES), 0.3)
 

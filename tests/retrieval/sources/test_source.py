@@ -115,6 +115,21 @@ def test_parquet_with_zoned_timestamps(tmp_path: Path) -> None:
     (document,) = read(tmp_path / "a.parquet")
     assert document.id == "1"
     assert document.metadata == {"t": datetime(2020, 1, 1, 8), "s": {"a": 1}}
+    said = "times of column 't' have zones: they are stored in UTC, without a zone"
+    assert open_source(str(tmp_path / "a.parquet")).notes == [said]
+
+
+@pytest.mark.parametrize("time", ["2020-01-01T10:00:00+02:00", "2020-01-01T08:00:00Z"])
+def test_zones_of_written_times_are_reported(time: str, tmp_path: Path) -> None:
+    """DuckDB infers them from texts."""
+    json_lines, csv = tmp_path / "a.jsonl", tmp_path / "a.csv"
+    json_lines.write_text(f'{{"id": 1, "text": "x", "t": "{time}"}}\n')
+    csv.write_text(f"id,text,t\n1,x,{time}\n")
+    for path in (json_lines, csv):
+        (document,) = read(path)
+        assert document.metadata == {"t": datetime(2020, 1, 1, 8)}
+        (note,) = open_source(str(path)).notes
+        assert note == "times of column 't' have zones: they are stored in UTC, without a zone"
 
 
 READ_IN_A_PROCESS = """

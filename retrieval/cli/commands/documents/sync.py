@@ -22,7 +22,7 @@ from ...options.sources import Refit, SourceOptions
 from .delete import still_there
 
 if TYPE_CHECKING:
-    from ....operations.commands import AskedSources
+    from ....asked_sources import AskedSources
 
 AGAIN = 5.0
 """Seconds before another attempt after an error."""
@@ -40,10 +40,18 @@ def sync(
     as_json: Json = False,
 ) -> None:
     """Bring an index up to date with its sources: add what is new, replace what has changed,
-    delete what is gone. Documents of other sources stay."""
+    delete what is gone. Documents of other sources stay. Without sources: with those of the last
+    time."""
+    from ....asked_sources import last_sources
+
     with cluster.started() as workers:
         opened = Index(index, opening, writing, workers)
-        synced = _Synced(sources.asked(), opened, refit, as_json)
+        if sources == SourceOptions():
+            core = opened.opened().core
+            asked = last_sources(core.path, core.state.origins)
+        else:
+            asked = sources.asked()
+        synced = _Synced(asked, opened, refit, as_json)
         if watch:
             synced.watch()
         else:
@@ -62,10 +70,13 @@ class _Synced:
 
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
+        from ....asked_sources import remember_sources
         from ....operations.commands import Sync
 
         notes = list[str]()
         found = self.index.do(Sync(self.sources, self.refit, compacts=watched), notes.append)
+        core = self.index.opened().core
+        remember_sources(core.path, self.sources, core.state.origins)
         if (gone := found.pop("gone")) > found["documents"]:
             notes.append(still_there(self.index.path, gone))
         for line in notes:

@@ -66,7 +66,7 @@ def distill(
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
-    from ....operations.commands import AskedSources
+    from ....asked_sources import AskedSources
 
     note_if_typed(corpus)
     with listening(note=console.note):

@@ -26,16 +26,16 @@ def test_a_small_corpus_gets_what_fits_and_is_told(slimdex: Runner) -> None:
     assert result.json["settings"]["kind"] == "flat"
     assert result.json["settings"]["k"] == 3
     assert result.err == (
-        "note: a small index, refitted as it grows: not whitened below 32 vectors; k=3, all "
-        "dimensions that 3 vectors span; float32 vectors, searched exactly (kind flat): kind pq "
-        "needs 624 vectors\n"
+        "note: a small index, which adapts by itself as it grows: searched exactly, without "
+        "compression (kind pq needs 624 vectors), not whitened (that needs 32 vectors), k=3 (the "
+        "most that 3 vectors allow)\n"
     )
 
 
 def test_a_k_that_few_documents_do_not_span_adapts_as_well(slimdex: Runner) -> None:
     built = slimdex("build", "pets.jsonl", "--out", "pets", "--k", "32", "--json")
     assert (built.json["settings"]["k"], built.json["requested"]["k"]) == (3, 32)
-    assert "k=3, all dimensions that 3 vectors span" in built.err
+    assert "k=3 (the most that 3 vectors allow)" in built.err
     assert slimdex.found("pets", "cat")[0]["id"]
     reduced = slimdex("reduce", "pets", "--k", "16", "--json")
     assert (reduced.json["settings"]["k"], reduced.json["requested"]["k"]) == (3, 16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 from pathlib import Path
@@ -32,6 +33,12 @@ def command(name: str, *words: str) -> tuple[str, ...]:
 
 def opened(run: Runner, name: str, document: str) -> Any:
     return run("open", "j" if name == "build" else "i", document, "--json").json
+
+
+def test_open_prints_tabs_and_escapes_what_a_terminal_obeys(notes: Runner) -> None:
+    Path("code.jsonl").write_text(json.dumps({"id": "x", "text": "if a:\n\tb\t\x1b[2J"}))
+    assert notes("add", "i", "code.jsonl").code == 0
+    assert notes("open", "i", "x").out.splitlines()[-2:] == ["if a:", "\tb\t\\x1b[2J"]
 
 
 @pytest.mark.parametrize("name", ["build", "add", "sync"])

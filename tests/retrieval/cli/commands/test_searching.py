@@ -72,7 +72,7 @@ def test_columns_that_are_asked_for_are_shown(pets: Runner) -> None:
     ]
     twice = pets("search", "pets", "rain", "-n", "1", "--show", "kind", "--show", "year").out
     assert "kind: -  year: 2003" in twice
-    assert "--show 'size': no such column; expected year, kind" in pets.refuses(
+    assert "column 'size': no such column; expected year, kind" in pets.refuses(
         "search", "pets", "rain", "--show", "year,size"
     )
 
@@ -193,5 +193,5 @@ def test_a_cross_encoder_reorders_hits(pets: Runner, tmp_path: Path) -> None:
     alone = pets("search", "pets", "cat", "--rerank", model, "--rerank-depth", "1", "-n", "1")
     assert pets("search", "pets", "cat", "-n", "1").out.splitlines()[1].split()[1] in alone.out
     wrong = pets.refuses("search", "pets", "cat", "--rerank", "nowhere")  # one line: no retries
-    assert wrong.startswith("error: --rerank nowhere: no cross-encoder found (")
+    assert wrong.startswith("error: cross-encoder nowhere: none found (")
     pets.refuses("search", "pets", "cat", "--rerank", model, "--rerank-depth", "0")

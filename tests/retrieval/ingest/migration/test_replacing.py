@@ -160,7 +160,7 @@ def test_another_open_collection_follows(old: Collection) -> None:
     """Its queries are encoded by the encoder of the vectors that answer, whenever that changes."""
     with Collection.open(old.path, WordEncoder(OLD)) as other:
         other.core.give(WordEncoder(NEW))
-        request = SearchRequest(["word3 text"], hybrid="off")
+        request = SearchRequest(texts=["word3 text"], hybrid="off")
         state = other.core.state
         request = request.encoded(lambda: other.core.encoder_of(state), state.epoch)
         assert old.reencode(WordEncoder(NEW)).finished

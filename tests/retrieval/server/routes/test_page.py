@@ -82,7 +82,7 @@ def answered(page: Page) -> Iterator[None]:
 def typed(page: Page, query: str) -> list[str]:
     """The names of the answers to what is typed."""
     with answered(page):
-        page.get_by_label("Search by meaning").fill(query)
+        page.get_by_label("Search", exact=True).fill(query)
     return names(page)
 
 
@@ -107,7 +107,7 @@ def test_answers_come_as_one_types(page: Page) -> None:
     page.reload()  # the address has the question
     page.wait_for_selector(".hit")
     assert names(page)[0] == "Title 2"
-    page.get_by_label("Search by meaning").fill("")
+    page.get_by_label("Search", exact=True).fill("")
     page.wait_for_selector(".hit", state="detached")
     assert page.locator("#status").inner_text() == ""
     assert not page.locator("#costs").is_visible()
@@ -116,6 +116,14 @@ def test_answers_come_as_one_types(page: Page) -> None:
 def test_a_word_that_no_vector_has_is_found(page: Page) -> None:
     assert {*typed(page, "17")[:2]} == {"Title 17", "Title 21"}  # the text of 21 is "rain 17"
     assert "found by its words" in page.locator(".hit .place").first.inner_text()
+
+
+def test_every_answer_says_how_it_was_found(page: Page) -> None:
+    typed(page, "the cat sat on a mat")
+    said = [place.split(" · ") for place in page.locator(".hit .place").all_inner_texts()]
+    ways = {"meaning", "words", "meaning and words", "name"}
+    assert len(said) == 10
+    assert all({f"found by its {way}" for way in ways} & {*place} for place in said)
 
 
 def test_words_are_marked_but_those_that_tell_nothing(page: Page) -> None:
@@ -188,10 +196,10 @@ def test_the_address_has_all_that_is_asked(page: Page) -> None:
     with answered(page):
         page.go_back()
     assert (page.url, names(page)) == (asked, found)
-    assert page.get_by_label("Search by meaning").input_value() == "it was rain 5 &=?"
+    assert page.get_by_label("Search", exact=True).input_value() == "it was rain 5 &=?"
     with answered(page):
         page.go_forward()
-    assert page.get_by_label("Search by meaning").input_value() == "stocks fell"
+    assert page.get_by_label("Search", exact=True).input_value() == "stocks fell"
 
     page.goto(asked.replace("limit=20", "where.gone=1&limit=x"))  # what has gone is left out
     page.wait_for_selector(".hit")
@@ -296,7 +304,7 @@ def test_errors_are_told(browser: Browser, running: Running) -> None:
     typed(page, "a rug")
     assert alert.inner_text() == "The service answers with 502."
     page.route("**/search", lambda route: route.abort())
-    page.get_by_label("Search by meaning").fill("a mat")
+    page.get_by_label("Search", exact=True).fill("a mat")
     page.wait_for_selector("#problem:text-is('The service does not answer.')")
     page.unroute("**/search")
     assert typed(page, "a dog on a rug")[0] == "Title 2"

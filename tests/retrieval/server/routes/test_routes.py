@@ -350,6 +350,10 @@ async def test_documents_as_json_are_one_commit(notes: dict[str, Path]) -> None:
                 "document 2: id True; expected",
             ),
             ([], "no documents; expected at least one"),
+            (
+                [{"id": 10, "text": "x"}, {"id": "12", "text": ""}, {"id": "10", "text": "y"}],
+                "id '10' occurs 2 times; expected each id once",
+            ),
             ("x", "document 1: expected a JSON object with an id and a text"),
         ):
             answer = await post(wrong)

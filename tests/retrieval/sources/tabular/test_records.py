@@ -56,6 +56,42 @@ def test_frames_of_every_kind_say_the_same(frame: str, tmp_path: Path) -> None:
         assert [hit.id for hit in collection.search("rained", 1, "year = 2001")] == ["1"]
 
 
+def test_dicts_in_a_frame_are_those_of_dicts(tmp_path: Path) -> None:
+    """DuckDB reads dicts of different keys, and lists of different types, as texts."""
+    rows = [
+        {"id": "1", "text": "a", "who": {"name": "Ann", "born": 1950}, "mixed": [1, "a"], "n": 1.5},
+        {"id": "2", "text": "b", "who": {"tags": ["x", {}]}, "mixed": [], "n": None},
+        {"id": "3", "text": "c", "who": None, "mixed": [None, True], "n": 2.0},
+        {"id": "4", "text": "d", "who": [7], "mixed": ["a"], "n": 3.0},
+    ]
+    found = []
+    for name, given in (("frame", pandas.DataFrame(rows)), ("dicts", rows)):
+        with Collection.create(tmp_path / name, WordEncoder()) as collection:
+            collection.add(given)
+            found.append(([d.metadata for d in collection], collection.info()["columns"]))
+            assert collection.count("who.born = 1950") == 1
+    of_frame, of_dicts = found
+    assert of_frame == of_dicts
+    assert of_frame[1] == {"who": "JSON", "mixed": "JSON", "n": "DOUBLE"}
+    expected = [{key: row[key] for key in ("who", "mixed", "n")} for row in rows]
+    assert of_frame[0] == expected
+
+
+def test_infinity_in_a_frame_is_refused() -> None:
+    frame = pandas.DataFrame({"id": [1], "text": ["x"], "d": [{"a": float("inf")}]})
+    with pytest.raises(InputError, match="column 'd': inf; expected a finite number"):
+        as_documents(frame)
+
+
+@pytest.mark.parametrize("frame", [*FRAMES, "dicts"])
+def test_zones_of_times_are_reported(frame: str, tmp_path: Path) -> None:
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        notes = collection.add(rows if frame == "dicts" else FRAMES[frame]()).notes
+        assert "times of column 'seen' have zones: they are stored in UTC, without a zone" in notes
+        assert collection.get("1").metadata["seen"] == datetime(2024, 1, 2, 3)
+
+
 def test_dicts(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add({"_id": 5, "Text": "a cat", "n": 1})
@@ -92,23 +128,22 @@ def test_what_has_no_documents(given: Any, message: str, tmp_path: Path) -> None
 
 def test_names_of_ours_and_names_beside_them() -> None:
     table = pyarrow.table({"id": [1], "text": ["x"], "row": [2], "row_": [3], "Deleted": [4]})
-    documents, (columns,) = as_documents(table)
-    (document,) = documents
+    read = as_documents(table)
+    (document,) = read.documents
     assert document.metadata == {"row__": 2, "row_": 3, "Deleted_": 4}
-    assert columns.keys() == document.metadata.keys()
+    assert read.columns[0].keys() == document.metadata.keys()
 
 
 def test_a_stream_that_can_be_read_once() -> None:
     table = pyarrow.table({"id": ["a", "b"], "text": ["x", "y"]})
-    documents, _ = as_documents(table.to_reader())
-    assert [d.id for d in documents] == ["a", "b"]
+    assert [d.id for d in as_documents(table.to_reader()).documents] == ["a", "b"]
 
 
 def test_one_frame_is_read_by_parts() -> None:
-    documents, columns = as_documents(
+    read = as_documents(
         polars.DataFrame({"id": [*range(5000)], "text": ["x"] * 5000, "row": [*range(5000)]})
     )
-    found = [*documents]
-    assert columns == [{"row_": "BIGINT"}]
+    found = [*read.documents]
+    assert read.columns == [{"row_": "BIGINT"}]
     assert [d.id for d in found] == [str(i) for i in range(5000)]
     assert found[-1].metadata == {"row_": 4999}

@@ -10,14 +10,15 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 
-from .. import adding
-from ..ingest.made_up_ids import MadeUpIds
-from ..ingest.writer import Added
-from ..open_index import OpenIndex
-from ..sources.column_agreement import agree_with
-from ..sources.files.file_source import FileSource
-from ..sources.text_files import STANDARD_INPUT
-from .building import Sources, add_read
+from . import adding
+from .ingest.made_up_ids import MadeUpIds
+from .ingest.writer import Added
+from .open_index import OpenIndex
+from .quality.refitting import check_refit
+from .sources.column_agreement import agree_with
+from .sources.files.file_source import FileSource
+from .sources.opened_sources import Sources
+from .sources.text_files import STANDARD_INPUT
 
 
 def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
@@ -37,6 +38,7 @@ def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
         If a source is standard input, which can't be read again, or the index was built from given
         vectors; or as `Collection.add` does. Then nothing is changed.
     """
+    check_refit(refit)
     if any(source.place.startswith("stdin ") for source in sources.opened):
         raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
     if not core.has_encoder:
@@ -54,7 +56,7 @@ def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
         gone = [row for row, id, place in found if _is_gone(id, place, sources, ids)]
         return np.array(gone, dtype=np.int64)
 
-    added = add_read(core, sources, ids, refit=refit, missing=missing)
+    added = adding.add_read(core, sources, ids, refit=refit, missing=missing)
     return replace(
         added,
         documents=went_on.documents + added.documents,

@@ -1,0 +1,114 @@
+"""Sources as a caller names them, and those of an index's last sync.
+
+They are remembered in the user's cache, not in the index: an index keeps no paths of this machine,
+and one from elsewhere must not choose what is read here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.indexes.execution.progress import note
+
+from .user_cache import remember, remembered
+
+if TYPE_CHECKING:
+    from .sources.opened_sources import Sources
+
+
+@dataclass(frozen=True)
+class AskedSources:
+    """Sources as a caller names them.
+
+    Attributes
+    ----------
+    specs : files, folders, packages, queries, and "-".
+    text, id, title : columns of tables; by default found by their names.
+    links_within : folders that links below a folder must not lead out of.
+    """
+
+    specs: Sequence[str]
+    text: str | None = None
+    id: str | None = None
+    title: str | None = None
+    types: Sequence[str] = ()
+    vectors: str | None = None
+    encoding: str | None = None
+    file_format: str | None = None
+    links_within: Sequence[str] | None = None
+
+    def opened(self) -> Sources:
+        """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
+        from .sources.files.folders.walking import links_within
+        from .sources.opened_sources import Sources
+        from .sources.tabular.column_names import ColumnNames
+        from .sources.tabular.duckdb_readers import checked_types
+        from .sources.text_files import FileFormat
+
+        names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
+        files = FileFormat(self.encoding, self.file_format)
+        with links_within(self.links_within):
+            opened = Sources.open([*self.specs], names, self.vectors, files)
+        for line in opened.notes:
+            note(line)
+        return opened
+
+
+def named_sources(
+    given: str | Path | Sequence[str | Path],
+    text: str | None = None,
+    id: str | None = None,
+    title: str | None = None,
+) -> AskedSources:
+    """The sources that a program names; raises `InputError` if there are none.
+
+    >>> named_sources(Path("notes"), title="heading").specs
+    ['notes']
+    """
+    several = [given] if isinstance(given, str | Path) else [*given]
+    if not several or not all(isinstance(one, str | Path) for one in several):
+        raise InputError(f"sources {shortened_repr(given)}; expected files or folders")
+    return AskedSources([str(one) for one in several], text, id, title)
+
+
+def remember_sources(index: Path, asked: AskedSources, origins: Mapping[str, str]) -> None:
+    """Remember the sources of a sync; `origins` are those of the index's state after it."""
+    with suppress(OSError):  # no working directory
+        kept = {"origins": sorted({*origins.values()}), "folder": str(Path.cwd())}
+        remember(_name(index), {**kept, "sources": asdict(asked)})
+
+
+def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:
+    """The sources of an index's last sync on this machine.
+
+    Paths that were relative to another working directory become absolute. Raises `InputError` if
+    there was none, or the index has been built anew since, from other sources.
+    """
+    try:
+        kept = remembered(_name(index))
+        asked = AskedSources(**kept["sources"])
+        folder = Path(kept["folder"])
+        is_known = {*kept["origins"]} <= {*origins.values()}
+    except (KeyError, TypeError):
+        is_known = False
+    if not is_known:
+        raise InputError(f"{index}: no sources of an earlier sync; expected files or folders")
+    if Path.cwd() == folder:
+        return asked
+    return replace(asked, specs=[_from(folder, spec) for spec in asked.specs])
+
+
+def _name(index: Path) -> str:
+    return f"sources-{sha256(os.fsencode(index.absolute())).hexdigest()[:32]}"
+
+
+def _from(folder: Path, spec: str) -> str:
+    """A source named in another working directory."""
+    return spec if spec.startswith(("python:", "sql:")) else str(folder / spec)
