@@ -14,13 +14,13 @@ import duckdb
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from slimdex.retrieval.operations.syncing import sync
 
 from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import catalog
 from slimdex.retrieval.documents import OWN_COLUMNS
 from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.operations.building import Sources, build
-from slimdex.retrieval.operations.syncing import sync
 from slimdex.retrieval.sources import origins, tabular
 from slimdex.retrieval.sources.tabular.column_names import ID_NAMES, TEXT_NAMES
 from slimdex.retrieval.sql import identifier
