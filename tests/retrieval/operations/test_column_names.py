@@ -14,7 +14,6 @@ import duckdb
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from slimdex.retrieval.operations.syncing import sync
 
 from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import catalog
@@ -24,6 +23,7 @@ from slimdex.retrieval.operations.building import Sources, build
 from slimdex.retrieval.sources import origins, tabular
 from slimdex.retrieval.sources.tabular.column_names import ID_NAMES, TEXT_NAMES
 from slimdex.retrieval.sql import identifier
+from slimdex.retrieval.syncing import sync
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
 
