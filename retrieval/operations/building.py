@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
 
 from .. import adding
-from ..atomic_files import CATALOG
+from ..atomic_files import CATALOG, remove_folder
 from ..catalog.store import DocumentStore
 from ..collection import Collection
 from ..documents import Document
@@ -383,10 +382,11 @@ def _closed_on_error(core: OpenIndex, remove: bool = False) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        state = core.state
         core.close()
-        if remove and not core.state.encoded:
-            shutil.rmtree(core.path)
-        if type(error) is InputError and core.state.is_encoded:
+        if remove and not state.encoded:
+            remove_folder(core.path)
+        if type(error) is InputError and state.is_encoded:
             raise InputError(
                 f"{error}. All documents are encoded already: build again with other settings to "
                 "finish"
