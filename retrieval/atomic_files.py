@@ -113,6 +113,16 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a folder so that a crash leaves all of it, or nothing under its name.
+
+    `publish_folder` removes what is left under another name.
+    """
+    gone = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
+    folder.rename(gone)
+    remove(gone)
+
+
 def size(path: Path) -> int:
     """Bytes of a file, or of all files in a folder; 0 if missing."""
     try:

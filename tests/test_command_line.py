@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from slimdex.__main__ import app
+from slimdex.command_line import app
 from slimdex.retrieval.cli.options.click_commands import Commands
 
 OWN = Path(__file__)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.__main__ import app
+from slimdex.command_line import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slimdex.__main__ import app
+from slimdex.command_line import app
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data" / "retrieval"
 

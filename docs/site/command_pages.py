@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import click
 
-from slimdex.__main__ import app
+from slimdex.command_line import app
 
 
 @dataclass(frozen=True)

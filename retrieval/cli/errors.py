@@ -15,14 +15,16 @@ from contextlib import contextmanager
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from .interrupts import INTERRUPTED, STOPPED, was_interrupted
 from .safe_text import visible
 
 BAD_INPUT = 2
-INTERRUPTED = 130
-"""Exit code for Ctrl-C, as of shells."""
 DUCKDB_INTERRUPTED = "Query interrupted"
 """Message of the plain RuntimeError that DuckDB raises for Ctrl-C during a query."""
-STOPPED = "stopped; run the same command again to continue"
+
+
+class StoppedError(Exception):
+    """Ctrl-C after which the same command must not run again; the message says what to do."""
 
 
 @contextmanager
@@ -37,9 +39,10 @@ def one_line_errors() -> Iterator[None]:
     except NoArgsIsHelpError as help:
         help.show()
         raise SystemExit(BAD_INPUT) from None
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         if is_interrupt(error):
-            say(STOPPED)
+            said = isinstance(error, StoppedError) and str(error)
+            say(said or STOPPED)
             raise SystemExit(INTERRUPTED) from None
         line = explained(error)
         if line is None:
@@ -50,7 +53,7 @@ def one_line_errors() -> Iterator[None]:
 
 def is_interrupt(error: BaseException) -> bool:
     """Return whether an error is Ctrl-C, also in the forms that Click and DuckDB give it."""
-    if isinstance(error, KeyboardInterrupt | click.Abort):
+    if was_interrupted() or isinstance(error, KeyboardInterrupt | click.Abort | StoppedError):
         return True
     return type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED
 
@@ -87,7 +90,7 @@ def in_options(line: str) -> str:
     return ARGUMENTS.sub(lambda found: f"--{found[found.lastindex or 0]} ", line)
 
 
-def explained(error: Exception) -> str | None:
+def explained(error: BaseException) -> str | None:
     """Return the message of an error that the user can fix; None for a bug."""
     from slimdex.indexes.errors import SlimdexError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -14,7 +13,7 @@ from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
 
 from .. import adding
-from ..atomic_files import CATALOG
+from ..atomic_files import CATALOG, remove_folder
 from ..collection import Collection
 from ..encoders.base import AUTO, Encoder, for_new_documents, passage_tokens
 from ..ingest.made_up_ids import MadeUpIds
@@ -198,10 +197,11 @@ def _closed_on_error(core: OpenIndex, remove: bool = False) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        state = core.state
         core.close()
-        if remove and not core.state.encoded:
-            shutil.rmtree(core.path)
-        if type(error) is InputError and core.state.is_encoded:
+        if remove and not state.encoded:
+            remove_folder(core.path)
+        if type(error) is InputError and state.is_encoded:
             raise InputError(
                 f"{error}. All documents are encoded already: build again with other settings to "
                 "finish"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slimdex.__main__ import app as slimdex
 from slimdex.bench.data.datasets import Dataset
+from slimdex.command_line import app as slimdex
 from slimdex.indexes.errors import InputError
 from tests.encoders import direction
 

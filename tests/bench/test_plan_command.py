@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from slimdex.__main__ import app
+from slimdex.command_line import app
 from slimdex.indexes.errors import InputError
 
 ASKED = ["plan", "--documents", "1e9", "--dim", "768", "--tokens-per-s", "1e5"]

@@ -15,7 +15,7 @@ import click
 import pytest
 
 import slimdex
-from slimdex.__main__ import app
+from slimdex.command_line import app
 from tests.browsing import launched, watched
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +11,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 
 from ... import console
+from ...errors import StoppedError, is_interrupt
 from ...options.default_index import FOLDER, VARIABLE, new_index
 from ...options.encoding import EncoderOptions, RayOptions
 from ...options.opening import Json, WriteOptions
@@ -52,24 +55,41 @@ def build(
         given = opened.vectors if encoder.model is None else None
         return encoder.opened() if given is None else GivenEncoder(given.dim)
 
-    with cluster.started() as workers, console.progress():
-        collection, added = build_index(
-            out or new_index(),
-            opened,
-            make_encoder,
-            wanted,
-            wait=writing.wait,
-            stored=storage.stored,
-            passages=storage.passage_tokens,
-            words=not storage.no_words,
-            workers=workers,
-            shared_filesystem=writing.shared_filesystem,
-        )
-    with collection:
-        with console.progress(), listening(note=console.note):
+    path = out or new_index()
+    with _told_if_built(path):
+        with cluster.started() as workers, console.progress():
+            collection, added = build_index(
+                path,
+                opened,
+                make_encoder,
+                wanted,
+                wait=writing.wait,
+                stored=storage.stored,
+                passages=storage.passage_tokens,
+                words=not storage.no_words,
+                workers=workers,
+                shared_filesystem=writing.shared_filesystem,
+            )
+        with collection, console.progress(), listening(note=console.note):
             added.notes.extend(prove(collection.core, aim))
             facts = with_addition(collection, added)
         console.show_index(facts, as_json)
+
+
+@contextmanager
+def _told_if_built(path: Path) -> Iterator[None]:
+    """After Ctrl-C, say so if all documents are committed: the same command would be refused."""
+    try:
+        yield
+    except BaseException as error:
+        from ....storage.head import Head
+
+        found = Head.read(path) if is_interrupt(error) else None
+        if found is None or found.state.settings is None:
+            raise
+        raise StoppedError(
+            f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
+        ) from error
 
 
 def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:

@@ -1,0 +1,83 @@
+"""Ctrl-C: the first one lets a command put its work in order; a later one ends it at once.
+
+Either way one line is printed, and never a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+INTERRUPTED = 130
+"""Exit code for Ctrl-C, as of shells."""
+STOPPED = "stopped; run the same command again to continue"
+TOGETHER = 1.0
+"""Seconds after the first interrupt in which others mean the same one: `uv run`, for example,
+passes on what the terminal has sent already."""
+_received: float | None = None
+"""When the first interrupt was received."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Run a command line that Ctrl-C ends with one line on stderr and exit code 130.
+
+    Whatever the interrupt became on its way, such as an `ImportError` in the middle of an import,
+    it is one. A process that was started to ignore Ctrl-C goes on ignoring it.
+    """
+    global _received
+    _received, before = None, signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if before is not signal.default_int_handler or not is_main:
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    sys.unraisablehook = _lost
+    try:
+        yield
+    except SystemExit:
+        raise
+    except BaseException:
+        if _received is None:
+            raise
+        _say()
+        raise SystemExit(INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def was_interrupted() -> bool:
+    """Return whether Ctrl-C was pressed since the command began."""
+    return _received is not None
+
+
+def _interrupt(number: int, frame: object) -> None:
+    global _received
+    if _received is None:
+        _received = monotonic()
+        raise KeyboardInterrupt
+    if monotonic() - _received > TOGETHER:
+        _end()
+
+
+def _lost(unraisable: Any) -> None:
+    """End at an interrupt that came where Python can't pass it on, such as in a destructor."""
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+    elif signal.getsignal(signal.SIGINT) is _interrupt:  # else the command has ended
+        _end()
+
+
+def _end() -> None:
+    _say()
+    os._exit(INTERRUPTED)  # as safe as a kill: what is committed stays
+
+
+def _say() -> None:
+    os.write(2, f"error: {STOPPED}\n".encode())  # not by a file object, which may be in use
