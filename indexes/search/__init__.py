@@ -1,5 +1,4 @@
 """Search: candidates by codes, rescored by full vectors, with or without a filter.
 
-Files import only what is above them: search_costs, rescoring, filtered_search, reduced_index,
-ablation.
+Files import only what is above them: rescoring, filtered_search, reduced_index, ablation.
 """

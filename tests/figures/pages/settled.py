@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from slimdex.bench.reporting.tables.papers import published
 from slimdex.bench.reporting.tables.settled import COSINE
 from slimdex.bench.rows import Row
+from slimdex.indexes.search.filtered_search import EXACT_ROWS
 from slimdex.indexes.vectors.int8_rows import BLOCK
 
 from ..links import Figure, row, rows
@@ -35,6 +36,7 @@ def changed() -> set[float]:
 
 
 FIGURES = [
+    Figure("if they are at most 20,000", lambda: [EXACT_ROWS]),
     Figure("in 53% of float16's bytes", lambda: [*shares()]),
     Figure("scale for every 32 of its dimensions", lambda: [BLOCK]),
     Figure(
