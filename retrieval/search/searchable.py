@@ -52,7 +52,8 @@ class Searchable(ABC):
         query : a text, or a vector (dim,) encoded elsewhere.
         limit : number of documents, 1 or more.
         where : a DuckDB expression on the documents' columns; only those that match are searched.
-            Up to `EXACT_ROWS` passages of theirs are all compared; among more, codes choose.
+            Up to `EXACT_ROWS` passages of theirs are all compared; among more, codes choose. Their
+            order is that of a search without a condition.
         candidates : rows to rescore, at least `limit`; 0 ranks by codes alone. By default the
             index's setting, which is for ten results, and proportionally more beyond ten.
         per : "document", or "passage": `limit` passages, of which several may be of one document.

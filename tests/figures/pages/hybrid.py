@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from slimdex.retrieval.cli.options.searching import SearchOptions
+from slimdex.retrieval.lexical.fusion import WORDED
 from slimdex.retrieval.lexical.weighting import FLOOR_RANK
 from slimdex.retrieval.quality.tuning.metric_choice import FEWEST_LABELLED
-from slimdex.retrieval.search.fused import WORDED
 
 from ..links import Figure, rows
 
