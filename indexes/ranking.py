@@ -16,22 +16,24 @@ SORTED_AT_ONCE = 500
 def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     """Select the k best scores (q, n) and their `rows` (n,), best first.
 
+    Equal scores keep the order of `rows`.
+
     >>> top_k(np.array([[.1, .9, .5]], dtype=np.float32), np.array([4, 5, 6]), 2)[1].tolist()
     [[5, 6]]
     """
     k = min(k, scores.shape[1])
-    if len(scores) == 1 and k:  # the usual case; plain indexing is twice as fast
-        falling = -scores[0]
-        if len(falling) > SORTED_AT_ONCE:
-            nearest = np.argpartition(falling, k - 1)[:k]
-            nearest = nearest[np.argsort(falling[nearest], kind="stable")]
-        else:
-            nearest = np.argsort(falling, kind="stable")[:k]
-        return scores[:, nearest], rows[nearest][None]
-    best = np.argpartition(-scores, k - 1, axis=1)[:, :k] if k else np.zeros((len(scores), 0), int)
-    found = np.take_along_axis(scores, best, axis=1)
-    order = np.argsort(-found, axis=1, kind="stable")
-    return np.take_along_axis(found, order, axis=1), rows[np.take_along_axis(best, order, axis=1)]
+    best = np.array([_best_places(own, k) for own in scores], dtype=np.int64)
+    best = best.reshape(len(scores), k)
+    return np.take_along_axis(scores, best, axis=1), rows[best]
+
+
+def _best_places(scores: NDArray[np.float32], k: int) -> Rows:
+    """Places of the k best scores (n,), best first; equal ones in the order of their places."""
+    falling = -scores
+    if k and len(falling) > SORTED_AT_ONCE:
+        near = np.flatnonzero(falling <= np.partition(falling, k - 1)[k - 1])
+        return near[np.argsort(falling[near], kind="stable")[:k]]
+    return np.argsort(falling, kind="stable")[:k]
 
 
 class Best:

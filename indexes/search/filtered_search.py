@@ -1,19 +1,20 @@
-"""FilteredSearch: nearest rows among a given subset, by the cheaper of two methods.
+"""FilteredSearch: nearest rows among a given subset, by a method that their number decides.
 
-Exact: read all allowed rows and score them in the full-dimension metric.
+Exact, for at most `EXACT_ROWS` rows: read all allowed rows and score them in the full-dimension
+metric.
 
-By codes: score allowed rows in that metric in the order of their codes, and stop when no further
-row is likely to reach the best k. The error of the codes' scores is estimated from the rows scored
-so far; they were selected by code alone, so their errors are a fair sample. A later row would need
-an error of `DEVIATIONS` standard deviations. Easy queries stop early; hard queries and coarse codes
-go deeper. A query that takes as long as scoring all rows falls back to the exact method.
+By codes, for more: score allowed rows in that metric in the order of their codes, and stop when no
+further row is likely to reach the best k. The error of the codes' scores is estimated from the rows
+scored so far; they were selected by code alone, so their errors are a fair sample. A later row
+would need an error of `DEVIATIONS` standard deviations. Easy queries stop early; hard queries and
+coarse codes go deeper. A query that needs more than half of the rows is answered exactly.
+
+No clock decides: the same query has the same answer on any machine, under any load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from ..codes.vector_index import VectorIndex
 from ..ranking import top_k
 from ..reducers.reducer import Reducer
 from .rescoring import Metric, Probes
-from .search_costs import TIMED_QUERIES, Costs
 
+EXACT_ROWS = 20_000
+"""Largest number of allowed rows that are all scored. About there, rows of 384 numbers take as long
+to score as to search by codes (docs/research/settled.md)."""
 DEVIATIONS = 6.5
 """With 5, agreement@10 is 0.9999 for default codes and 0.9993 for codes of half the size; with 6
 and with 7, 0.9999 for both. Errors have heavier tails than a normal distribution."""
@@ -33,15 +36,14 @@ AHEAD = 4
 """Factor by which successive batches of codes grow; size of the first batch, in samples."""
 QUERIES_TOGETHER = 32
 """Queries whose codes are searched together."""
-USUAL_K = 10
-"""Number of results when timing the two methods."""
 
 
 @dataclass(frozen=True)
 class FilteredSearch:
     """Search for the nearest k of given sorted rows (n,), for queries (q, d).
 
-    All methods return scores and rows (q, k), best first, padded with -inf and -1.
+    All methods return scores and rows (q, k), best first, padded with -inf and -1; equal scores in
+    the order of rows.
 
     `candidates` is the minimum number of rows rescored for each query.
     """
@@ -50,35 +52,16 @@ class FilteredSearch:
     index: VectorIndex
     metric: Metric
     candidates: int
+    exact_rows: int = EXACT_ROWS
 
-    def timed(self, total: int) -> Costs:
-        """Time both methods on `total` rows, with some of the rows as queries."""
-        rows = np.linspace(0, total - 1, TIMED_QUERIES + 2).astype(np.int64)[1:-1]
-
-        def exact(queries: Matrix, rows: Rows) -> object:
-            return self.metric.nearest(queries, USUAL_K, rows)
-
-        def by_codes(queries: Matrix, rows: Rows) -> object:
-            return self.by_codes(queries, USUAL_K, rows)
-
-        queries = self.metric.vectors.take(rows)
-        return Costs.measured(queries, total, exact, by_codes)
-
-    def search(
-        self, queries: Matrix, k: int, rows: Rows, timed: Callable[[], Costs]
-    ) -> tuple[Matrix, Rows]:
-        """Search by the cheaper method; `timed` is called only if there is a choice."""
-        if len(rows) <= self._sample(k):
+    def search(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Search exactly among few rows, and by codes among many."""
+        if len(rows) <= max(self.exact_rows, self._sample(k)):
             return self.metric.nearest(queries, k, rows)
-        costs = timed()
-        if not costs.prefer_codes(len(rows), len(queries)):
-            return self.metric.nearest(queries, k, rows)
-        return self.by_codes(queries, k, rows, patience=costs.exact(len(rows)))
+        return self.by_codes(queries, k, rows)
 
-    def by_codes(
-        self, queries: Matrix, k: int, rows: Rows, patience: float = np.inf
-    ) -> tuple[Matrix, Rows]:
-        """Search by codes; search exactly for queries that take over `patience` seconds."""
+    def by_codes(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        """Search by codes; search exactly for queries that need more than half of the rows."""
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         found = np.full((len(queries), k), -1, dtype=np.int64)
         lot = min(AHEAD * self._sample(k), len(rows))
@@ -87,7 +70,7 @@ class FilteredSearch:
             short = normalize_rows(self.reducer.transform(queries[part]))
             codes = self.index.search(short, lot, rows)
             for i, own in enumerate(zip(*codes, strict=True), part.start):
-                answer = self._descend(queries[i : i + 1], k, rows, *own, patience)
+                answer = self._descend(queries[i : i + 1], k, rows, *own)
                 if answer is None:
                     hard.append(i)
                 else:
@@ -98,22 +81,23 @@ class FilteredSearch:
         return scores, found
 
     def _descend(
-        self, query: Matrix, k: int, rows: Rows, codes: Matrix, found: Rows, patience: float
+        self, query: Matrix, k: int, rows: Rows, codes: Matrix, found: Rows
     ) -> tuple[Matrix, Rows] | None:
-        """Rescore one query's rows in code order until no other can matter; None if too slow.
+        """Rescore one query's rows in code order until no other can matter; None if too many can.
 
         `codes` and `found` are scores and rows (m,) of the first batch.
         """
-        start, scored = perf_counter(), np.empty(0, dtype=np.float32)
+        scored = np.empty(0, dtype=np.float32)
         probe = self.metric.probes(query)
         seen = min(self._sample(k), len(found))
-        while perf_counter() - start <= patience:
+        while 2 * seen <= len(rows):
             scored = np.append(scored, self._scores(probe, found[len(scored) : seen]))
             needed = int((codes >= _least_code(codes[:seen], scored, k)).sum())
             if needed > seen:
                 seen = needed
             elif needed < len(codes) or len(codes) >= len(rows):
-                return top_k(scored[None], found[:seen], k)
+                order = np.argsort(found[:seen])
+                return top_k(scored[None, order], found[order], k)
             else:
                 lot = min(AHEAD * len(codes), len(rows))
                 codes, found = self._more(query, lot, rows, codes, found)

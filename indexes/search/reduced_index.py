@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil
-from threading import Lock
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from ..reducers.reducer import Reducer
 from ..vectors.vector_file import VectorFile
 from .filtered_search import FilteredSearch
 from .rescoring import Metric, Probes, Rescorer
-from .search_costs import Costs
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
@@ -68,8 +66,6 @@ class ReducedIndex:
     ) -> None:
         self.reducer, self.index, self.vectors = reducer, index, vectors
         self.metric, self.asked_candidates = metric, candidates
-        self._costs: Costs | None = None
-        self._timing = Lock()
 
     def __len__(self) -> int:
         return min(len(self.index), len(self.vectors))
@@ -87,7 +83,6 @@ class ReducedIndex:
         extended = ReducedIndex(
             self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
         )
-        extended._costs = self._costs
         extended.extend()
         return extended
 
@@ -97,11 +92,9 @@ class ReducedIndex:
         if self.metric is not None and norms is not None:
             metric = replace(self.metric, vectors=vectors, norms=norms)
         index = self.index.copy(empty=True)
-        empty = ReducedIndex(
+        return ReducedIndex(
             self.reducer, index, vectors, metric=metric, candidates=self.asked_candidates
         )
-        empty._costs = self._costs
-        return empty
 
     def extend(self, workers: Workers = HERE) -> None:
         """Add the rows of the vector file that the codes or the norms lack.
@@ -156,7 +149,7 @@ class ReducedIndex:
                 if metric is None:
                     return self.index.search(reduced(self.reducer, queries), k, rows)
                 filtered = FilteredSearch(self.reducer, self.index, metric, candidates)
-                return filtered.search(queries, k, rows, self.costs)
+                return filtered.search(queries, k, rows)
         if metric is None:
             with stage("scan"):
                 return self._nearest_codes(queries, k, exclude)
@@ -166,18 +159,6 @@ class ReducedIndex:
         with stage("rescore"):
             each = zip(metric.probes(queries).each(), found, strict=True)
             return stacked([_rescored(metric, probe, rows, k) for probe, rows in each], k)
-
-    def filtered(self) -> FilteredSearch:
-        """Return the search among given rows; requires a metric."""
-        assert self.metric is not None
-        return FilteredSearch(self.reducer, self.index, self.metric, self.candidates)
-
-    def costs(self) -> Costs:
-        """Costs of filtered search, timed on first use and again when the index has doubled."""
-        with self._timing:
-            if self._costs is None or len(self) > 2 * self._costs.total:
-                self._costs = self.filtered().timed(len(self))
-            return self._costs
 
     def candidates_for(self, limit: int) -> int:
         """Number of rows to rescore for `limit` results: see `options.candidates_for`."""

@@ -5,6 +5,10 @@ after ``(. - beta*mean) M`` is ``a . (x - beta*mean) / |(x - beta*mean) M|`` up 
 length, where ``a = (q - beta*mean) M M^T`` is computed once per query. The row's length is stored
 on disk, so no row is multiplied by a matrix at search time. With gamma = 0, M is a rotation and
 M M^T the identity, which is not stored.
+
+Queries are mapped one by one, and each score of a search is a dot product of its own: a product of
+matrices rounds a row's score by its place and by the number of queries, and near ties would change
+their order.
 """
 
 from __future__ import annotations
@@ -49,7 +53,13 @@ class Probes(NamedTuple):
 
     def scores(self, X: Matrix, norms: Matrix) -> Matrix:
         """Cosines (q, n) with rows X (n, d) whose lengths in the metric are norms (n, 1)."""
-        products = self.vectors @ X.T
+        return self._cosines(self.vectors @ X.T, norms)
+
+    def steady_scores(self, X: Matrix, norms: Matrix) -> Matrix:
+        """As `scores`, but the score of a row depends on no other row or query; slower for many."""
+        return self._cosines(np.vecdot(self.vectors[:, None], X[None]), norms)
+
+    def _cosines(self, products: Matrix, norms: Matrix) -> Matrix:
         if self.shifts is not None:
             products -= self.shifts[:, None]
         if not norms.all():
@@ -90,12 +100,14 @@ class Rescorer:
     def probes(self, queries: Matrix) -> Probes:
         """Map queries (q, d) into the metric, with the one matrix product of a search."""
         centred = queries - self.shift if self._shifts else queries
-        vectors = self._times_gram(centred)
+        vectors = np.empty_like(centred)
+        for i in range(len(centred)):
+            vectors[i] = self._times_gram(centred[i : i + 1])[0]
         lengths = np.sqrt(np.maximum(np.vecdot(vectors, centred), 0.0))[:, None]
         if not lengths.all():
             lengths[lengths == 0.0] = np.inf  # a zero query scores 0
         vectors = vectors / lengths
-        return Probes(vectors, vectors @ self.shift if self._shifts else None)
+        return Probes(vectors, np.vecdot(vectors, self.shift) if self._shifts else None)
 
     def save(self, path: Path) -> None:
         """Write as safetensors."""
@@ -147,7 +159,7 @@ class Metric:
         return out
 
     def _scores(self, probes: Probes, rows: Rows) -> Matrix:
-        return probes.scores(self.vectors.take_into_scratch(rows), self.norms.take(rows))
+        return probes.steady_scores(self.vectors.take_into_scratch(rows), self.norms.take(rows))
 
     def nearest(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Return scores and rows (q, k) nearest among rows (n,), padded with -inf and -1."""

@@ -210,7 +210,7 @@ class MilvusCollection(Searchable):
         found = PushedRows(self.server, self.target, self.pushed, self.fitted, filter)
         if self.folder is not None:
             return self.folder.read(lambda view: self._found_here(view, request, found, fusion))
-        there = RescoredThere(found, self._full, request.candidates or 0)
+        there = RescoredThere(found, self._full, request.candidates or 0, self._usual_candidates)
         return [
             _found_there(there, query[None], text, request, fusion)
             for query, text in zip(request.query_vectors, _texts(request), strict=True)
@@ -218,14 +218,17 @@ class MilvusCollection(Searchable):
 
     def _candidates(self, request: SearchRequest) -> int:
         """Number of rows to rescore."""
-        asked, usual = request.candidates, self.pushed.candidates
+        asked = request.candidates
         if self.pushed.rescored == OFF and self.folder is None:
             if asked:
                 raise InputError(f"candidates={asked}: pushed without full vectors; expected 0")
             return 0
-        if usual is None:
-            usual = usual_candidates(self.pushed.rows)
-        return candidates_for(request.limit, usual) if asked is None else asked
+        return candidates_for(request.limit, self._usual_candidates) if asked is None else asked
+
+    @property
+    def _usual_candidates(self) -> int:
+        usual = self.pushed.candidates
+        return usual_candidates(self.pushed.rows) if usual is None else usual
 
     def _found_here(
         self,
@@ -235,7 +238,8 @@ class MilvusCollection(Searchable):
         fusion: Fusion | None,
     ) -> Hits:
         snapshot, rescored = view.snapshot, request.candidates or 0
-        here = RescoredHere(pushed, self._live_rows(view), snapshot.index.metric, rescored)
+        live, usual = self._live_rows(view), self._usual_candidates
+        here = RescoredHere(pushed, live, snapshot.index.metric, rescored, usual)
 
         def found(search: Search, queries: NDArray[Any]) -> tuple[Matrix, Rows]:
             rows, total, k = snapshot.document_rows, snapshot.state.rows, request.limit
@@ -245,7 +249,7 @@ class MilvusCollection(Searchable):
 
         if fusion is None:
             return view.shown(*found(here.dense, request.query_vectors))
-        fused = FusedSearch(here.candidates, fusion, _texts(request), request.query_vectors)
+        fused = FusedSearch(here, fusion, _texts(request), request.query_vectors)
         scores, rows = found(fused, np.arange(len(request)))
         return view.shown(scores, rows, fused.found_by(rows))
 

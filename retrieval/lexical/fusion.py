@@ -7,6 +7,10 @@ most robust of the functions they compared. The rule adds bonuses to cosines, as
 suggests (`weighting`). Reciprocal rank fusion (RRF: Cormack, Clarke and Büttcher 2009) sums
 ``1 / (60 + rank)``, without scaling or weight. A row whose name equals the query gets `NAMED` more,
 which ranks it first.
+
+Maxima, ranks and BM25 scores are those of the query in the whole collection (`Whole`), so a row's
+fused score is the same in every search: BM25 counts for the `WORDED` best rows there, and is 0 for
+others. Rows without a rank are ordered by their cosines.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Rows
+from slimdex.indexes.arrays import Rows, contains
 from slimdex.indexes.errors import InputError
 
 from .weighting import word_bonuses
@@ -25,6 +29,8 @@ from .word_index import Found
 
 OFF, RRF = "off", "rrf"
 AUTO: Final = "auto"
+WORDED = 200
+"""Rows of the whole collection, with the best BM25 scores, for which words count."""
 RRF_K = 60
 """Constant of reciprocal rank fusion, by Cormack et al."""
 LEAST_COSINE = -1.0
@@ -34,6 +40,21 @@ MEANING, WORDS, NAME = 0, 1, 3
 NAMED = 2.0
 """Exceeds the difference between any two fused scores of rows without the name."""
 EXPECTED = "off, auto, rrf, or a weight from 0 to 1"
+
+
+class Whole(NamedTuple):
+    """What the whole collection has for a query: found at a fixed depth, whatever is requested.
+
+    Attributes
+    ----------
+    near : the nearest rows, as many as an index rescores, and their cosines.
+    words : the `WORDED` rows with the best BM25.
+    total : number of rows that a search can find.
+    """
+
+    near: Found
+    words: Found
+    total: int
 
 
 class Candidates(NamedTuple):
@@ -46,6 +67,7 @@ class Candidates(NamedTuple):
     bm25 : (n,), above 0; 0 for rows that lexical search did not find.
     is_near : (n,), whether semantic search found the row.
     is_named : (n,), whether the row's name equals the query.
+    whole : what the whole collection has for the query.
     """
 
     rows: Rows
@@ -53,16 +75,17 @@ class Candidates(NamedTuple):
     bm25: NDArray[np.float32]
     is_near: NDArray[np.bool_]
     is_named: NDArray[np.bool_]
+    whole: Whole
 
     @classmethod
-    def joined(cls, near: Found, others: Found, words: Found) -> Candidates:
+    def joined(cls, near: Found, others: Found, words: Found, whole: Whole) -> Candidates:
         """Join the rows found by both searches.
 
         Parameters
         ----------
         near : rows found by semantic search, and their cosines.
-        others : the other rows of `words`, and their cosines.
-        words : rows found by lexical search, and their BM25 scores.
+        others : the other rows of `whole` that may be found, and their cosines.
+        words : those of `whole.words` that may be found.
         """
         order = np.argsort(rows := np.concatenate([near.rows, others.rows]))
         rows, bm25 = rows[order], np.zeros(len(rows), dtype=np.float32)
@@ -70,7 +93,7 @@ class Candidates(NamedTuple):
         is_named = np.zeros(len(rows), dtype=bool)
         is_named[np.searchsorted(rows, words.named)] = True
         cosines = np.concatenate([near.scores, others.scores])[order]
-        return cls(rows, cosines, bm25, order < len(near.rows), is_named)
+        return cls(rows, cosines, bm25, order < len(near.rows), is_named, whole)
 
     def found_by(self, rows: Rows) -> NDArray[np.int64]:
         """Places in `FOUND_BY` of the first rows (k,), padded with -1.
@@ -101,7 +124,7 @@ class Fusion:
     >>> near = Found(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
     >>> no_others = Found(np.empty(0, np.float32), np.empty(0, np.int64))
     >>> words = Found(np.array([5.0], np.float32), np.array([7]))
-    >>> found = Candidates.joined(near, no_others, words)
+    >>> found = Candidates.joined(near, no_others, words, Whole(near, words, 2))
     >>> [found.rows[found.order(Fusion(w).scores(found))].tolist() for w in (0.1, 0.5)]
     [[3, 7], [7, 3]]
     >>> Fusion(None).scores(found).round(4).tolist()
@@ -118,14 +141,15 @@ class Fusion:
 
     def scores(self, found: Candidates) -> NDArray[np.float64]:
         """Fused scores (n,) of the rows found for a query."""
+        near, words, total = found.whole
         if self.weight is None:
-            scores = _reciprocal_ranks(found.cosines, found.is_near)
-            scores += _reciprocal_ranks(found.bm25, found.bm25 > 0)
+            scores = _reciprocal_ranks(found.rows, near.rows)
+            scores += _reciprocal_ranks(found.rows, words.rows)
         elif isinstance(self.weight, str):
-            scores = found.cosines + word_bonuses(found.cosines, found.bm25)
+            scores = found.cosines + word_bonuses(found.bm25, near.scores, words.scores, total)
         else:
-            scores = (1 - self.weight) * _spread(found.cosines, LEAST_COSINE)
-            scores += self.weight * _spread(found.bm25, 0.0)
+            scores = (1 - self.weight) * _spread(found.cosines, LEAST_COSINE, near.scores)
+            scores += self.weight * _spread(found.bm25, 0.0, words.scores)
         scores[found.is_named] += NAMED
         return scores
 
@@ -153,17 +177,16 @@ def fusion_of(asked: str | float) -> Fusion | None:
     return Fusion(weight) if weight else None
 
 
-def _spread(scores: NDArray[np.float32], least: float) -> NDArray[np.float64]:
-    """Scale scores (n,) from 0, the least possible, to 1, the best found."""
-    width = float(scores.max(initial=least)) - least
+def _spread(
+    scores: NDArray[np.float32], least: float, of_whole: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Scale scores (n,) from 0, the least possible, to 1, the best of the whole collection."""
+    width = float(of_whole.max(initial=least)) - least
     return (scores.astype(np.float64) - least) / (width or 1.0)
 
 
-def _reciprocal_ranks(
-    scores: NDArray[np.float32], is_found: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Reciprocal ranks (n,) of the rows found, by score and then by row number; 0 for others."""
-    out, found = np.zeros(len(scores)), np.flatnonzero(is_found)
-    best_first = found[np.argsort(-scores[found], kind="stable")]
-    out[best_first] = 1 / (RRF_K + 1 + np.arange(len(found)))
+def _reciprocal_ranks(rows: Rows, best: Rows) -> NDArray[np.float64]:
+    """Reciprocal ranks (n,) of sorted rows among the best, best first; 0 for others."""
+    out, there = np.zeros(len(rows)), contains(rows, best)
+    out[np.searchsorted(rows, best[there])] = (1 / (RRF_K + 1 + np.arange(len(best))))[there]
     return out

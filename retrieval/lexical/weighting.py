@@ -5,8 +5,9 @@ A row found by words gains a bonus on its cosine::
     bonus(row) = (1 - c) * m(best) * m(row),    m(row) = max(bm25(row) - floor, 0) / bm25(best)
 
 c is the second best cosine of the query, and floor its 100th best BM25 score, or that of the middle
-row among fewer than 200 rows, since every word is rare in a small collection. The three factors
-limit what words can do where they are likely to mislead:
+row among fewer than 200 rows, since every word is rare in a small collection. Both are of the whole
+collection, whatever rows a filter allows. The three factors limit what words can do where they are
+likely to mislead:
 
 - ``1 - c``: if semantic search is sure, words change little. It is also a unit: where all cosines
   are high, as with some encoders, differences between them are small. The second best is used,
@@ -27,30 +28,29 @@ FLOOR_RANK = 100
 """Highest rank of the BM25 score above which scores count."""
 
 
-def word_bonuses(cosines: NDArray[np.float32], bm25: NDArray[np.float32]) -> NDArray[np.float64]:
+def word_bonuses(
+    bm25: NDArray[np.float32],
+    near: NDArray[np.float32],
+    words: NDArray[np.float32],
+    total: int,
+) -> NDArray[np.float64]:
     """Bonuses (n,), from 0 to 2, on the cosines of rows found for a query.
 
     Parameters
     ----------
-    cosines : (n,), in any order.
-    bm25 : (n,), of the same rows; 0 for rows that lexical search did not find.
+    bm25 : (n,), of the rows; 0 for rows whose words do not count.
+    near, words : the best cosines and the best BM25 scores in the whole collection, best first.
+    total : rows of the whole collection.
 
-    >>> cosines = np.array([0.8, 0.6, 0.5], np.float32)
-    >>> word_bonuses(cosines, np.array([0, 2, 8], np.float32)).round(3).tolist()
+    >>> near, words = np.array([0.8, 0.6, 0.5], np.float32), np.array([8, 2], np.float32)
+    >>> word_bonuses(np.array([0, 2, 8], np.float32), near, words, 3).round(3).tolist()
     [0.0, 0.0, 0.225]
     """
-    best = float(bm25.max(initial=0))
-    if not best:
+    if not len(words):
         return np.zeros(len(bm25))
-    sure = float(_ranked(cosines, min(2, len(cosines))))
-    floor_rank = min(FLOOR_RANK, max(2, len(bm25) // 2))
-    floor = float(_ranked(bm25, floor_rank)) if len(bm25) > 1 else 0.0
+    best, sure = float(words[0]), float(near[:2].min(initial=1.0))
+    floor_rank = min(FLOOR_RANK, max(2, total // 2))
+    floor = float(words[floor_rank - 1]) if len(words) >= floor_rank else 0.0
     matches = np.maximum(bm25.astype(np.float64) - floor, 0) / best
-    out: NDArray[np.float64] = max(1 - sure, 0) * matches.max() * matches
+    out: NDArray[np.float64] = max(1 - sure, 0) * (1 - floor / best) * matches
     return out
-
-
-def _ranked(scores: NDArray[np.float32], rank: int) -> np.float32:
-    """The score at a rank, 1 for the best."""
-    found: np.float32 = np.partition(scores, -rank)[-rank]
-    return found

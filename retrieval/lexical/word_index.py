@@ -51,8 +51,6 @@ FEW = 1024
 """Most documents that are added in a folder in memory."""
 HEAP_BYTES = 50_000_000
 """Memory of a writer before it writes a segment."""
-AMONG = 4096
-"""Largest row filter passed to tantivy; results are filtered afterwards for more rows."""
 MOST_WORDS = 1024
 """Largest number of words used of a query; tantivy itself has no limit."""
 MANUAL = "manual"
@@ -172,32 +170,22 @@ class WordIndex:
         self,
         text: str,
         k: int,
-        rows: Rows | None = None,
         hidden: Rows | None = None,
     ) -> Found:
-        """Return the k best rows for a query by BM25.
-
-        Parameters
-        ----------
-        rows : sorted; restricts the search.
-        hidden : sorted; never returned.
-        """
+        """Return the k best rows for a query by BM25; `hidden` rows, sorted, are never returned."""
         words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
-        if not words or not k or not len(self) or (rows is not None and not len(rows)):
+        if not words or not k or not len(self):
             return Found(np.empty(0, np.float32), np.empty(0, np.int64))
         k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
-        is_among = rows is not None and len(rows) <= AMONG
         names = self._names(text)
         named, ask = self._named(names), k
-        query = self._query(words, names if len(named) else [], rows if is_among else None)
+        query = self._query(words, names if len(named) else [])
         while True:
-            rare_first = self._rare_first(words, ask) if not (is_among or len(named)) else None
+            rare_first = None if len(named) else self._rare_first(words, ask)
             found = self._asked(query, ask) if rare_first is None else rare_first
             kept = np.ones(len(found.rows), dtype=bool)
             if hidden is not None:
                 kept &= ~contains(hidden, found.rows)
-            if rows is not None and not is_among:
-                kept &= contains(rows, found.rows)
             if kept.sum() >= k or len(found.rows) < ask:
                 best = found.rows[kept][:k]
                 return Found(found.scores[kept][:k], best, best[np.isin(best, named)])
@@ -244,18 +232,12 @@ class WordIndex:
         found = [self._asked(query, MOST_NAMED).rows for query in names]
         return np.concatenate([np.empty(0, np.int64), *found])
 
-    def _query(self, words: list[str], names: list[Any], rows: Rows | None) -> Any:
-        tantivy, schema = _tantivy(), self._index.schema
-        should, must = tantivy.Occur.Should, tantivy.Occur.Must
+    def _query(self, words: list[str], names: list[Any]) -> Any:
+        tantivy = _tantivy()
+        should = tantivy.Occur.Should
         terms = [(should, self._word(word)) for word in words]
         terms += [(should, tantivy.Query.boost_query(name, NAMED)) for name in names]
-        query = tantivy.Query.boolean_query(terms)
-        if rows is None:
-            return query
-        among = tantivy.Query.term_set_query(schema, ROW, rows.tolist())
-        return tantivy.Query.boolean_query(
-            [(must, query), (must, tantivy.Query.const_score_query(among, 0.0))]
-        )
+        return tantivy.Query.boolean_query(terms)
 
     def _rare_first(self, words: list[str], k: int) -> Found | None:
         """The k best rows, scoring only rows with rare words; None if others may be among them.
@@ -272,7 +254,7 @@ class WordIndex:
         limits = MOST_IDFS * np.append(np.cumsum(idfs[::-1])[::-1], 0.0)  # of the words from here
         rare = int(np.searchsorted(rows, k))
         while SEEK * rows[rare] * (len(words) - rare) < rows[-1] - rows[rare]:
-            query = self._query(words[:rare], [], None)
+            query = self._query(words[:rare], [])
             for word in words[rare:]:
                 query = self._with_score_of(query, word)
             found = self._asked(query, k)

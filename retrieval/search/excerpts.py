@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from time import monotonic
 
 import numpy as np
 
@@ -17,8 +16,8 @@ from ..encoders.tokens import DEFAULT_LENGTH
 
 LENGTH = 160
 """Characters of an excerpt."""
-PATIENCE = 0.15
-"""Time limit in seconds for encoding parts of texts."""
+MOST_PARTS = 80
+"""Largest number of parts of texts to encode for a query; ten hits have about as many."""
 CHARACTERS_PER_TOKEN = 4
 """Typical value, to estimate how much of a text an encoder has read."""
 CUT = "…"
@@ -30,29 +29,30 @@ def nearest_passages(
     encoder: Encoder,
     queries: Sequence[str],
     found: Sequence[Sequence[Hit]],
-    patience: float = PATIENCE,
+    most_parts: int = MOST_PARTS,
 ) -> list[list[str]]:
     """For each hit of each query, the part of its text closest to the query.
 
-    Parts are compared by meaning; once `patience` is over, by the query's words.
+    Parts are compared by meaning; beyond `most_parts` of a query's first hits, by its words.
     """
-    end = monotonic() + patience
     vectors = normalize_rows(encode_queries(encoder, queries))
 
-    def nearest(query: str, vector: Matrix, hit: Hit) -> str:
-        text = on_one_line(hit.text)
-        own = _read_parts(encoder, hit, text)
-        if len(own) == 1:
-            return _shown(text, own[0])
-        texts = [text[part] for part in own]
-        if monotonic() < end:
-            scores = normalize_rows(encoder.encode(texts)) @ vector
-        else:
-            scores = _shared_letters(query, texts)
-        return _shown(text, own[int(np.argmax(scores))])
+    def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> Iterator[str]:
+        left = most_parts
+        for hit in hits:
+            text = on_one_line(hit.text)
+            own = _read_parts(encoder, hit, text)
+            if len(own) == 1:
+                yield _shown(text, own[0])
+                continue
+            texts, left = [text[part] for part in own], left - len(own)
+            if left >= 0:
+                scores = normalize_rows(encoder.encode(texts)) @ vector
+            else:
+                scores = _shared_letters(query, texts)
+            yield _shown(text, own[int(np.argmax(scores))])
 
-    each = zip(queries, vectors, found, strict=True)
-    return [[nearest(query, vector, hit) for hit in hits] for query, vector, hits in each]
+    return [[*nearest(*each)] for each in zip(queries, vectors, found, strict=True)]
 
 
 def beginning(hit: Hit) -> str:

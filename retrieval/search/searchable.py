@@ -56,8 +56,9 @@ class Searchable(ABC):
         ----------
         query : a text, or a vector (dim,) encoded elsewhere: a list, an array or a tensor of torch.
         limit : number of documents, 1 or more.
-        where : a DuckDB expression on the documents' columns; the search is exact among those that
-            match.
+        where : a DuckDB expression on the documents' columns; only those that match are searched.
+            Up to `EXACT_ROWS` passages of theirs are all compared; among more, codes choose. Their
+            order is that of a search without a condition.
         min_score : leave out hits below this cosine, -1 to 1.
         rerank : a `CrossEncoder`, or the folder or hub id of one, which orders the first 50 hits
             again; their scores are then its own. Requires a text.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Fusion
 from ..storage.snapshot import Snapshot
 from .dense import DenseSearch
 from .document_search import Search, hit_of, nearest_documents
-from .fused import FusedSearch, candidates
+from .fused import FusedSearch, OwnSearches
 from .request import PASSAGE, SearchRequest
 
 if TYPE_CHECKING:
@@ -102,8 +101,7 @@ class SnapshotReader:
             return Nearest(*found(dense, queries, rescored if allowed is None else 0))
         assert words is not None
         assert request.texts is not None
-        find = partial(candidates, dense, words)
-        fused = FusedSearch(find, fusion, request.texts, queries)
+        fused = FusedSearch(OwnSearches(dense, words), fusion, request.texts, queries)
         scores, rows = found(fused, np.arange(len(queries)), rescored)
         return Nearest(scores, rows, fused.found_by(rows))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,10 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.search.reduced_index import reduced
 
-from ...lexical.fusion import Candidates
+from ...lexical.fusion import WORDED, Candidates, Whole
 from ...lexical.word_index import Found
-from ...search.fused import WORDED
 from ..milvus_columns import BM25, KEY, VECTOR
-from ..milvus_server import MOST_HITS, Server
+from ..milvus_server import Server
 from ..milvus_settings import Fitted, Pushed
 from ..milvus_words import query_texts
 
@@ -40,13 +39,23 @@ class PushedRows:
     fitted: Fitted
     filter: str
 
+    @property
+    def unfiltered(self) -> PushedRows:
+        """All rows."""
+        return replace(self, filter="")
+
     def near(self, queries: Matrix, count: int, output: Sequence[str] = ()) -> list[Entities]:
         """The nearest rows to each query (q, d) by reduced vectors."""
         return self._nearest(queries, count, self.filter, output)
 
     def among(self, query: Matrix, keys: Sequence[int], output: Sequence[str] = ()) -> Entities:
         """The rows of these keys, by reduced vectors, for a query (1, d)."""
-        return self._nearest(query, len(keys), with_keys(keys), output)[0] if len(keys) else []
+        filter = self.filter_with(keys)
+        return self._nearest(query, len(keys), filter, output)[0] if len(keys) else []
+
+    def filter_with(self, keys: Sequence[int]) -> str:
+        """Filter for the rows that have one of these keys."""
+        return f"({self.filter}) and {with_keys(keys)}" if self.filter else with_keys(keys)
 
     def _nearest(
         self, queries: Matrix, count: int, filter: str, output: Sequence[str]
@@ -62,16 +71,15 @@ class PushedRows:
             output=output,
         )
 
-    def worded(self, queries: Sequence[str], k: int) -> list[Found]:
-        """Keys and BM25 scores of the best k rows for each text, or of `WORDED` if that is more."""
+    def worded(self, queries: Sequence[str]) -> list[Found]:
+        """Keys and BM25 scores of the `WORDED` best rows for each text."""
         asked = [query_texts(query) for query in queries]
         texts = [text for own in asked for text in own]
         if not texts:
             return [_worded(())] * len(queries)
-        limit = min(max(k, WORDED), MOST_HITS)
         found = iter(
             self.server.nearest(
-                self.target, BM25, texts, limit, filter=self.filter, params={}, metric="BM25"
+                self.target, BM25, texts, WORDED, filter=self.filter, params={}, metric="BM25"
             )
         )
         return [_worded([next(found) for _ in own]) for own in asked]
@@ -86,16 +94,18 @@ def _worded(found: Sequence[Entities]) -> Found:
     return Found(np.abs(scores), keys, keys[is_named])  # the embedded server's are negative
 
 
-def joined(near: Found, words: Found, among: Callable[[Rows], Found]) -> Candidates:
+def joined(near: Found, whole: Whole, among: Callable[[Rows], Found]) -> Candidates:
     """Join the rows found by both searches; they may be keys instead.
 
-    `among` returns those of some rows (n,) that exist, with their cosines.
+    `among` returns those of some rows (n,) that exist and are allowed, with their cosines.
     """
-    missing = words.rows[~np.isin(words.rows, near.rows)]
+    words = whole.words
+    missing = np.setdiff1d(np.append(words.rows, whole.near.rows), near.rows)
     others = among(missing) if len(missing) else found_of([])
     there = np.isin(words.rows, np.append(near.rows, others.rows))
     named = words.named[np.isin(words.named, words.rows[there])]
-    return Candidates.joined(near, others, Found(words.scores[there], words.rows[there], named))
+    allowed = Found(words.scores[there], words.rows[there], named)
+    return Candidates.joined(near, others, allowed, whole)
 
 
 def found_of(hits: Entities) -> Found:

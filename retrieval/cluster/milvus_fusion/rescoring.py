@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -13,12 +13,12 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import stacked, top_k
 from slimdex.indexes.search.rescoring import Metric
 
-from ...lexical.fusion import FOUND_BY, Candidates, Fusion
+from ...lexical.fusion import FOUND_BY, WORDED, Candidates, Fusion, Whole
 from ...lexical.word_index import Found
 from ..milvus_columns import FULL, HIT, ID
 from ..milvus_rows import FullVectors, LiveRows
 from ..milvus_server import MOST_HITS
-from .pushed_rows import Entities, PushedRows, found_of, joined, with_keys
+from .pushed_rows import Entities, PushedRows, found_of, joined
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,14 @@ class RescoredHere:
     live : the folder's rows. Those that were deleted since the push are omitted.
     metric : of the folder's index.
     rescored : candidates to rescore.
+    usual : candidates by default for ten results, which set the scales of a fusion.
     """
 
     pushed: PushedRows
     live: LiveRows
     metric: Metric | None
     rescored: int
+    usual: int
 
     def __post_init__(self) -> None:
         if self.rescored and self.metric is None:
@@ -50,20 +52,39 @@ class RescoredHere:
         each = [self._best(query, hits, k) for query, hits in zip(queries, found, strict=True)]
         return stacked(each, max(own.shape[1] for _, own in each))
 
-    def candidates(self, texts: Sequence[str], queries: Matrix, k: int) -> list[Candidates]:
-        """Rows found by either search for queries as texts and as vectors (q, d)."""
-        scores, rows = self.dense(queries, max(k, self.rescored))
-        found = list[Candidates]()
-        for i, (bm25, *keys) in enumerate(self.pushed.worded(texts, k)):
-            near = Found(scores[i][rows[i] >= 0], rows[i][rows[i] >= 0])
-            words = Found(bm25, *map(self.live.rows_of, keys))
-            found.append(joined(near, words, partial(self._among, queries[i : i + 1])))
-        return found
+    def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
+        """What all rows have for queries as texts and as vectors (q, d)."""
+        usual = self.usual if self.rescored else 0
+        every = replace(self, pushed=self.pushed.unfiltered, rescored=usual)
+        near = every.near(queries, usual or WORDED)
+        words = map(self._live, every.pushed.worded(texts))
+        return [Whole(*each, len(self.live.rows)) for each in zip(near, words, strict=True)]
+
+    def candidates(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Candidates]:
+        """Rows that a request for k finds for queries (q, d), by either search."""
+        if not self.pushed.filter and self.rescored == self.usual and k <= self.rescored:
+            near = [whole.near for whole in wholes]
+        else:
+            near = self.near(queries, max(k, self.rescored))
+        return [
+            joined(own, whole, partial(self._among, queries[i : i + 1]))
+            for i, (own, whole) in enumerate(zip(near, wholes, strict=True))
+        ]
+
+    def near(self, queries: Matrix, k: int) -> list[Found]:
+        """The k nearest rows to each query (q, d)."""
+        scores, rows = self.dense(queries, k)
+        return [Found(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
+
+    def _live(self, found: Found) -> Found:
+        """The rows of keys, without those deleted since the push."""
+        rows, named = self.live.rows_of(found.rows), self.live.rows_of(found.named)
+        return Found(found.scores[rows >= 0], rows[rows >= 0], named[named >= 0])
 
     def _among(self, query: Matrix, rows: Rows) -> Found:
-        keys = self.live.keys_of(rows[rows >= 0]).tolist()
+        keys = self.live.keys_of(rows).tolist()
         hits: Entities = [{"key": key, "distance": 0.0} for key in keys]
-        if not self.rescored:
+        if self.pushed.filter or not self.rescored:
             hits = self.pushed.among(query, keys)
         (scores,), (found,) = self._best(query[0], hits, len(hits))
         return Found(scores, found)
@@ -87,11 +108,13 @@ class RescoredThere:
     ----------
     full : compares full vectors, if they were pushed.
     rescored : candidates to rescore.
+    usual : candidates by default for ten results, which set the scales of a fusion.
     """
 
     pushed: PushedRows
     full: FullVectors | None
     rescored: int
+    usual: int
 
     def dense(self, query: Matrix, k: int) -> Entities:
         """The k rows nearest to a query (1, d)."""
@@ -102,16 +125,20 @@ class RescoredThere:
 
     def fused(self, query: Matrix, text: str, fusion: Fusion, k: int) -> Entities:
         """The best k rows for a query (1, d), which is the encoded text, with "found_by"."""
-        by_key = {hit["key"]: hit for hit in self.dense(query, max(k, self.rescored))}
-        near = found_of([*by_key.values()])
+        usual = self.usual if self.rescored else 0
+        every = replace(self, pushed=self.pushed.unfiltered, rescored=usual)
+        nearest = every.dense(query, usual or WORDED)
+        whole = Whole(found_of(nearest), *every.pushed.worded([text]), self.pushed.pushed.rows)
+        if self.pushed.filter or self.rescored != usual or k > len(nearest):
+            nearest = self.dense(query, max(k, self.rescored))
+        by_key = {hit["key"]: hit for hit in nearest}
 
         def among(keys: Rows) -> Found:
             hits = self._among(query, keys.tolist(), len(keys))
             by_key.update((hit["key"], hit) for hit in hits)
             return found_of(hits)
 
-        (words,) = self.pushed.worded([text], k)
-        found = joined(near, words, among)
+        found = joined(found_of(nearest), whole, among)
         best = found.rows[found.order(fusion.scores(found))[:k]]
         how = zip(best.tolist(), found.found_by(best).tolist(), strict=True)
         return [{**by_key[key], "found_by": FOUND_BY[by]} for key, by in how]
@@ -127,7 +154,7 @@ class RescoredThere:
             FULL,
             [self.full.rows(query)[0].astype(server.can.dtype)],
             min(k, len(keys)),
-            filter=with_keys(keys),
+            filter=self.pushed.filter_with(keys),
             params={},
             output=[ID, HIT],
         )[0]

@@ -19,7 +19,7 @@ from slimdex.indexes.execution.progress import progress
 
 from ...lexical.fusion import AUTO, OFF, Fusion
 from ...search.dense import DenseSearch
-from ...search.fused import candidates
+from ...search.fused import OwnSearches
 from ...storage.snapshot import Snapshot
 from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
 
@@ -102,7 +102,8 @@ def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Ro
     assert snapshot.words is not None
     index = snapshot.index
     dense = DenseSearch(index, snapshot.hidden, index.candidates_for(DEPTH))
-    (found,) = candidates(dense, snapshot.words, [text], query, DEPTH)
+    searches = OwnSearches(dense, snapshot.words)
+    (found,) = searches.candidates(searches.whole([text], query), query, DEPTH)
     near = found.order(found.cosines)
     words = found.order(found.bm25)
     fused = [found.rows[found.order(fusion.scores(found))] for fusion in FUSIONS]

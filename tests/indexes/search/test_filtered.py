@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +14,9 @@ from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.ranking import compacted
 from slimdex.indexes.reducers.linear import Whitening
+from slimdex.indexes.search.filtered_search import EXACT_ROWS, FilteredSearch
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
 from slimdex.indexes.search.rescoring import Metric
-from slimdex.indexes.search.search_costs import Costs, Line
 from slimdex.indexes.vectors.vector_file import VectorFile
 from tests.chance import CHANCE
 
@@ -25,7 +24,6 @@ from .test_reduced_index import BETA, GAMMA, D, N, build, oracle
 
 SLOW = ("sq8", "rabitq", "hnsw", "PQ3x4", "PCA8,Flat", "PCA8,HNSW16")
 KINDS = ["flat", "pq", "ivf-pq", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
-ALL_ROWS = Line(0.0, 1.0)
 subsets = st.one_of(
     st.sets(st.integers(0, N - 1)),
     st.tuples(st.integers(0, N), st.integers(0, 2**32 - 1)).map(
@@ -65,6 +63,12 @@ def codes_only(X: Matrix, tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(X, tmp_path_factory.mktemp("codes"), 0)
 
 
+def filtered(index: ReducedIndex, exact_rows: int = EXACT_ROWS) -> FilteredSearch:
+    assert index.metric is not None
+    candidates = index.candidates
+    return FilteredSearch(index.reducer, index.index, index.metric, candidates, exact_rows)
+
+
 def sorted_rows(rows: set[int]) -> Rows:
     return np.array(sorted(rows), dtype=np.int64)
 
@@ -100,13 +104,10 @@ def test_every_way_is_filtering_first(
     index, queries = rescoring[kind], X[first : first + 3]
     rows, exclude = sorted_rows(chosen), sorted_rows(gone)
     allowed = sorted_rows(chosen - gone)
-    cosines, search = oracle(X, queries), index.filtered()
+    cosines, search = oracle(X, queries), filtered(index, 0)
     check(*index.search(queries, k, rows, exclude), cosines, allowed)
-    check(*search.metric.nearest(queries, k, allowed), cosines, allowed)
     check(*search.by_codes(queries, k, allowed), cosines, allowed)
-    for line in (Line(0, 0), Line(9e9, 0)):
-        costs = partial(Costs, N, ALL_ROWS, 1.0, line)
-        check(*search.search(queries, k, allowed, costs), cosines, allowed)
+    check(*search.search(queries, k, allowed), cosines, allowed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -168,49 +169,52 @@ def counting(index: ReducedIndex) -> tuple[ReducedIndex, Counting]:
     ), file
 
 
-def test_the_cheaper_way_is_taken(X: Matrix, rescoring: Built) -> None:
-    index, file = counting(rescoring["sq8"])
-    search, rows = index.filtered(), np.arange(0, N, 2)
-    search.search(X[:1], 5, rows, partial(Costs, N, ALL_ROWS, 1.0, Line(0.0, 0.9)))
-    assert file.taken < len(rows)
-    file.taken = 0
-    search.search(X[:1], 5, rows, partial(Costs, N, ALL_ROWS, 1.0, Line(0.0, 1.1)))
-    assert file.taken == len(rows)
-    file.taken = 0  # for ten queries the rows are read once, which is the cheaper then
-    search.search(X[:10], 5, rows, partial(Costs, N, ALL_ROWS, 0.1, Line(0.0, 0.9)))
-    assert file.taken == len(rows)
+def test_the_number_of_allowed_rows_decides(X: Matrix, rescoring: Built) -> None:
+    index, file = counting(rescoring["flat"])
+    rows = np.arange(N)
+    for count in (1, 10):
+        file.taken = 0
+        filtered(index, N).search(X[:count], 5, rows)
+        assert file.taken == N  # once for all queries
+        file.taken = 0
+        filtered(index, N - 1).search(X[:count], 5, rows)
+        assert 100 * count <= file.taken < N * count / 2
 
 
 def test_coarser_codes_are_gone_down_further(X: Matrix, rescoring: Built) -> None:
     read = {}
     for kind in ("flat", "PQ3x4"):
         index, file = counting(rescoring[kind])
-        index.filtered().by_codes(X[:20], 10, np.arange(N))
+        filtered(index).by_codes(X[:20], 10, np.arange(N))
         read[kind] = file.taken / 20
     assert 100 <= read["flat"] < read["PQ3x4"] < N
 
 
-def test_a_query_that_takes_too_long_is_answered_exactly(X: Matrix, rescoring: Built) -> None:
+def test_a_query_that_needs_most_rows_is_answered_exactly(X: Matrix, rescoring: Built) -> None:
     index, file = counting(rescoring["PQ3x4"])
-    rows = np.arange(0, N, 2)
-    check(*index.filtered().by_codes(X[:4], 10, rows, patience=-1.0), oracle(X, X[:4]), rows)
+    rows = np.arange(0, N, 6)  # fewer than twice the rows that are scored at first
+    check(*filtered(index, 0).by_codes(X[:4], 10, rows), oracle(X, X[:4]), rows)
     assert file.taken == len(rows)
 
 
-def test_costs_are_timed_once_and_again_when_the_index_has_doubled(
-    X: Matrix, tmp_path: Path
+@pytest.mark.parametrize("kind", ["flat", "pq", "PQ3x4"])
+@given(st.integers(0, N - 9), st.lists(st.integers(0, 8), min_size=1, max_size=9), subsets)
+@settings(max_examples=CHANCE.examples(20))
+def test_scores_and_order_depend_on_no_other_query_and_no_other_row(
+    X: Matrix, rescoring: Built, kind: str, first: int, batch: list[int], chosen: set[int]
 ) -> None:
-    index = build(X[:700], tmp_path, "pq", candidates=100)
-    costs = index.costs()
-    assert costs.total == 700
-    assert index.costs() is costs
-    for line in (costs.exact, costs.by_codes):
-        assert 0 < line(700) < 1
-        assert line.each >= 0
-    for _ in range(2):
-        index.vectors.append(X[:400])
-    index.extend()
-    assert index.costs().total == 1500
+    """Bit for bit; rows that occur twice keep the order of their numbers."""
+    index, queries, every = rescoring[kind], X[first : first + 9], np.arange(N)
+    (scores,), (order,) = index.search(queries[batch[:1]], N, every)
+    score = dict(zip(order.tolist(), scores.tolist(), strict=True))
+    place = {row: i for i, row in enumerate(order.tolist())}
+    allowed = sorted_rows(chosen)
+    searches = [index.search(queries[batch], 20), index.search(queries[batch], 5, allowed)]
+    searches.append(filtered(index, 0).search(queries[batch], 5, allowed))
+    for found_scores, found in searches:
+        own = found[0][found[0] >= 0].tolist()
+        assert own == sorted(own, key=place.__getitem__)
+        assert found_scores[0][: len(own)].tolist() == [score[row] for row in own]
 
 
 @given(subsets, subsets)
@@ -221,7 +225,7 @@ def test_without_is_the_set_difference(rows: set[int], exclude: set[int]) -> Non
 def test_threads_get_the_answers_of_one(X: Matrix, rescoring: Built) -> None:
     rng = np.random.default_rng(0)
     for kind in ("pq", "ivf-pq"):
-        index, _ = counting(rescoring[kind])  # nothing timed yet
+        index, _ = counting(rescoring[kind])
         cases = [(i % N, np.sort(rng.choice(N, n, False))) for i, n in enumerate([3, 150, 700] * 8)]
         with ThreadPoolExecutor(8) as pool:
             asked = [pool.submit(index.search, X[i : i + 1], 10, rows) for i, rows in cases]

@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.lexical.fusion import FOUND_BY, Candidates, Fusion, fusion_of
+from slimdex.retrieval.lexical.fusion import FOUND_BY, Candidates, Fusion, Whole, fusion_of
+from slimdex.retrieval.lexical.weighting import word_bonuses
 from slimdex.retrieval.lexical.word_index import Found
 
 SCORES = st.dictionaries(st.integers(0, 30), st.floats(0.125, 8, width=16), max_size=12)
 COSINES = st.dictionaries(st.integers(0, 30), st.floats(-0.875, 1, width=16), max_size=12)
+ALLOWED = st.sets(st.integers(0, 30))
 
 
 def found(scores: dict[int, float]) -> Found:
@@ -20,32 +22,43 @@ def found(scores: dict[int, float]) -> Found:
     return Found(np.array([scores[r] for r in order], np.float32), np.array(order, np.int64))
 
 
-def joined(near: dict[int, float], others: dict[int, float], words: dict[int, float]) -> Candidates:
-    candidates = Candidates.joined(found(near), found(others), found(words))
+def joined(
+    near: dict[int, float], words: dict[int, float], allowed: set[int] | None = None
+) -> Candidates:
+    """Rows that a filter allows; those found by words alone have a cosine of -0.5."""
+    whole = Whole(found(near), found(words), 31)
+    if allowed is not None:
+        near, words = ({r: s for r, s in own.items() if r in allowed} for own in (near, words))
+    others = dict.fromkeys(words.keys() - near.keys(), -0.5)
+    candidates = Candidates.joined(found(near), found(others), found(words), whole)
     every = near | others
     assert candidates.rows.tolist() == sorted(every)
     assert candidates.cosines.tolist() == [every[row] for row in sorted(every)]
     return candidates
 
 
-@given(near=COSINES, words=SCORES, weight=st.sampled_from([0.1, 0.5, 1.0]))
-def test_weighted(near: dict[int, float], words: dict[int, float], weight: float) -> None:
-    others = dict.fromkeys(words.keys() - near.keys(), -0.5)
-    candidates, every = joined(near, others, words), near | others
+@given(near=COSINES, words=SCORES, allowed=ALLOWED, weight=st.sampled_from([0.1, 0.5, 1.0]))
+def test_weighted(
+    near: dict[int, float], words: dict[int, float], allowed: set[int], weight: float
+) -> None:
+    candidates = joined(near, words, allowed)
     scores = Fusion(weight).scores(candidates)
-    best_near, best_words = max(every.values(), default=0), max(words.values(), default=1)
-    expected = {
-        row: (1 - weight) * (every[row] + 1) / (best_near + 1)
+    best_near, best_words = max(near.values(), default=-1), max(words.values(), default=1)
+    expected = [
+        (1 - weight) * (near.get(row, -0.5) + 1) / (best_near + 1 or 1)
         + weight * words.get(row, 0) / best_words
-        for row in every
-    }
-    np.testing.assert_allclose(scores, [expected[row] for row in candidates.rows], rtol=1e-5)
+        for row in candidates.rows.tolist()
+    ]
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
     assert (np.diff(scores[candidates.order(scores)]) <= 0).all()
 
 
-@given(near=COSINES, words=SCORES)
-def test_reciprocal_ranks(near: dict[int, float], words: dict[int, float]) -> None:
-    candidates = joined(near, dict.fromkeys(words.keys() - near.keys(), 0.75), words)
+@given(near=COSINES, words=SCORES, allowed=ALLOWED)
+def test_reciprocal_ranks(
+    near: dict[int, float], words: dict[int, float], allowed: set[int]
+) -> None:
+    """Ranks are those of the whole collection."""
+    candidates = joined(near, words, allowed)
     scores = Fusion(None).scores(candidates)
     ranked = [found(each).rows.tolist() for each in (near, words)]
     ranks = [{row: i + 1 for i, row in enumerate(each)} for each in ranked]
@@ -55,7 +68,8 @@ def test_reciprocal_ranks(near: dict[int, float], words: dict[int, float]) -> No
 
 def test_how_rows_are_found() -> None:
     words = Found(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
-    candidates = Candidates.joined(found({4: 0.5, 2: 0.5}), found({7: 0.1, 9: 0.1}), words)
+    near = found({4: 0.5, 2: 0.5})
+    candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), words, Whole(near, words, 9))
     ways = {
         first: [FOUND_BY[way] for way in candidates.found_by(np.array(first))]
         for first in ((9, 7), (4, 2), (9, 7, 4), (2, -1))
@@ -71,26 +85,22 @@ def test_how_rows_are_found() -> None:
     assert candidates.rows[equal].tolist() == [2, 4, 7, 9]  # by cosine, then by row
 
 
-@given(near=COSINES, words=SCORES)
-def test_rule(near: dict[int, float], words: dict[int, float]) -> None:
-    """Up to 31 rows, so that the floor is the score of the middle one."""
-    others = dict.fromkeys(words.keys() - near.keys(), -0.5)
-    candidates, every = joined(near, others, words), near | others
-    second, best = sorted(every.values())[-2:][:1], max(words.values(), default=1)
-    ranked = sorted((words.get(row, 0) for row in every), reverse=True)
-    floor = ranked[max(2, len(ranked) // 2) - 1] if len(ranked) > 1 else 0
-    matches = {row: max(words.get(row, 0) - floor, 0) / best for row in every}
-    expected = [
-        every[row] + (1 - second[0]) * max(matches.values()) * matches[row] for row in sorted(every)
-    ]
-    np.testing.assert_allclose(Fusion("auto").scores(candidates), expected, rtol=1e-5, atol=1e-6)
+@given(near=COSINES, words=SCORES, allowed=ALLOWED)
+def test_the_rule_is_the_same_whatever_is_allowed(
+    near: dict[int, float], words: dict[int, float], allowed: set[int]
+) -> None:
+    every, some = joined(near, words), joined(near, words, allowed)
+    scores = dict(zip(every.rows.tolist(), Fusion("auto").scores(every).tolist(), strict=True))
+    assert Fusion("auto").scores(some).tolist() == [scores[row] for row in some.rows.tolist()]
+    bonuses = word_bonuses(every.bm25, found(near).scores, found(words).scores, 31)
+    np.testing.assert_allclose(list(scores.values()), every.cosines + bonuses)
 
 
 @pytest.mark.parametrize("fusion", [Fusion(0.1), Fusion("auto")])
 def test_the_farthest_row_with_the_name_is_first(fusion: Fusion) -> None:
     near = Found(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
     words = Found(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
-    candidates = Candidates.joined(near, found({}), words)
+    candidates = Candidates.joined(near, found({}), words, Whole(near, words, 9))
     assert candidates.rows[candidates.order(fusion.scores(candidates))].tolist() == [7, 4, 2]
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.retrieval.lexical import segment_folder, word_index
-from slimdex.retrieval.lexical.fusion import Candidates, Fusion
+from slimdex.retrieval.lexical.fusion import Candidates, Fusion, Whole
 from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
 from slimdex.retrieval.locks import FileLock
@@ -75,20 +75,16 @@ def index(tmp_path: Path) -> WordIndex:
     return WordIndex.create(tmp_path / "words", rows)
 
 
-def test_a_search_is_among_what_it_is_told(
-    index: WordIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hidden_rows_are_not_found(index: WordIndex) -> None:
     every = index.search("cat", 100).rows
     assert sorted(every.tolist()) == list(range(60))
-    allowed, hidden = np.arange(5, 40), np.array([7, 8, 9])
-    expected = [row for row in every.tolist() if row in allowed and row not in hidden]
-    for most in (word_index.AMONG, 3):  # named one by one, and picked from what is found
-        monkeypatch.setattr(word_index, "AMONG", most)
-        for k in (1, 4, 100):
-            assert index.search("cat", k, allowed, hidden).rows.tolist() == expected[:k]
+    hidden = np.array([2, 7, 8, 9, 50])
+    expected = [row for row in every.tolist() if row not in hidden]
+    for k in (1, 4, 100):
+        assert index.search("cat", k, hidden).rows.tolist() == expected[:k]
+    assert not len(index.search("cat", 5, np.arange(60)).rows)
     assert not len(index.search("dog", 5).rows)
     assert not len(index.search("... !", 5).rows)
-    assert not len(index.search("cat", 5, np.empty(0, np.int64)).rows)
 
 
 def test_rare_words_first_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +101,7 @@ def test_rare_words_first_find_the_same(tmp_path: Path, monkeypatch: pytest.Monk
         for query in (" ".join(f"w{w}" for w in row[:8]) for row in words[:100]):
             for k in (1, 5, 50):
                 asked = list(dict.fromkeys(words_of(query)))
-                expected = index._asked(index._query(asked, [], None), k)
+                expected = index._asked(index._query(asked, []), k)
                 first = index._rare_first(asked, k)
                 found += first is not None
                 for own in [index.search(query, k), *([] if first is None else [first])]:
@@ -213,8 +209,9 @@ def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
     assert spaced.search("my  Notes.md", 5).rows[0] == 0
     assert made.search("os.path.join", 5, hidden=np.array([20])).named.tolist() == [21]
     near = Found(np.array([0.9, 0.1], np.float32), np.array([3, 20]))
-    words = made.search("os.path.join", 1, rows=np.array([3, 20]))
-    both = Candidates.joined(near, Found(near.scores[:0], near.rows[:0]), words)
+    words = made.search("os.path.join", 1)
+    none = Found(near.scores[:0], near.rows[:0])
+    both = Candidates.joined(near, none, words, Whole(near, words, len(made)))
     for fusion in (Fusion(0.05), Fusion(0.9), Fusion(None)):
         assert both.rows[both.order(fusion.scores(both))].tolist() == [20, 3]
 

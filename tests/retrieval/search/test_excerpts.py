@@ -70,11 +70,11 @@ def test_only_what_the_encoder_read() -> None:
     assert shown == beginning(hit(far[:300]))
 
 
-def test_when_patience_is_over_words_decide() -> None:
+def test_beyond_the_parts_to_encode_words_decide() -> None:
     encoder = WordEncoder()
     texts = [4 * FILLER + "The white matter of brains. " + 3 * FILLER, 9 * FILLER]
     hits = [[hit(text) for text in texts]]
-    ((found, none),) = nearest_passages(encoder, ["Of WHITE matter"], hits, patience=0)
+    ((found, none),) = nearest_passages(encoder, ["Of WHITE matter"], hits, most_parts=5)
     assert encoder.encoded == ["Of WHITE matter"]
     assert "The white matter of brains." in found
     assert none == beginning(hits[0][1])

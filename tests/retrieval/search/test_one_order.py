@@ -1,0 +1,90 @@
+"""One order: of two documents the same one comes first in every search that finds both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document, Hit
+from slimdex.retrieval.search.request import SearchRequest
+from tests.chance import CHANCE
+from tests.encoders import WordEncoder
+
+COUNT = 600
+ALL = {"limit": COUNT, "candidates": COUNT}
+QUERIES = ["w1 w2 w3", "w9", "w40 w2 w77", "w300", "doc-7", "w5 w5 doc-8", "", "nothing of it"]
+fusions = pytest.mark.parametrize("hybrid", ["auto", "off", 0.3, "rrf"])
+wheres = st.one_of(
+    st.none(),
+    st.tuples(st.integers(2, 40), st.integers(0, 39)).map(lambda d: f"n % {d[0]} = {d[1] % d[0]}"),
+    st.integers(0, COUNT).map(lambda least: f"n >= {least}"),
+)
+
+
+def texts() -> list[str]:
+    """Some words are in nearly all documents and some in one; every tenth text occurs twice."""
+    rng = np.random.default_rng(3)
+    drawn = [rng.zipf(1.2, rng.integers(3, 14)).clip(max=900) for _ in range(COUNT)]
+    found = [" ".join(f"w{word}" for word in words) for words in drawn]
+    found[10::10] = found[: COUNT - 10 : 10]
+    return found
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    """Of `pq` codes of half the dimensions, whose order is not that of the vectors."""
+    path = tmp_path_factory.mktemp("order") / "x.index"
+    with Collection.create(path, WordEncoder(), Settings(k=24, kind="pq", candidates=60)) as made:
+        made.add(Document(f"doc-{i}", text, "", {"n": i}) for i, text in enumerate(texts()))
+        made.delete([f"doc-{i}" for i in range(0, COUNT, 17)])
+        yield made
+
+
+@pytest.fixture(scope="module")
+def every(collection: Collection) -> Callable[[str, str | float], list[Hit]]:
+    """All hits of a query, compared in full and in order."""
+    return cache(lambda query, hybrid: collection.search(query, **ALL, hybrid=hybrid))
+
+
+@fusions
+@given(
+    st.lists(st.sampled_from(QUERIES), min_size=1, max_size=4),
+    wheres,
+    st.integers(1, 80),
+    st.none() | st.integers(1, 300),
+)
+@settings(max_examples=CHANCE.examples(60))
+def test_no_filter_limit_batch_or_candidates_changes_the_order(
+    collection: Collection,
+    every: Callable[[str, str | float], list[Hit]],
+    hybrid: str | float,
+    batch: list[str],
+    where: str | None,
+    limit: int,
+    candidates: int | None,
+) -> None:
+    places = {hit.id: (i, hit.score) for i, hit in enumerate(every(batch[0], hybrid))}
+    request = SearchRequest(batch, None, limit, where, candidates, hybrid=hybrid)
+    found = [(places[hit.id], hit.score) for hit in collection.answer(request)[0]]
+    assert found == sorted(found)
+    assert all(score == expected for (_, expected), score in found)
+
+
+@fusions
+def test_the_first_of_the_whole_that_a_filter_allows_is_its_first(
+    collection: Collection,
+    every: Callable[[str, str | float], list[Hit]],
+    hybrid: str | float,
+) -> None:
+    for query in QUERIES:
+        for rest in range(7):
+            allowed = [hit.id for hit in every(query, hybrid) if int(hit.id[4:]) % 7 == rest]
+            found = collection.search(query, 20, f"n % 7 = {rest}", hybrid=hybrid)
+            assert [hit.id for hit in found] == allowed[:20]
