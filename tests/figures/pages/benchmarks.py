@@ -12,34 +12,11 @@ from slimdex.bench.reporting.findings import (
     resident_bytes,
     uncompressed_row,
 )
-from slimdex.bench.rows import Row
 from slimdex.retrieval.quality.tuning.metric_choice import CELLS
 from slimdex.retrieval.quality.tuning.tuner import CERTIFIED
 
 from ..links import Figure, rows
 from .readme import small, usual
-
-
-def of_models() -> tuple[Row, Row]:
-    """The default index on one set by a small encoder and a larger one."""
-    models = ("all-MiniLM-L6-v2", "all-mpnet-base-v2")
-    first, second = (usual(("squad-sent-nqg", model)) for model in models)
-    return first, second
-
-
-def sizes() -> Sequence[float]:
-    """Bytes of codes and dimensions, by both encoders, and candidates."""
-    first, second = of_models()
-    assert first["effort"] == second["effort"]
-    return [
-        *(first["ram_row_bytes"], first["dim"]),
-        *(second["ram_row_bytes"], second["dim"], first["effort"]),
-    ]
-
-
-def fixed() -> Sequence[float]:
-    """Megabytes that do not grow, and dimensions."""
-    return [value for row in of_models() for value in (row["ram_fixed_bytes"] / 1e6, row["dim"])]
 
 
 def exact(name: str) -> float:
@@ -65,9 +42,9 @@ FIGURES = [
         lambda: [usual()["compression"], small()["compression"]],
     ),
     Figure(
-        "*1/64* is slimdex's default: 24 bytes a vector for 384 dimensions and 48 for 768. For a "
-        "query, the vectors of 200 candidates",
-        lambda: [usual()["compression"], *sizes()],
+        "*1/64* is slimdex's default: half a bit for each dimension. For a query, the vectors of "
+        "200 candidates",
+        lambda: [usual()["compression"], usual()["effort"]],
     ),
     Figure("*1/128* has", lambda: [small()["compression"]]),
     Figure(
@@ -83,7 +60,6 @@ FIGURES = [
         "exact search's 64.51 and 50.17 with all-MiniLM-L6-v2",
         lambda: [exact("scifact"), exact("arguana")],
     ),
-    Figure("0.9 MB for 384 dimensions and 3.6 MB for 768", lambda: fixed()),
     Figure("at most 2,000, which tuning does not see", lambda: [tuning_study.REAL]),
     Figure("the best of 25 cells", lambda: [len(CELLS)]),
     Figure(

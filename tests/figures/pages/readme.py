@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
 
 from slimdex.bench.reporting.findings import default_row, of_task, small_row
 from slimdex.bench.rows import Row
@@ -29,11 +28,6 @@ def small() -> Row:
     return found
 
 
-def memory(row: Row) -> Sequence[float]:
-    """Bytes of a vector's codes, and of the vector as float32."""
-    return row["ram_row_bytes"], row["ram_row_bytes"] * row["compression"]
-
-
 def newest_python() -> float:
     """The last of the Pythons that the project names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -42,17 +36,8 @@ def newest_python() -> float:
 
 
 FIGURES = [
-    Figure(
-        "**24 bytes in memory instead of 1,536**; the vectors themselves stay on disk, where a "
-        "query reads 200 of them",
-        lambda: [*memory(usual()), usual()["effort"]],
-    ),
     Figure("level with float32 down to 1/128 of its bytes", lambda: [small()["compression"]]),
     Figure("to 3.14; in a checkout", lambda: [newest_python()]),
-    Figure("Its codes take 1/64 of the memory", lambda: [usual()["compression"]]),
+    Figure("codes take 1/64 of the memory", lambda: [usual()["compression"]]),
     Figure("the best 200 are compared again", lambda: [CANDIDATES]),
-    Figure(
-        "has 1,183,499 documents",
-        lambda: [max(row["documents"] for row in rows("cold"))],
-    ),
 ]

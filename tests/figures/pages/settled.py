@@ -29,25 +29,12 @@ def blog() -> Sequence[float]:
     return [system.figures[0] for system in table.systems]
 
 
-def changed() -> set[float]:
-    """Documents that a change touches."""
-    return {row["changed"] for row in rows("updates", what="changes")}
-
-
 FIGURES = [
     Figure("in 53% of float16's bytes", lambda: [*shares()]),
     Figure("scale for every 32 of its dimensions", lambda: [BLOCK]),
     Figure(
         "and 200 candidates; the interval",
         lambda: [*{row["candidates"] for row in rows("stored")}],
-    ),
-    Figure(
-        "add 100 documents with given vectors, to replace and to delete 100 (medians of five)",
-        lambda: [*changed(), *changed()],
-    ),
-    Figure(
-        "an index of 10,000 documents",
-        lambda: [row("updates", what="traffic", searching=1, writing=False)["rows"]],
     ),
     Figure("with a threshold of 0.5", lambda: [COSINE]),
     Figure("from 512 to 128 dimensions", lambda: [use("none")["d"], use("PCA")["k"]]),

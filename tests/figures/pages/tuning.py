@@ -19,38 +19,6 @@ from ..links import Figure, rows
 Task = tuple[str, str]
 
 
-def by_way(what: str) -> dict[str, dict[Task, Row]]:
-    """Way -> set and model -> row."""
-    found: dict[str, dict[Task, Row]] = {}
-    for row in rows("tune", what=what):
-        found.setdefault(row["way"], {})[row["set"], row["model"]] = row
-    return found
-
-
-def gains() -> Sequence[float]:
-    """Of the metrics that the rule chooses for raw encoders, and labels for all."""
-    metric = by_way("metric")
-    raw = [row["ndcg@10_delta"] for row in metric["unlabelled"].values()]
-    assert min(raw) >= 0
-    labels = sorted(metric["labels"].values(), key=lambda row: float(row["ndcg@10_delta"]))
-    worst, best = labels[0], labels[-1]
-    assert labels[1]["ndcg@10_delta"] >= 0
-    return [
-        *(min(gain for gain in raw if gain), max(raw), best["ndcg@10_delta"]),
-        *(-worst["ndcg@10_delta"], worst["ndcg@10_low"], worst["ndcg@10_high"]),
-    ]
-
-
-def proved() -> Sequence[float]:
-    """What real queries find of settings proved for .99, and bytes by those that they need."""
-    target = by_way("target")
-    tuned, oracle = target["tuned"], target["oracle"]
-    times = [tuned[task]["ram_bytes"] / oracle[task]["ram_bytes"] for task in oracle]
-    found = [row["recall@10_total"] for row in tuned.values()]
-    assert max(found) == 1
-    return [Target.agreement, min(found), max(times), Target.agreement]
-
-
 def too_high() -> dict[Task, float]:
     """Percent of trials in which the bound is above what real queries find."""
     counts: dict[Task, list[int]] = {}
@@ -61,12 +29,7 @@ def too_high() -> dict[Task, float]:
     return {task: 100 * high / trials for task, (high, trials) in counts.items()}
 
 
-STATIC = "all-MiniLM-L6-v2-static"
-FEW_WORDS = (
-    ("debian-desc", STATIC),
-    ("debian-desc", f"{STATIC}-sif"),
-    ("squad-para-5k", f"{STATIC}-sif"),
-)
+FEW_WORDS = (("debian-desc", "all-MiniLM-L6-v2-static"),)
 
 
 FIGURES = [
@@ -91,25 +54,6 @@ FIGURES = [
         lambda: [settings_search.CANDIDATES[-1], settings_search.LEAST_MOST],
     ),
     Figure("its defaults, proved with 500 queries", lambda: [tuning.CERTIFIED]),
-    Figure(
-        "gains 5.3 to 14.4 nDCG@10. With labels for half of the queries, the other half gains up "
-        "to 14.2. It loses on one set only: 0.18, which chance alone explains (-0.99 to +0.66)",
-        gains,
-    ),
-    Figure(
-        "Settings proved for .99 held on every set: real queries find .9964 to 1, with at most "
-        "1.51 times the bytes of the smallest setting that finds .99",
-        proved,
-    ),
-    Figure(
-        "in 12.3% of the trials and, with SIF, in 44.5%. **Nor does it hold for SIF on "
-        "squad-para-5k** (6.3%)",
-        lambda: [too_high()[task] for task in FEW_WORDS],
-    ),
-    Figure(
-        "too high in less than 0.1%",
-        test="tests/figures/test_claims.py::test_the_bound_holds_but_for_queries_of_few_words",
-    ),
     Figure("from 100,000 rows on", lambda: [settings_search.LISTS_ROWS]),
     Figure("(65,536 rows as float32)", lambda: [recall_trials.SCREENED_ROWS]),
     Figure(
