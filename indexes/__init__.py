@@ -1,8 +1,6 @@
 """Vector search: reduce rows, compress each to a few bytes, find the nearest.
 
 Knows nothing of text, DuckDB or encoders.
-Files and folders import only what is above them: errors, execution, json_text, tensors, arrays,
-ranking, bounds, options, maps, vectors, codes, reducers, search, settings.
 """
 
 import os

@@ -26,7 +26,6 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.runtimes.openvino_library import openvino_library
 from slimdex.retrieval.sources.source import open_source
 
-from . import affected
 from .chance import CHANCE
 from .encoders import WordEncoder, make_tiny_bert
 from .once import once
@@ -35,14 +34,6 @@ openvino_library()  # before tests import it themselves
 settings.load_profile(CHANCE.profile)
 # The processes that pytest starts try the same.
 os.environ["SLIMDEX_SEED"] = str(CHANCE.seed)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--affected", action="store_true", help="leave out tests that nothing affects")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(affected)  # for doctests, too, which are not below this folder
 
 
 def pytest_report_header() -> str:

@@ -1,5 +1,1 @@
-"""Data of experiments: data sets, cached vectors, and measures of answers.
-
-Files import only what is above them: local_encoder, cached_vectors, datasets, pairs,
-paired_measures.
-"""
+"""Data of experiments: data sets, cached vectors, and measures of answers."""

@@ -1,4 +1,1 @@
-"""`slimdex bench lists`.
-
-Files import only what is above them: list_study.
-"""
+"""`slimdex bench lists`."""

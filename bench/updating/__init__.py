@@ -1,4 +1,1 @@
-"""Several processes that change one store while another one searches it.
-
-Files import only what is above them: changed_stores, update_study.
-"""
+"""Several processes that change one store while another one searches it."""

@@ -1,4 +1,1 @@
-"""Execution: processes, threads and locks; progress and times.
-
-Files import only what is above them: progress, workers, forks, locks, timing.
-"""
+"""Execution: processes, threads and locks; progress and times."""

@@ -1,5 +1,1 @@
-"""Search: candidates by codes, rescored by full vectors, with or without a filter.
-
-Files import only what is above them: search_costs, rescoring, filtered_search, reduced_index,
-ablation.
-"""
+"""Search: candidates by codes, rescored by full vectors, with or without a filter."""

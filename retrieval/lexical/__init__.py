@@ -1,5 +1,1 @@
-"""Lexical search: BM25 over the words of documents, and its fusion with semantic search.
-
-Files import only what is above them: tokens, segment_folder, word_index, weighting,
-fusion.
-"""
+"""Lexical search: BM25 over the words of documents, and its fusion with semantic search."""

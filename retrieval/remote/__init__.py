@@ -1,4 +1,1 @@
-"""Remote: an index of a service, with the interface of a collection.
-
-Files import only what is above them: remote_collection.
-"""
+"""Remote: an index of a service, with the interface of a collection."""

@@ -68,7 +68,7 @@ def run_of_tests(folder: Path, workers: str, test: str, **environment: str) -> s
     """Output of a run of one test file beside this project's conftest, which has to pass."""
     file = folder / "tests" / "test_it.py"
     file.parent.mkdir()
-    for name in ("__init__", "affected", "chance", "conftest", "encoders", "once"):
+    for name in ("__init__", "chance", "conftest", "encoders", "once"):
         (file.parent / f"{name}.py").write_text((ROOT / "tests" / f"{name}.py").read_text())
     file.write_text(test)
     ours = ("SLIMDEX_SEED", "SLIMDEX_SWEEP", "PYTEST_XDIST")

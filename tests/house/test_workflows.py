@@ -51,8 +51,7 @@ def test_their_targets_are_in_the_makefile() -> None:
     for path in WORKFLOWS:
         for step in steps(path):
             asked |= set(re.findall(r"make (\w+)", step.get("run", "")))
-    assert asked == {"demo", "test", "docs", "sbom", "sweep", "explore"}
-    assert asked <= targets
+    assert {"demo", "test", "sweep"} <= asked <= targets
 
 
 def test_a_citation_names_this_version() -> None:

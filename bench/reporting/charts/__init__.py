@@ -1,4 +1,1 @@
-"""Vega-Lite charts, the same in the page and as PNG.
-
-Files import only what is above them: panels, search, similarity.
-"""
+"""Vega-Lite charts, the same in the page and as PNG."""

@@ -1,5 +1,1 @@
-"""Tables: declared columns over the rows of experiments.
-
-Files import only what is above them: table, retrieval, lists, studies, code, migration, similarity,
-settled, papers.
-"""
+"""Tables: declared columns over the rows of experiments."""

@@ -1,4 +1,1 @@
-"""Commands of `slimdex`: functions whose dataclasses of options Typer sees as separate options.
-
-Files and folders import only what is above them: documents, index, publishing.
-"""
+"""Commands of `slimdex`: functions whose dataclasses of options Typer sees as separate options."""

@@ -2,5 +2,4 @@
 
 `connection` sends JSON and retries, `apis` knows the forms of requests and answers, `address` names
 servers and finds their keys, and `http_encoder` is the encoder.
-Files import only what is above them: address, connection, apis, http_encoder.
 """

@@ -1,4 +1,1 @@
-"""Migration: queries mapped into an index's space, or all documents encoded again.
-
-Files import only what is above them: mapping, replacing.
-"""
+"""Migration: queries mapped into an index's space, or all documents encoded again."""

@@ -1,4 +1,1 @@
-"""Rewriting: files of all rows, made before the turn that commits them, which is then short.
-
-Files import only what is above them: compacting, fitting.
-"""
+"""Rewriting: files of all rows, made before the turn that commits them, which is then short."""

@@ -1,5 +1,1 @@
-"""Routes: requests, their bodies and their answers.
-
-Files import only what is above them: bodies, openai_filters, failures, bulk, json_requests, search,
-change, upload, root, openai, status, page.
-"""
+"""Routes: requests, their bodies and their answers."""

@@ -1,4 +1,1 @@
-"""Commands that make an index available to other programs, machines and agents.
-
-Files import only what is above them: export, map, push, serve, mcp.
-"""
+"""Commands that make an index available to other programs, machines and agents."""

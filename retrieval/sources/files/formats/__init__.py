@@ -1,5 +1,1 @@
-"""Formats: the text and parts of a file, a module for each format.
-
-Files and folders import only what is above them: plain_text, html_pages, markdown, restructured,
-definitions, source_code, notebooks, mail, office, epub, tesseract, pdf, readers.
-"""
+"""Formats: the text and parts of a file, a module for each format."""

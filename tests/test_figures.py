@@ -1,0 +1,135 @@
+"""Measured numbers of README and docs stand in generated blocks, and nowhere else in their prose.
+
+`slimdex bench tables` writes the blocks from rows (`bench/reporting/sections.py`). Code blocks
+show examples of output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slimdex.bench.reporting.sections import SECTIONS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    path.relative_to(ROOT) for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+]
+CONSTANTS = {
+    "README.md": "1/128, 1/64",
+    "docs/cluster.md": "32 bits, 65,535 bytes, 30 seconds",
+    "docs/encoders.md": "1.1 times, 0.999, 95%, 0.001, 0.99",
+    "docs/export.md": "1.25, 2 GiB",
+    "docs/files-and-crashes.md": "4 MiB, 32 bytes, 12,288 bytes",
+    "docs/files.md": "64 MiB, 256 MiB, 10,485,760, 2 GiB, 60 s, 1 GiB, 64 times, 256 KiB",
+    "docs/health.md": "1.25 times, .01, 15%",
+    "docs/how-it-works.md": "0.25, 2k, 4k",
+    "docs/hybrid.md": "0.3",
+    "docs/index.md": "1/128",
+    "docs/limits.md": "1 GB, 4GB",
+    "docs/migrate.md": "5%, 0.6",
+    "docs/passages.md": "0.13",
+    "docs/plan.md": "4 bytes, 4 bits",
+    "docs/research/benchmarks.md": "1/64, 1/128, 0.99",
+    "docs/research/codes.md": "1/64, 1/32, 1/2, 24 bytes, 48 bytes, 0.99",
+    "docs/research/lists.md": "0.99, .89, 4-times, 16-times",
+    "docs/research/migration.md": "1%, 5%, 20%, 1,000 times",
+    "docs/research/settled.md": "0.5, 0.25, 78%, 94.1%",
+    "docs/serve.md": "4 MiB, 30 seconds, 8 MiB, 512 MiB, 64 MiB",
+    "docs/tuning.md": ".993, .998, .949, 5%, 3%, 1.25%, .75%, .8, 10 points",
+    "docs/untrusted-indexes.md": "60 s",
+    "docs/usage.md": "1.10",
+}
+"""Limits, defaults and formats of the software, settings of experiments, and published figures."""
+BLOCK = re.compile(r"<!-- (\S+): begin -->.*?<!-- \1: end -->", re.DOTALL)
+MARK = re.compile(r"<!--[^>]*\b(?:begin|end) *-->")
+NOT_PROSE = (
+    re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE),
+    re.compile(r"<!--.*?-->", re.DOTALL),
+    re.compile(r"(?<=\])\([^)\s]*\)|https?://\S+"),
+    re.compile(r"\b(?:Python|Milvus|DuckDB|Apache License|\[aecp\]) *[\d.]*\d(?: to [\d.]*\d)?"),
+    re.compile(r"\b95%(?=\s+(?:lower )?(?:intervals?|confidence|bound)\b)"),
+)
+SPAN = re.compile(r"`([^`\n]*(?:\n[^`\n]+)?)`")
+UNITS = (
+    "%|percent|points?|times|fold|[x×kKM]|[mµn]?s|(?:milli)?seconds?|min(?:utes?)?|h|hours?|days?"
+    "|bytes?|bits?|[kKMGT]?i?B|thousand|[mb]illion"
+)
+FIGURE = re.compile(
+    r"(?<![\w@.,/-])[-+−~]?(?:"
+    rf"[\d,.]*\d(?:[-–][\d,.]*\d)?[ -]?(?:{UNITS})(?!\w)"
+    r"|\d{1,3}(?:,\d{3})+(?!\w)"
+    r"|\d*\.\d+(?!\w|\.\d)"
+    r"|\d+/\d+(?![\w/])"
+    r"|(?<=factor of )\d+)"
+)
+
+
+def faults(page: str, constants: str = "") -> Iterator[str]:
+    """What a page states outside of generated blocks, and marks of blocks that nothing generates.
+
+    >>> list(faults("It takes `2.5x`\\n the memory, 64 MiB in `--limit 3.5`.", "64 MiB"))
+    ['2.5x']
+    """
+    text = BLOCK.sub(lambda block: " " if block[1] in SECTIONS else block[0], page)
+    yield from MARK.findall(text)
+    for pattern in NOT_PROSE:
+        text = pattern.sub(" ", text)
+    text = SPAN.sub(lambda span: span[1] if FIGURE.fullmatch(span[1]) else " ", text)
+    for figure in FIGURE.findall(" ".join(text.split())):
+        if figure not in constants.split(", ") and not is_round(figure):
+            yield figure
+
+
+def is_round(figure: str) -> bool:
+    """Whether it is a number in the thousands, without a unit, that nobody has counted.
+
+    >>> [is_round(figure) for figure in ("1,024", "20,000", "1,183,499", "20,000 ms", "1/4")]
+    [True, True, False, False, False]
+    """
+    digits = figure.replace(",", "")
+    if digits == figure or not digits.isdigit():
+        return False
+    return len(digits.rstrip("0")) <= 2 or int(digits).bit_count() == 1
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_page_states_no_measured_number_itself(page: Path) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert list(faults(text, CONSTANTS.get(page.as_posix(), ""))) == []
+
+
+def test_constants_are_in_their_pages() -> None:
+    for page, constants in CONSTANTS.items():
+        found = set(faults((ROOT / page).read_text(encoding="utf-8")))
+        assert set(constants.split(", ")) - found == set(), page
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        *("2.5x", "50ms", "60k", "factor of 7", "1/9", "1,536", ".993", "-11.4", "64.5 MB"),
+        *("12%", "3 times", "24-byte", "2-3 ms", "10 million", "~4 s", "`2.49 ms`", "**7x**"),
+    ],
+)
+def test_a_number_outside_of_a_block_is_found(figure: str) -> None:
+    text = f"At best {figure} of it.\n"
+    assert len(list(faults(text))) == 1
+    assert list(faults(f"<!-- default: begin -->\n{text}<!-- default: end -->\n")) == []
+    assert list(faults(f"```\n{text}```\n")) == []
+    invented = faults(f"<!-- invented: begin -->\n{text}<!-- invented: end -->\n")
+    assert len(list(invented)) == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["nDCG@10 of int8 in 1,024 rows", "`--limit 3.5`", "Python 3.11 to 3.14", "two times"]
+)
+def test_other_numbers_are_not_measured(text: str) -> None:
+    assert list(faults(text)) == []
+
+
+def test_a_block_without_its_end_is_found() -> None:
+    assert list(faults("<!-- default: begin -->\n")) != []
