@@ -76,8 +76,8 @@ def _papers(folder: Path) -> list[str]:
 
 def _default(folder: Path) -> list[str]:
     """Default index by each encoder: time from a text to documents, memory and disk."""
-    rows = read_rows(folder, "search")
-    return [line for row in rows if (line := default_line(row))]
+    lines = [line for row in read_rows(folder, "search") if (line := default_line(row))]
+    return ["The default settings, with words and passages, give:", *lines] if lines else []
 
 
 def _new_process(folder: Path) -> list[str]:

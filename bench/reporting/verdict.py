@@ -88,8 +88,11 @@ def search_line(rows: Sequence[Row]) -> str:
 
 
 def default_line(row: Row) -> str:
-    """Summary of a row of `bench search` for the default index; "" for others."""
-    if row["method"] != SLIMDEX or row["effort"] or "error" in row:
+    """Summary of a row of `bench search` for the default index; "" for others.
+
+    Older rows, which have no `code_bytes`, were measured without words and passages.
+    """
+    if row["method"] != SLIMDEX or row["effort"] or not row.get("code_bytes"):
         return ""
     held = ("memory", "memory_files", "store", "store_files")
     whole, files, grown, grown_files = (f"{row[f'{name}_bytes'] / 1e6:,.0f}" for name in held)

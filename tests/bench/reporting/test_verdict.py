@@ -154,7 +154,7 @@ def test_the_default_index_is_told_from_text_to_documents() -> None:
     )
     assert default_line(row | {"effort": 2000}) == ""
     assert default_line(row | {"method": "graph"}) == ""
-    assert default_line(row | {"error": "broke"}) == ""
+    assert default_line(row | {"code_bytes": None, "error": "broke"}) == ""
 
 
 def test_a_cold_search_is_held_against_a_cached_one() -> None:
