@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from ..duckdb_library import duckdb
 from ..sql import literal
 
+TRIED = ("2.0.0", "2.0.1")
+"""Releases of DuckDB whose checkpoints the crash tests have tried (see `checkpoint_journal`)."""
 MEMORY = "SLIMDEX_MEMORY"
 """Environment variable for DuckDB's memory limit."""
 LIMITS: dict[str, str | bool | int | float | list[str]] = {
@@ -69,6 +72,7 @@ class Engine:
     def attach(self, *, read_only: bool) -> None:
         """Open the file."""
         if self._connection is None:
+            tell_if_untried(duckdb.__version__)
             self._connection = started(self._path)
         mode = ", READ_ONLY" if read_only else ""
         self._connection.execute(f"ATTACH {literal(self._path)} AS {NAME} (TYPE duckdb{mode})")
@@ -93,6 +97,18 @@ class Engine:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+@cache
+def tell_if_untried(version: str) -> None:
+    """Log a warning, once in a process, if the crash tests have not tried a release of DuckDB."""
+    if version not in TRIED:
+        logging.getLogger("slimdex").warning(
+            "DuckDB %s has not been tried with this slimdex, which relies on how DuckDB writes its "
+            "files; expected %s",
+            version,
+            " or ".join(TRIED),
+        )
 
 
 def started(path: str) -> duckdb.DuckDBPyConnection:
