@@ -103,10 +103,10 @@ def default_line(row: Row) -> str:
         f"{row['processor']}, load {row['load']:.1f} before). The codes of its {row['rows']:,} "
         f"passages take **{row['code_bytes'] / 1e6:.1f} MB** "
         f"({row['code_bytes'] / row['rows']:.0f} bytes each instead of float32's "
-        f"{4 * row['dim']:,}), all that the index holds in memory is **{grown} MB**, and "
-        f"**{grown_files} MB** are pages of its files, which the system may drop. The process, "
-        f"with Python and the encoder, holds {whole} MB and {files} MB of pages of files. On "
-        f"disk a document takes {row['disk_row_bytes']:,.0f} bytes, its text and words included."
+        f"{4 * row['dim']:,}), all that the index and its libraries hold in memory is **{grown} "
+        f"MB**, and **{grown_files} MB** are pages of their files, which the system may drop. The "
+        f"process, with Python and the encoder, holds {whole} MB and {files} MB of pages of files. "
+        f"On disk a document takes {row['disk_row_bytes']:,.0f} bytes, with its text and words."
     )
 
 
