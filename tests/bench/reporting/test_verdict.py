@@ -149,9 +149,9 @@ def test_the_default_index_is_told_from_text_to_documents() -> None:
         "documents**, 4.50 ms of it for encoding (medians, one thread of P, load 0.3 before). The "
         "codes of its 50,000 passages take **1.2 MB** (24 bytes each instead of float32's 1,536), "
         "all that the index and its libraries hold in memory is **20 MB**, and **15 MB** are pages "
-        "of their files, which the system may drop. The process, with Python and the encoder, holds "
-        "90 MB and 130 MB of pages of files. On disk a document takes 1,431 bytes, with its text "
-        "and words."
+        "of their files, which the system may drop. The process, with Python and the encoder, "
+        "holds 90 MB and 130 MB of pages of files. On disk a document takes 1,431 bytes, with its "
+        "text and words."
     )
     assert default_line(row | {"effort": 2000}) == ""
     assert default_line(row | {"method": "graph"}) == ""
