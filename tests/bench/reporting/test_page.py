@@ -121,12 +121,12 @@ def test_long_tables_are_folded_and_short_ones_are_not() -> None:
     assert 0 < text.count("<details>") == text.count("</details>") < len(tables)
 
 
-def test_a_way_that_was_not_measured_leaves_its_cells_empty() -> None:
+def test_a_way_that_was_not_measured_is_a_dash() -> None:
     known = read_rows(FOLDER, "hybrid")
     (whole,) = answers(known)
     (part,) = answers([row for row in known if row["way"] != "words"])
     column = whole.heads.index("BM25")
-    assert {row[column].shown for row in part.rows} == {""}
+    assert {row[column].shown for row in part.rows} == {"–"}
     assert [row[:column] for row in part.rows] == [row[:column] for row in whole.rows]
 
 
