@@ -119,6 +119,7 @@ COLUMNS = (
     # memory
     Column("(ram|disk|process|process_files)_row_bytes", (*NUMBER, NoneType), "bytes a vector"),
     Column("(ram|disk)_bytes", (int,), "of an index in memory, of its folder"),
+    Column("code_bytes", (int,), "of all codes in memory, the part that a search scans"),
     Column("ram_fixed_bytes|peak_bytes", (*NUMBER, NoneType), "bytes once, of the process at most"),
     Column("read_(pages_)?query_bytes", NUMBER, "bytes read from disk by a query"),
     Column(r"cached_[a-z]+_bytes", NUMBER, "of files, by what they hold, in memory after a query"),
@@ -157,9 +158,13 @@ COLUMNS = (
     Column("writing", (bool,), "whether others changed the index meanwhile"),
     # where and when
     Column("versions", (dict,), "of Python and libraries"),
-    Column("processor|flags|system", (str,), "where: the processor, and what it can do"),
+    Column(
+        "processor|flags|system",
+        (str,),
+        "where: the processor with its family, model and stepping, and what it can do",
+    ),
     Column("date|time", (str,), "when the row was written, UTC"),
-    Column("load", NUMBER, "load of the last minute"),
+    Column("load", NUMBER, "load of the last minute before the run"),
     Column("commit", (str, NoneType), "of slimdex, where it is a checkout"),
     Column("clean", (bool, NoneType), "whether the checkout's code was that commit's"),
     Column("threads", (int,), "of the machine"),

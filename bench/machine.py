@@ -59,13 +59,19 @@ def peak_memory() -> int:
 
 
 def provenance(packages: Iterable[str] = ()) -> dict[str, Any]:
-    """Versions, processor, threads, commit and whether the checkout was clean, for every row."""
+    """Facts for every row of a run, taken before it, so that its own load is not among them.
+
+    Versions, processor, threads, load of the last minute, commit, and whether the checkout was
+    clean.
+    """
+    info = _cpuinfo()
     return {
         "versions": {"python": platform.python_version()}
         | {name: version_of(name) for name in (*LIBRARIES, *packages)},
-        "processor": _cpuinfo("model name") or platform.processor() or platform.machine(),
-        "flags": " ".join(flag for flag in FLAGS if flag in _cpuinfo("flags").split()),
+        "processor": processor_name(info),
+        "flags": " ".join(flag for flag in FLAGS if flag in info.get("flags", "").split()),
         "threads": os.cpu_count(),
+        **({"load": round(os.getloadavg()[0], 2)} if hasattr(os, "getloadavg") else {}),
         "system": f"{platform.system()} {platform.machine()}",
         **_checkout(),
     }
@@ -109,13 +115,27 @@ def _processors() -> set[int]:
 _PROCESSORS = _processors()
 
 
-def _cpuinfo(name: str) -> str:
-    """Read a line of /proc/cpuinfo about the first processor; "" if there is none."""
+def processor_name(info: Mapping[str, str]) -> str:
+    """Name of a processor with its family, model and stepping, since many share a name.
+
+    `info` has the lines of /proc/cpuinfo. Without them it is the name that Python knows, which on
+    Windows has these numbers too.
+
+    >>> processor_name({"model name": "P", "cpu family": "6", "model": "143", "stepping": "8"})
+    'P (family 6, model 143, stepping 8)'
+    """
+    kind = {"family": "cpu family", "model": "model", "stepping": "stepping"}
+    numbers = ", ".join(f"{word} {info[name]}" for word, name in kind.items() if name in info)
+    name = info.get("model name") or platform.processor() or platform.machine()
+    return f"{name} ({numbers})" if numbers else name
+
+
+def _cpuinfo() -> dict[str, str]:
+    """Lines of /proc/cpuinfo about the first processor; none on other systems."""
     info = Path("/proc/cpuinfo")
-    for line in info.read_text().splitlines() if info.exists() else ():
-        if line.split(":")[0].strip() == name:
-            return line.partition(":")[2].strip()
-    return ""
+    first = info.read_text().partition("\n\n")[0] if info.exists() else ""
+    lines = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}
 
 
 def _checkout() -> dict[str, Any]:

@@ -78,10 +78,9 @@ def read_rows(folder: Path, experiment: str, *, needed: bool = True) -> list[Row
 
 
 def _moment() -> dict[str, Any]:
-    """Date and time (UTC), and the load of the last minute."""
+    """Date and time (UTC)."""
     now = datetime.now(UTC)
-    load = {"load": round(os.getloadavg()[0], 2)} if hasattr(os, "getloadavg") else {}
-    return {"date": now.strftime("%Y-%m-%d"), "time": now.strftime("%H:%M")} | load
+    return {"date": now.strftime("%Y-%m-%d"), "time": now.strftime("%H:%M")}
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:

@@ -11,11 +11,7 @@ from slimdex.bench.rows import FOLDER, Row, read_rows
 from slimdex.indexes.options import CANDIDATES, REDUCERS
 
 STATIC = "all-MiniLM-L6-v2-static"
-FEW_WORDS = {
-    ("debian-desc", STATIC),
-    ("debian-desc", f"{STATIC}-sif"),
-    ("squad-para-5k", f"{STATIC}-sif"),
-}
+FEW_WORDS = {("debian-desc", STATIC)}
 
 
 def rows(experiment: str, **where: Any) -> list[Row]:
@@ -35,7 +31,7 @@ def of_way(what: str, way: str, value: str) -> dict[tuple[str, str], float]:
 def test_the_default_index_is_nowhere_surely_worse_than_the_uncompressed_search() -> None:
     measured = rows("retrieval")
     found = [default_row(of_task(measured, task)) for task in tasks(measured)]
-    assert len(found) >= 7
+    assert len(found) >= 5
     for row in found:
         assert row is not None
         assert row["ndcg@10_high"] > 0, row["set"]
@@ -67,13 +63,6 @@ def test_no_reducer_serves_search_better_than_whitening() -> None:
         assert row["ndcg@10"] <= best[row["set"], row["model"]] + 0.1, row["method"]
 
 
-def test_where_little_is_cut_off_passages_make_no_difference_beyond_chance() -> None:
-    found = rows("passages", what="set", way="passages")
-    assert {row["set"] for row in found} == {"scifact", "arguana", "cranfield"}
-    for row in found:
-        assert row["ndcg@10_low"] <= 0 <= row["ndcg@10_high"], row["set"]
-
-
 def test_the_bound_holds_but_for_queries_of_few_words() -> None:
     share: dict[tuple[str, str], list[float]] = {}
     for row in rows("tune", what="coverage"):
@@ -83,11 +72,8 @@ def test_the_bound_holds_but_for_queries_of_few_words() -> None:
     assert max(too_high[task] for task in too_high.keys() - FEW_WORDS) < 0.001
 
 
-def test_without_labels_only_the_raw_encoder_gains_and_with_labels_none_surely_loses() -> None:
-    unlabelled = of_way("metric", "unlabelled", "ndcg@10_delta")
-    raw = {task for task in unlabelled if task[1].startswith("distilbert-base-cased-gec")}
-    assert raw
-    assert all((gain > 0) == (task in raw) for task, gain in unlabelled.items())
+def test_without_labels_the_default_is_kept_and_with_labels_none_surely_loses() -> None:
+    assert set(of_way("metric", "unlabelled", "ndcg@10_delta").values()) == {0.0}
     labels = of_way("metric", "labels", "ndcg@10_delta")
     (loses,) = (task for task, gain in labels.items() if gain < 0)
     assert of_way("metric", "labels", "ndcg@10_high")[loses] > 0

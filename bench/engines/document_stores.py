@@ -1,8 +1,8 @@
 """Document stores, which keep texts with ids and vectors and search them; slimdex is one.
 
-Each is built and searched as its documentation shows, with its defaults, and requires the extra
-`peers`. A library is imported when its store is created, so that the process then grows by the
-library and its store.
+Each is built and searched as its documentation shows, with its defaults; the others require the
+extra `peers`. A library is imported when its store is created, so that the process then grows by
+the library and its store.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,13 +20,21 @@ from slimdex.indexes.arrays import Matrix, batches, normalize_rows
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document
+from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
+from slimdex.retrieval.search.request import SearchRequest
 
 Answer = list[tuple[str, str]]
 """(id, text) of documents, best first."""
 SLIMDEX, SLIMDEX_FOLDER = "slimdex", "documents.index"
 """Name of slimdex's default store, and the folder of its collection."""
+
+
+class Query(NamedTuple):
+    """A query, and its vector (dim,)."""
+
+    text: str
+    vector: Matrix
 
 
 @dataclass(frozen=True)
@@ -61,62 +69,85 @@ class DocumentStore(Protocol):
         """Set the effort in the store's own unit; 0 is its default."""
         ...
 
-    def nearest(self, vector: Matrix, k: int) -> Any:
-        """Find the k documents nearest to a vector (dim,), without their texts."""
+    def nearest(self, query: Query, k: int) -> Any:
+        """Find the k best documents for an encoded query, without their texts."""
         ...
 
-    def fetch(self, vector: Matrix, k: int) -> Answer:
+    def fetch(self, query: Query, k: int) -> Answer:
         """Find the same documents with their ids and texts."""
         ...
 
     def ask(self, text: str, k: int) -> Answer:
-        """Find the ids and texts nearest to a text, which is encoded."""
+        """Find the ids and texts for a text, which is encoded."""
+        ...
+
+    def codes(self) -> dict[str, int]:
+        """Number of vectors (`rows`) and bytes of their codes in memory, if the store says so."""
         ...
 
 
 class Slimdex:
-    """A `Collection`; effort is the number of rescored candidates."""
+    """A `Collection` as it is by default; effort is the number of rescored candidates."""
 
-    def __init__(self, encoder: Encoder, settings: Settings) -> None:
-        self._encoder, self._settings = encoder, settings
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
         self._candidates: int | None = None
 
     def build(self, documents: Documents, folder: Path) -> None:
-        """Build from existing vectors, as `slimdex build --vectors`."""
-        made = map(Document, documents.ids, documents.texts)
-        where = folder / SLIMDEX_FOLDER
-        # Without words: the other stores are searched by vectors alone.
-        with Collection.create(
-            where, self._encoder, self._settings, passages="off", words=False
-        ) as new:
-            new.add(made, vectors=documents.vectors.map())
+        """Encode the documents' passages and index them with their words, as `slimdex build`."""
+        with Collection.create(folder / SLIMDEX_FOLDER, self._encoder) as new:
+            new.add(map(Document, documents.ids, documents.texts))
 
     def open(self, folder: Path) -> None:
         """Open for reading."""
-        where = folder / SLIMDEX_FOLDER
-        self._collection = Collection.open(where, self._encoder)
+        self._collection = Collection.open(folder / SLIMDEX_FOLDER, self._encoder)
 
     def set_effort(self, effort: int) -> None:
         """Set the number of candidates; 0 leaves it to the settings."""
         self._candidates = effort or None
 
-    def nearest(self, vector: Matrix, k: int) -> Any:
-        """Return scores and rows."""
-        hidden = self._collection.core.snapshot.hidden
-        index = self._collection.core.reduced_index
-        return index.search(vector[None], k, None, hidden, self._candidates)
+    def nearest(self, query: Query, k: int) -> Any:
+        """Return scores and rows, in the order of `fetch`."""
+        request = self._request(query, k)
+        return self._collection.core.read(lambda view: view.nearest(request))
 
-    def fetch(self, vector: Matrix, k: int) -> Answer:
-        """Call `Collection.search` with a vector."""
-        return self._found(vector, k)
+    def fetch(self, query: Query, k: int) -> Answer:
+        """Call `Collection.answer` with the text and its vector."""
+        return self._shown(self._collection.answer(self._request(query, k))[0])
 
     def ask(self, text: str, k: int) -> Answer:
         """Call `Collection.search` with a text."""
-        return self._found(text, k)
+        return self._shown(self._collection.search(text, k, candidates=self._candidates))
 
-    def _found(self, query: str | Matrix, k: int) -> Answer:
-        hits = self._collection.search(query, k, candidates=self._candidates)
+    def codes(self) -> dict[str, int]:
+        """Number of passages and bytes of their codes."""
+        codes = self._collection.core.reduced_index.index
+        return {"rows": len(codes), "code_bytes": round(codes.row_nbytes * len(codes))}
+
+    def _request(self, query: Query, k: int) -> SearchRequest:
+        vectors = query.vector[None]
+        return SearchRequest([query.text], vectors, limit=k, candidates=self._candidates)
+
+    @staticmethod
+    def _shown(hits: Sequence[Hit]) -> Answer:
         return [(hit.id, hit.text) for hit in hits]
+
+
+class SlimdexByVectors(Slimdex):
+    """A `Collection` of given vectors without words: what the other stores have."""
+
+    def __init__(self, encoder: Encoder, settings: Settings) -> None:
+        super().__init__(encoder)
+        self._settings = settings
+
+    def build(self, documents: Documents, folder: Path) -> None:
+        """Build from existing vectors, as `slimdex build --vectors --no-words`."""
+        made = map(Document, documents.ids, documents.texts)
+        where = folder / SLIMDEX_FOLDER
+        with Collection.create(
+            where, self._encoder, self._settings, passages="off", words=False
+        ) as new:
+            new.add(made, vectors=documents.vectors.map())
 
 
 class _Peer:
@@ -130,11 +161,14 @@ class _Peer:
     def set_effort(self, effort: int) -> None:
         self.effort = effort
 
-    def fetch(self, vector: Matrix, k: int) -> Answer:
+    def fetch(self, query: Query, k: int) -> Answer:
         raise NotImplementedError
 
     def ask(self, text: str, k: int) -> Answer:
-        return self.fetch(encode_queries(self._encoder, [text])[0], k)
+        return self.fetch(Query(text, encode_queries(self._encoder, [text])[0]), k)
+
+    def codes(self) -> dict[str, int]:
+        return {}
 
 
 class Chroma(_Peer):
@@ -164,12 +198,12 @@ class Chroma(_Peer):
         self._clients.clear_system_cache()  # an open client does not notice the change
         self.open(self._folder)
 
-    def nearest(self, vector: Matrix, k: int) -> Any:
-        return self._collection.query(query_embeddings=vector, n_results=k, include=[])["ids"]
+    def nearest(self, query: Query, k: int) -> Any:
+        return self._collection.query(query_embeddings=query.vector, n_results=k, include=[])["ids"]
 
-    def fetch(self, vector: Matrix, k: int) -> Answer:
+    def fetch(self, query: Query, k: int) -> Answer:
         found = self._collection.query(
-            query_embeddings=vector, n_results=k, include=["documents", "distances"]
+            query_embeddings=query.vector, n_results=k, include=["documents", "distances"]
         )
         return list(zip(found["ids"][0], found["documents"][0], strict=True))
 
@@ -208,11 +242,11 @@ class LanceDb(_Peer):
     def open(self, folder: Path) -> None:
         self._table = self._lancedb.connect(str(folder)).open_table("documents")
 
-    def nearest(self, vector: Matrix, k: int) -> Any:
-        return self._search(vector, k).with_row_id(True).select(["_distance"]).to_arrow()
+    def nearest(self, query: Query, k: int) -> Any:
+        return self._search(query.vector, k).with_row_id(True).select(["_distance"]).to_arrow()
 
-    def fetch(self, vector: Matrix, k: int) -> Answer:
-        found = self._search(vector, k).select(["id", "text", "_distance"]).to_arrow()
+    def fetch(self, query: Query, k: int) -> Answer:
+        found = self._search(query.vector, k).select(["id", "text", "_distance"]).to_arrow()
         return list(zip(found["id"].to_pylist(), found["text"].to_pylist(), strict=True))
 
     def _search(self, vector: Matrix, k: int) -> Any:
@@ -243,11 +277,11 @@ class QdrantEdge(_Peer):
     def open(self, folder: Path) -> None:
         self._shard = self._edge.EdgeShard.load(str(folder))
 
-    def nearest(self, vector: Matrix, k: int) -> Any:
-        return self._found(vector, k, with_payload=False)
+    def nearest(self, query: Query, k: int) -> Any:
+        return self._found(query.vector, k, with_payload=False)
 
-    def fetch(self, vector: Matrix, k: int) -> Answer:
-        payloads = [hit.payload for hit in self._found(vector, k, with_payload=True)]
+    def fetch(self, query: Query, k: int) -> Answer:
+        payloads = [hit.payload for hit in self._found(query.vector, k, with_payload=True)]
         return [(payload["id"], payload["text"]) for payload in payloads]
 
     def _found(self, vector: Matrix, k: int, *, with_payload: bool) -> Any:
@@ -288,16 +322,16 @@ class SqliteVec(_Peer):
     def open(self, folder: Path) -> None:
         self._folder = folder
 
-    def nearest(self, vector: Matrix, k: int) -> Any:
+    def nearest(self, query: Query, k: int) -> Any:
         sql = "SELECT rowid FROM vectors WHERE embedding MATCH ? AND k = ?"
-        return list(self._connection.execute(sql, (vector.tobytes(), k)))
+        return list(self._connection.execute(sql, (query.vector.tobytes(), k)))
 
-    def fetch(self, vector: Matrix, k: int) -> Answer:
+    def fetch(self, query: Query, k: int) -> Answer:
         sql = """WITH found AS (
             SELECT rowid, distance FROM vectors WHERE embedding MATCH ? AND k = ?
         )
         SELECT id, text FROM found JOIN documents ON "row" = found.rowid ORDER BY distance"""
-        return list(self._connection.execute(sql, (vector.tobytes(), k)))
+        return list(self._connection.execute(sql, (query.vector.tobytes(), k)))
 
     @property
     def _connection(self) -> Any:
@@ -350,11 +384,11 @@ class Txtai(_Peer):
     def set_effort(self, effort: int) -> None:
         self._embeddings.ann.config["faiss"] = {"nprobe": effort} if effort else {}
 
-    def nearest(self, vector: Matrix, k: int) -> Any:
-        return self._embeddings.ann.search(normalize_rows(vector[None]), k)
+    def nearest(self, query: Query, k: int) -> Any:
+        return self._embeddings.ann.search(normalize_rows(query.vector[None]), k)
 
-    def fetch(self, vector: Matrix, k: int) -> Answer:
-        self._given.append(vector)
+    def fetch(self, query: Query, k: int) -> Answer:
+        self._given.append(query.vector)
         return self.ask("given", k)
 
     def ask(self, text: str, k: int) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
 from ..machine import Resident, limit_threads
-from .document_stores import Answer, Documents
+from .document_stores import Answer, Documents, Query
 from .engine import Footprint, Seconds
 from .engine_specs import Method
 from .remote_object import LONGEST_STEP, Subprocess
@@ -159,29 +159,33 @@ class MeasuredStore(_Measured):
     def answers(self, k: int, queries: int) -> list[Answer]:
         """Answer the first queries one after the other, on all threads."""
         self._limit(None)
-        vectors = encode_queries(self._encoder, self._queries[:queries])
-        found = [self._store.fetch(vector, k) for vector in vectors]
+        found = [self._store.fetch(query, k) for query in self._encoded(0, queries)]
         self._alone[self._effort] = found
         return found
 
     def times(self, k: int, start: int, stop: int, threads: int | None) -> Times:
-        """Time the queries start .. stop one at a time: total, encode, search, documents.
+        """Time the queries start .. stop one at a time: total, encode, search, fetch.
 
-        Each part is timed in a separate pass, since a part before it would fill the caches.
+        `search` finds documents by an encoded query, `fetch` also returns their texts. The parts
+        and the whole take turns, so that what disturbs one disturbs all. At each turn they have
+        different queries, since a part that follows another one of the same query would find its
+        data in the processor's caches.
         """
         self._limit(threads)
-        texts, store = self._queries[start:stop], self._store
-        vectors = list(encode_queries(self._encoder, texts))
-        for text in texts[:WARM_UP]:
-            store.ask(text, k)
-        seconds = {
-            "total": seconds_each(lambda text: store.ask(text, k), texts),
-            "encode": seconds_each(lambda text: encode_queries(self._encoder, [text]), texts),
-            "search": seconds_each(lambda vector: store.nearest(vector, k), vectors),
+        store, queries = self._store, self._encoded(start, stop)
+        for query in queries[:WARM_UP]:
+            store.ask(query.text, k)
+        parts: dict[str, Callable[[Query], object]] = {
+            "total": lambda query: store.ask(query.text, k),
+            "encode": lambda query: encode_queries(self._encoder, [query.text]),
+            "search": lambda query: store.nearest(query, k),
+            "fetch": lambda query: store.fetch(query, k),
         }
-        whole = seconds_each(lambda vector: store.fetch(vector, k), vectors)
-        both = zip(whole, seconds["search"], strict=True)
-        return seconds | {"documents": [fetch - search for fetch, search in both]}
+        return seconds_in_turns(parts, queries)
+
+    def _encoded(self, start: int, stop: int) -> list[Query]:
+        texts = self._queries[start:stop]
+        return list(map(Query, texts, encode_queries(self._encoder, texts)))
 
     def crowd(self, k: int, places: Sequence[int], threads: int | None, callers: int) -> Crowd:
         """Search some queries, by their numbers, from several threads; requires `answers` first."""
@@ -199,6 +203,10 @@ class MeasuredStore(_Measured):
             seconds = perf_counter() - begin
         return Crowd([took for took, _ in asked], seconds, sum(not same for _, same in asked))
 
+    def codes(self) -> dict[str, int]:
+        """Number of vectors and bytes of their codes in memory, if the store says so."""
+        return self._store.codes()
+
     def memory(self) -> tuple[Resident, Resident]:
         """Memory of the process, and its growth since before the store's library was imported."""
         now = Resident.now()
@@ -213,6 +221,27 @@ def seconds_each(step: Callable[[Any], object], queries: Iterable[Any]) -> list[
         step(query)
         seconds.append(perf_counter() - start)
     return seconds
+
+
+def seconds_in_turns(parts: Mapping[str, Callable[[Any], object]], queries: Sequence[Any]) -> Times:
+    """Seconds of each part for each query; the parts take turns, each at a query of its own.
+
+    >>> asked = list[str]()
+    >>> parts = {"a": lambda query: asked.append(f"a{query}")}
+    >>> parts["b"] = lambda query: asked.append(f"b{query}")
+    >>> times = seconds_in_turns(parts, range(4))
+    >>> " ".join(asked)
+    'a0 b2 a1 b3 a2 b0 a3 b1'
+    >>> {part: len(seconds) for part, seconds in times.items()}
+    {'a': 4, 'b': 4}
+    """
+    count, apart = len(queries), len(queries) // len(parts)
+    times: Times = {part: [0.0] * count for part in parts}
+    for turn in range(count):
+        for number, (part, step) in enumerate(parts.items()):
+            place = (turn + number * apart) % count
+            (times[part][place],) = seconds_each(step, [queries[place]])
+    return times
 
 
 def _is_same(answer: Answer, alone: Answer) -> bool:

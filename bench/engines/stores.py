@@ -16,6 +16,7 @@ from .document_stores import (
     LanceDb,
     QdrantEdge,
     Slimdex,
+    SlimdexByVectors,
     SqliteVec,
     Txtai,
 )
@@ -48,8 +49,11 @@ CANDIDATES = (100, 150, 200, 300, 400, 600, 1000, 2000, 4000)
 GRAPH_EFFORTS = (32, 64, 96, 128, 192, 256, 512)
 
 STORES: dict[str, Store] = {
-    SLIMDEX: Store(lambda encoder: Slimdex(encoder, Settings())),
-    f"{SLIMDEX} own order": Store(lambda encoder: Slimdex(encoder, OWN_ORDER), (), CANDIDATES),
+    SLIMDEX: Store(Slimdex),
+    f"{SLIMDEX} by vectors": Store(lambda encoder: SlimdexByVectors(encoder, Settings())),
+    f"{SLIMDEX} own order": Store(
+        lambda encoder: SlimdexByVectors(encoder, OWN_ORDER), (), CANDIDATES
+    ),
     "Chroma": Store(Chroma, ("chromadb",), (100, 200, 400, 800), 100),
     "LanceDB": Store(LanceDb, ("lancedb", "pyarrow"), GRAPH_EFFORTS),
     "Qdrant edge": Store(QdrantEdge, ("qdrant-edge-py",), GRAPH_EFFORTS, processes=False),

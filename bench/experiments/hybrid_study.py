@@ -7,7 +7,7 @@ set's ids are names, as of packages or functions, half of the queries may be tho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +16,9 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.codes.faiss_index import FaissIndex
-from slimdex.indexes.codes.kinds import FLAT
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.ranking import best_of
 from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -28,12 +27,15 @@ from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.lexical.fusion import AUTO, OFF, Fusion, fusion_of
 from slimdex.retrieval.quality.evaluation.measures import latency, seconds_of
 from slimdex.retrieval.quality.tuning.hybrid_choice import (
+    DEPTH,
     FUSIONS,
     Judged,
     by_labels,
     fused_orders,
 )
 from slimdex.retrieval.quality.tuning.metric_choice import ndcg
+from slimdex.retrieval.search.dense import DenseSearch
+from slimdex.retrieval.search.fused import candidates
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.storage.snapshot import Snapshot
 
@@ -47,8 +49,10 @@ NAMES = 1000
 """Documents searched by their names; half of them are used for tuning."""
 MOST_TUNING, MOST_JUDGING = 2000, 2000
 TIMED = 200
-EXACT, MEANING, WORDS, RULE = "float32", "meaning", "words", "rule"
-"""Exact search of uncompressed vectors, the index by meaning alone, BM25, and the default."""
+EXACT, EXACT_RULE = "float32", "float32 rule"
+"""Exact search of uncompressed vectors, and the same fused with BM25 by the default's rule."""
+MEANING, WORDS, RULE = "meaning", "words", "rule"
+"""The index by meaning alone, BM25, and the default."""
 SHOWN = ("rrf", "0.05", "0.1", "0.3", "0.5", RULE)
 """Fusions that are always shown."""
 FIRST = 10
@@ -72,6 +76,21 @@ class Questions:
         """Select queries by their numbers."""
         judged = [self.judged[i] for i in chosen.tolist()]
         return Questions(judged, self.vectors[chosen], self.are_names[chosen])
+
+
+@dataclass(frozen=True)
+class _ExactSearch(DenseSearch):
+    """Exact search of the uncompressed vectors (n, d), of unit length, in place of the index's."""
+
+    vectors: Matrix = field(kw_only=True)
+
+    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        cosines = normalize_rows(queries) @ self.vectors.T
+        return best_of([(cosines, np.arange(len(self.vectors)))], len(queries), k)
+
+    def cosines(self, queries: Matrix, rows: Sequence[Rows]) -> list[NDArray[np.float32]]:
+        each = zip(normalize_rows(queries), rows, strict=True)
+        return [self.vectors[own] @ query for query, own in each]
 
 
 def measure_hybrid(
@@ -137,12 +156,15 @@ def way_of(fusion: Fusion) -> str:
 
 def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> Iterator[Row]:
     """Yield a row for each way, for the set's own queries, and for names if there are any."""
-    ways = [EXACT, MEANING, WORDS, *map(way_of, FUSIONS)]
+    ways = [EXACT, EXACT_RULE, MEANING, WORDS, *map(way_of, FUSIONS)]
     found = np.empty((len(ways), 3, len(judging.judged)))
-    exact = _exact_orders(task, judging.vectors)
+    exact = _exact_search(task, snapshot)
     for i, query in enumerate(judging.judged):
-        near, words, fused = fused_orders(snapshot, judging.vectors[i : i + 1], query.text)
-        for number, order in enumerate([exact[i], near, words, *fused]):
+        asked = judging.vectors[i : i + 1], query.text
+        near, words, fused = fused_orders(snapshot, *asked)
+        for number, order in enumerate(
+            [*_exact_orders(exact, snapshot, *asked), near, words, *fused]
+        ):
             documents = [row for row in order.tolist() if row != query.own]
             found[number, :, i] = _measures(documents, query.labels)
         progress("judging", i + 1, len(judging.judged))
@@ -151,7 +173,7 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     for what, asked in (("queries", ~judging.are_names), ("names", judging.are_names)):
         if not asked.any():
             continue
-        for way in (EXACT, MEANING, WORDS, *SHOWN, "auto"):
+        for way in (EXACT, EXACT_RULE, MEANING, WORDS, *SHOWN, "auto"):
             points, recall, first = by_way[way][:, asked]
             difference = points - by_way[EXACT][0, asked]
             low, high = interval(difference[None])
@@ -169,12 +191,21 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
             }
 
 
-def _exact_orders(task: Task, queries: Matrix) -> Rows:
-    """Rows (q, FIRST + 1) by exact search of the uncompressed vectors."""
-    index = FaissIndex(FLAT, task.vectors.dim)
-    for part in batches(len(task.vectors)):
-        index.add(normalize_rows(task.vectors.take(np.arange(part.start, part.stop))))
-    return index.search(normalize_rows(queries), FIRST + 1)[1]
+def _exact_search(task: Task, snapshot: Snapshot) -> _ExactSearch:
+    vectors = normalize_rows(task.vectors.take(np.arange(len(task.vectors))))
+    rescored = snapshot.index.candidates_for(DEPTH)
+    return _ExactSearch(snapshot.index, snapshot.hidden, rescored, vectors=vectors)
+
+
+def _exact_orders(
+    exact: _ExactSearch, snapshot: Snapshot, query: Matrix, text: str
+) -> tuple[Rows, Rows]:
+    """Rows of an encoded query (1, d) by exact search, alone and fused with BM25 by the rule."""
+    assert snapshot.words is not None
+    (found,) = candidates(exact, snapshot.words, [text], query, DEPTH)
+    near = found.order(found.cosines)
+    fused = found.order(Fusion(AUTO).scores(found))
+    return found.rows[near[found.is_near[near]]], found.rows[fused]
 
 
 def _measures(documents: Sequence[int], labels: Mapping[int, int]) -> tuple[float, float, float]:

@@ -214,20 +214,21 @@ def _quality(asked: _Asked, judges: _Judges) -> None:
     whole, grown = asked.process.remote.memory()
     asked.row |= {"memory_bytes": whole.own, "memory_files_bytes": whole.files}
     asked.row |= {"store_bytes": grown.own, "store_files_bytes": grown.files}
+    asked.row |= asked.process.remote.codes()
     asked.row["queries"] = asked.queries
 
 
 def rows_of(answers: Sequence[Answer], dataset: Dataset, depth: int) -> tuple[Matrix, Rows]:
     """Convert answers to scores, which decrease with the place, and rows (queries, depth).
 
-    Raises `WorkerError` if a text is not that of its id.
+    Raises `WorkerError` if a text is neither the document of its id nor a passage of it.
     """
     place = {id: row for row, id in enumerate(dataset.ids)}
     rows = np.full((len(answers), depth), -1, dtype=np.int64)
     for i, answer in enumerate(answers):
         for j, (id, text) in enumerate(answer):
-            rows[i, j] = place[id]
-            if text != dataset.texts[place[id]]:
+            rows[i, j], whole = place[id], dataset.texts[place[id]]
+            if text not in whole or bool(text) != bool(whole):
                 raise WorkerError(f"answers: id {id!r} with the text {text[:40]!r}, not its own")
     falling = -np.arange(depth, dtype=np.float32)
     return np.where(rows >= 0, falling, -np.inf).astype(np.float32), rows

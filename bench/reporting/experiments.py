@@ -93,14 +93,11 @@ EXPERIMENTS = (
 )
 """Experiments measured by commands of `slimdex bench`."""
 SETTLED = (
-    Experiment("filters", settled.filters, INDEXES, "filters", "Filters"),
     Experiment("codes", settled.codes, FAISS, "codes", "Codes"),
     Experiment("stored", settled.stored, FAISS, "stored", "Stored"),
-    Experiment("passages", settled.passages, ("faiss-cpu",), "passages", "Passages"),
     Experiment("chance", settled.chance, FAISS, "chance", "Chance"),
     Experiment("entailment", settled.entailment, VECTORS, "entailment", "Entailment"),
     Experiment("reduction", settled.reduction, VECTORS, "reduction", "Reduction"),
-    Experiment("updates", settled.updates, INDEXES, "updates", "Updates"),
 )
 """Experiments that settled a question: their rows stay, their code is in the history."""
 

@@ -88,21 +88,25 @@ def search_line(rows: Sequence[Row]) -> str:
 
 
 def default_line(row: Row) -> str:
-    """Summary of a row of `bench search` for the default index; "" for others."""
-    if row["method"] != SLIMDEX or row["effort"] or "error" in row:
+    """Summary of a row of `bench search` for the default index; "" for others.
+
+    Older rows, which have no `code_bytes`, were measured without words and passages.
+    """
+    if row["method"] != SLIMDEX or row["effort"] or not row.get("code_bytes"):
         return ""
-    whole, grown = (
-        [f"{row[f'{name}_bytes'] / 1e6:,.0f}" for name in names]
-        for names in (("memory", "memory_files"), ("store", "store_files"))
-    )
+    held = ("memory", "memory_files", "store", "store_files")
+    whole, files, grown, grown_files = (f"{row[f'{name}_bytes'] / 1e6:,.0f}" for name in held)
     return (
         f"With {row['model']}, a search of the {row['documents']:,} documents of {row['set']} "
         f"takes **{_whole_time(row):.2f} ms from the text to its documents**, "
         f"{row['p50_ms_encode_one']:.2f} ms of it for encoding (medians, one thread of "
-        f"{row['processor']}). The process, with Python and the encoder, holds {whole[0]} MB and "
-        f"{whole[1]} MB of pages of files, which the system may drop; the index accounts for "
-        f"{grown[0]} and {grown[1]} MB of these, and takes {row['disk_row_bytes']:,.0f} bytes a "
-        "document on disk, text included."
+        f"{row['processor']}, load {row['load']:.1f} before). The codes of its {row['rows']:,} "
+        f"passages take **{row['code_bytes'] / 1e6:.1f} MB** "
+        f"({row['code_bytes'] / row['rows']:.0f} bytes each instead of float32's "
+        f"{4 * row['dim']:,}), all that the index and its libraries hold in memory is **{grown} "
+        f"MB**, and **{grown_files} MB** are pages of their files, which the system may drop. The "
+        f"process, with Python and the encoder, holds {whole} MB and {files} MB of pages of files. "
+        f"On disk a document takes {row['disk_row_bytes']:,.0f} bytes, with its text and words."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ...rows import Row
 from .similarity import row_name
@@ -16,58 +16,16 @@ from .table import (
     Declared,
     Rows,
     by_way,
-    change,
     columns_named,
     grouped,
     measured,
     of_way,
-    together,
 )
 
 HELD, DEEPEST = 0.99, 400
 """Share of the exact ten among the codes' candidates, and the most candidates tried."""
 COSINE = 0.5
 """Threshold of the papers' entailment."""
-BUILDS = (
-    Column("build s", "build_s", ",.0f"),
-    Column("MB at most", "peak_bytes", ",.0f", 1e6),
-    Column("MB on disk", "disk_bytes", ",.1f", 1e6),
-)
-
-
-def _sizes(documents: str, rows: str, queries: str) -> tuple[Column, ...]:
-    return (
-        Column(documents, "documents", ",d"),
-        Column(rows, lambda row: row["rows"] / row["documents"], ".1f"),
-        Column(queries, "queries", ",d"),
-    )
-
-
-def _gain(name: str) -> Callable[[Row], Cell | None]:
-    cell = change(name, "+.1f")
-    return lambda row: None if row["way"] == "cut off" else cell(row)
-
-
-filters = Declared(
-    "{set}, {model}",
-    (
-        Column("allowed", "selectivity", ".2%"),
-        Column("documents", "allowed", ",.0f"),
-        Column("condition", lambda row: f"`{row['condition']}`"),
-        Column("way", "way"),
-        Column("agreement@10", "recall@10_total", ".4f"),
-        Column("condition, p50 ms", "p50_ms_condition", ".2f"),
-        Column("search, p50 ms", "p50_ms_search", ".2f"),
-        Column("p95 ms", "p95_ms_search", ".2f"),
-        Column("always exactly", "p50_ms_exact", ".2f"),
-        Column("p95 ms", "p95_ms_exact", ".2f"),
-        Column("always by codes", "p50_ms_codes", ".2f"),
-        Column("p95 ms", "p95_ms_codes", ".2f"),
-    ),
-    DOCUMENTS,
-    BY_TASK,
-    sort="allowed",
-)
 stored = Declared(
     "gamma {gamma:g}",
     (
@@ -85,64 +43,6 @@ stored = Declared(
     "nDCG@10",
     ("gamma",),
     lines=by_way("int8"),
-)
-updates = together(
-    Declared(
-        "Changes",
-        (
-            Column("documents", "rows", ",.0f"),
-            Column("add 100, ms", "add_s", ",.0f", 1e-3),
-            Column("replace 100, ms", "replace_s", ",.0f", 1e-3),
-            Column("delete 100, ms", "delete_s", ",.0f", 1e-3),
-            Column("compact, ms", "compact_s", ",.0f", 1e-3),
-        ),
-        where={"what": "changes"},
-    ),
-    Declared(
-        "Searches",
-        (
-            Column("threads", "searching", "d"),
-            Column("while one writes", lambda row: "yes" if row["writing"] else "no"),
-            Column("searches/s", "searches_per_s", ",.0f"),
-            Column("p50 ms", "p50_ms", ",.1f"),
-            Column("p99 ms", "p99_ms", ",.1f"),
-            *columns_named(",d", "changes", "compactions", "faults"),
-        ),
-        where={"what": "traffic"},
-    ),
-)
-passages = together(
-    Declared(
-        "Python's documentation",
-        (
-            Column("model", "model"),
-            Column("", "way"),
-            *_sizes("pages", "rows a page", "questions"),
-            Column("recall@10 of the page", "recall@10", ".1f"),
-            Column("difference", _gain("recall@10")),
-            Column("MRR@10", "mrr@10", ".1f"),
-            Column("anchor in the passage", "anchor_share", ".1%"),
-            Column("of its section", "section_share", ".1%"),
-            *BUILDS,
-        ),
-        "questions: docstrings",
-        where={"what": "pages"},
-    ),
-    Declared(
-        "Sets with labels",
-        (
-            *SET_AND_MODEL,
-            Column("", "way"),
-            *_sizes("documents", "rows a document", "queries"),
-            Column("nDCG@10", "ndcg@10", ".2f"),
-            Column("difference", _gain("ndcg@10")),
-            Column("recall@10", "recall@10", ".2f"),
-            Column("difference", _gain("recall@10")),
-            *BUILDS,
-        ),
-        "test queries",
-        where={"what": "set"},
-    ),
 )
 chance = Declared(
     "Best hits by chance",
@@ -182,17 +82,12 @@ reduction = Declared(
 )
 
 
-def _files(row: Row) -> str:
-    """State of the files; older rows have another text for the third one."""
-    return "dropped, reopened" if row["way"].startswith("dropped,") else row["way"]
-
-
 def _cold_columns(rows: Rows) -> Sequence[Column]:
     told = measured(rows)
     names = dict.fromkeys(n for row in told for n in row if n.startswith("cached_"))
     held = [name for name in names if any(row.get(name) for row in told[1:])]
     return (
-        Column("index's files", _files),
+        Column("index's files", "way"),
         Column("memory limit, MB", "limit_bytes", ",.0f", 1e6),
         Column("encoding, p50 ms", "p50_ms_encode", ",.2f"),
         Column("text to documents, p50 ms", "p50_ms_total", ",.2f"),

@@ -21,6 +21,7 @@ class Cell:
 
 
 EMPTY = Cell("", "")
+NOT_MEASURED = Cell("–", "")
 
 
 @dataclass(frozen=True)
@@ -170,12 +171,17 @@ def by_way(base: str, *also: str) -> Callable[[Rows], list[Row]]:
 
 
 def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
-    """Take a column, or a function, of another way's row instead of the line's own row."""
+    """Take a column, or a function, of another way's row instead of the line's own row.
+
+    If that way was not measured, the cell is a dash.
+    """
     return partial(_of_way, way=way, value=value)
 
 
 def _of_way(row: Row, way: str, value: str | Callable[[Row], Any]) -> Any:
-    found = row["ways"][way]
+    found = row["ways"].get(way)
+    if found is None:
+        return NOT_MEASURED
     return found[value] if isinstance(value, str) else value(found)
 
 

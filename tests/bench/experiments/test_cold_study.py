@@ -67,7 +67,8 @@ def test_what_was_dropped_is_read_again(all_rows: list[Row]) -> None:
     # Whatever is in memory after a query that found nothing there was read by it.
     for row in (dropped, reopened):
         held = sum(size for name, size in row.items() if name.startswith("cached_"))
-        assert 0 < held <= row["read_query_bytes"] + 7 * 4096  # files end within a page
+        assert 0 < held <= row["read_query_bytes"] + 20 * 4096  # files end within a page
+        assert row["cached_words_bytes"] > 0
         assert 0 < row["cached_vectors_bytes"] <= cached["cached_vectors_bytes"]
     assert "cached_documents_bytes" in dropped  # the catalog has no part in it
     assert reopened["read_query_bytes"] == pytest.approx(dropped["read_query_bytes"], rel=0.1)

@@ -11,7 +11,12 @@ from slimdex.bench.columns import check_row
 from slimdex.bench.experiments.hybrid_study import SHOWN, measure_hybrid, way_of
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.rows import ResultsFile
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.quality.tuning.hybrid_choice import FUSIONS
+from slimdex.retrieval.search.request import SearchRequest
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder
 
@@ -25,7 +30,7 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
         check_row(row)
     for what in ("queries", "names"):
         ways = {row["way"]: row for row in rows if row["what"] == what}
-        assert ways.keys() == {"float32", "meaning", "words", *SHOWN, "auto"}
+        assert ways.keys() == {"float32", "float32 rule", "meaning", "words", *SHOWN, "auto"}
         assert ways["rule"]["fusion"] == "rule"
         alone = ways["float32"]["ndcg@10"]
         for row in ways.values():
@@ -35,8 +40,33 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
         chosen = ways[ways["auto"]["fusion"]] if ways["auto"]["fusion"] in SHOWN else None
         assert chosen is None or chosen["ndcg@10"] == ways["auto"]["ndcg@10"]
         if what == "names":
-            firsts = [ways[way]["first_share"] for way in ("words", *SHOWN)]
+            firsts = [ways[way]["first_share"] for way in ("float32 rule", "words", *SHOWN)]
             np.testing.assert_array_equal(firsts, 1)
+
+
+@pytest.mark.slow
+def test_exact_search_alone_and_fused_equals_an_index_of_all_dimensions(
+    task: Task, tmp_path: Path
+) -> None:
+    results = ResultsFile(tmp_path / "hybrid-words.jsonl")
+    measure_hybrid(task, WordEncoder(), tmp_path, results, ABOUT)
+    found = {row["way"]: row["ndcg@10"] for row in results.rows.values()}
+    judging = np.random.default_rng(0).permutation(len(task.queries))[1::2].tolist()
+    data, vectors = task.dataset, task.queries.take(np.array(judging))
+    exact = Settings(k=None, beta=0.0, gamma=0.0, kind="flat")
+    with Collection.create(tmp_path / "x", GivenEncoder(task.vectors.dim), exact) as collection:
+        documents = map(Document, data.ids, data.texts)
+        collection.add(documents, vectors=task.vectors.take(np.arange(len(data.ids))))
+        texts = [data.query_texts[i] for i in judging]
+        for way, hybrid in (("float32", "off"), ("float32 rule", "auto")):
+            answers = collection.answer(SearchRequest(texts, vectors, hybrid=hybrid))
+            places = [
+                [hit.id for hit in hits].index(f"d{i}") if f"d{i}" in {h.id for h in hits} else None
+                for i, hits in zip(judging, answers, strict=True)
+            ]
+            gains = [0.0 if place is None else 1 / np.log2(place + 2) for place in places]
+            assert found[way] == pytest.approx(100 * np.mean(gains), abs=1e-3)
+    assert found["float32 rule"] > found["float32"] + 5
 
 
 def test_no_two_ways_have_the_same_name() -> None:

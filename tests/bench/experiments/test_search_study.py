@@ -20,7 +20,7 @@ from tests.encoders import WordEncoder
 pytestmark = pytest.mark.slow
 
 OURS = f"{SLIMDEX} own order"
-PARTS = ("total", "encode", "search", "documents")
+PARTS = ("total", "encode", "search", "fetch")
 
 
 def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:

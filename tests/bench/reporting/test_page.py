@@ -30,7 +30,7 @@ from slimdex.bench.reporting.sections import (
     write_section,
 )
 from slimdex.bench.reporting.tables.retrieval import beside_peers, codes_alone, every_row, headline
-from slimdex.bench.reporting.tables.studies import tuning
+from slimdex.bench.reporting.tables.studies import answers, tuning
 from slimdex.bench.rows import FOLDER, ResultsFile, Row, read_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -119,6 +119,21 @@ def test_long_tables_are_folded_and_short_ones_are_not() -> None:
         shown = f"**{table.title}**{note}\n\n{table.markdown()}"
         assert (folded if len(table.rows) > 20 else shown) in text
     assert 0 < text.count("<details>") == text.count("</details>") < len(tables)
+
+
+def test_a_way_that_was_not_measured_is_a_dash() -> None:
+    known = read_rows(FOLDER, "hybrid")
+    (whole,) = answers(known)
+    (part,) = answers([row for row in known if row["way"] != "words"])
+    column = whole.heads.index("BM25")
+    assert {row[column].shown for row in part.rows} == {"–"}
+    assert [row[:column] for row in part.rows] == [row[:column] for row in whole.rows]
+
+
+def test_the_lead_says_nothing_of_an_index_without_words(tmp_path: Path) -> None:
+    row = {"key": "1", "method": "slimdex", "effort": 0, "p50_ms_total_one": 1.0}
+    ResultsFile(tmp_path / "search-a.jsonl").append(row)
+    assert section("default", tmp_path) == "<!-- default: begin -->\n\n<!-- default: end -->"
 
 
 @pytest.mark.parametrize("name", sections_with_rows(FOLDER))

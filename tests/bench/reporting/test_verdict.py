@@ -142,17 +142,20 @@ def test_a_search_from_text_to_documents_is_held_against_the_fastest_other() -> 
 def test_the_default_index_is_told_from_text_to_documents() -> None:
     row = store("slimdex", 0.87, 6.0, 20_000_000, 15_400_000) | {"effort": 0, "documents": 1234}
     row |= {"memory_bytes": 90_000_000, "memory_files_bytes": 130_000_000}
-    row |= {"disk_row_bytes": 1431.4, "processor": "P"}
+    row |= {"disk_row_bytes": 1431.4, "processor": "P", "load": 0.26, "dim": 384}
+    row |= {"rows": 50_000, "code_bytes": 1_200_000}
     assert default_line(row) == (
         "With m, a search of the 1,234 documents of a takes **6.00 ms from the text to its "
-        "documents**, 4.50 ms of it for encoding (medians, one thread of P). The process, with "
-        "Python and the encoder, holds 90 MB and 130 MB of pages of files, which the system may "
-        "drop; the index accounts for 20 and 15 MB of these, and takes 1,431 bytes a document on "
-        "disk, text included."
+        "documents**, 4.50 ms of it for encoding (medians, one thread of P, load 0.3 before). The "
+        "codes of its 50,000 passages take **1.2 MB** (24 bytes each instead of float32's 1,536), "
+        "all that the index and its libraries hold in memory is **20 MB**, and **15 MB** are pages "
+        "of their files, which the system may drop. The process, with Python and the encoder, "
+        "holds 90 MB and 130 MB of pages of files. On disk a document takes 1,431 bytes, with its "
+        "text and words."
     )
     assert default_line(row | {"effort": 2000}) == ""
     assert default_line(row | {"method": "graph"}) == ""
-    assert default_line(row | {"error": "broke"}) == ""
+    assert default_line(row | {"code_bytes": None, "error": "broke"}) == ""
 
 
 def test_a_cold_search_is_held_against_a_cached_one() -> None:
