@@ -269,6 +269,11 @@ class Search:
     excerpts: bool = False
     columns: Sequence[str] = ()
 
+    @property
+    def where(self) -> str | None:
+        """The condition of the request."""
+        return self.request.where
+
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return each query's hits, excerpts of their texts, and the score of random documents."""
         from ..search.excerpts import beginning, nearest_passages
@@ -318,15 +323,32 @@ class Fetch:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the document."""
-        return document_json(collection.get(self._known_by(collection)))
+        return document_json(collection.get(_id_of(collection, self.id)))
 
-    def _known_by(self, collection: Collection) -> str:
-        if self.id in collection or "path" not in collection.core.store.columns.committed:
-            return self.id
-        from ..catalog.where.conditions import Compare, as_sql
 
-        found = collection.documents_where(as_sql(Compare("path", "=", self.id)))
-        return found[0].id if len(found) == 1 else self.id
+@dataclass(frozen=True)
+class Related:
+    """Find the documents nearest to one, which is named as for `Fetch`."""
+
+    id: str
+    limit: int = 10
+    where: str | None = None
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """Return the document's "id" and the "hits"."""
+        id = _id_of(collection, self.id)
+        hits = collection.related(id, self.limit, self.where)
+        return {"id": id, "hits": [hit_json(hit) for hit in hits]}
+
+
+def _id_of(collection: Collection, id: str) -> str:
+    """Return an id or, if it is unknown, the id of the only document with this path."""
+    if id in collection or "path" not in collection.core.store.columns.committed:
+        return id
+    from ..catalog.where.conditions import Compare, as_sql
+
+    found = collection.documents_where(as_sql(Compare("path", "=", id)))
+    return found[0].id if len(found) == 1 else id
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from slimdex.indexes.errors import SlimdexError
 
 from ..documents import hit_from_json
-from ..operations.commands import Columns, Command, Delete, Fetch, Info, Put, Search
+from ..operations.commands import Columns, Command, Delete, Fetch, Info, Put, Related, Search
 from ..search.excerpts import are_by_chance, shortened
 from ..search.request import SearchRequest
 from .routes.failures import first_line
@@ -39,6 +39,10 @@ CHANGES = ToolAnnotations(
 
 IndexName = Annotated[
     str | None, Field(description="Name of the index; optional if there is only one.")
+]
+Limit = Annotated[int, Field(ge=1, le=MOST)]
+Where = Annotated[
+    str | None, Field(description="A condition in SQL on the columns that `info` lists.")
 ]
 
 
@@ -130,13 +134,14 @@ class AgentsServer(MCPServer[Any]):
 def agents_server(names: Collection[str], do: Do, *, writes: bool = False) -> AgentsServer:
     """Create a server with tools over indexes of these names.
 
-    They are search, fetch and info, and with `writes` add and delete. `names` may change.
+    They are search, related, fetch and info, and with `writes` add and delete. `names` may change.
     """
     about = "`add` and `delete` change them for all who use the index. " if writes else ""
     server = AgentsServer(
         "slimdex",
         instructions="Search documents by meaning: ask in whole phrases. `search` returns passages "
-        f"to quote, `fetch` the document around them. {about}Indexes: {', '.join(names)}.",
+        "to quote, `fetch` the document around them, `related` similar documents. "
+        f"{about}Indexes: {', '.join(names)}.",
         version=version("slimdex"),
         log_level="WARNING",
     )
@@ -152,11 +157,8 @@ def _add_readers(server: AgentsServer, done: Done) -> None:
     async def search(
         query: Annotated[str, Field(description="The search query, as a phrase or question.")],
         index: IndexName = None,
-        limit: Annotated[int, Field(ge=1, le=MOST)] = 5,
-        where: Annotated[
-            str | None,
-            Field(description="A condition in SQL on the columns that `info` lists."),
-        ] = None,
+        limit: Limit = 5,
+        where: Where = None,
     ) -> Passages:
         """Find the passages closest in meaning to a query."""
         request = SearchRequest([query], limit=limit, where=where)
@@ -165,6 +167,17 @@ def _add_readers(server: AgentsServer, done: Done) -> None:
         is_chance = bool(hits) and are_by_chance(list(map(hit_from_json, hits)), chance, query)
         note = "The best passage is no closer than a random document." if is_chance else ""
         return Passages(passages=[_passage(hit) for hit in hits], note=note)
+
+    @server.tool(annotations=READS)
+    async def related(
+        id: Annotated[str | int, Field(description="Id of a document, from a search.")],
+        index: IndexName = None,
+        limit: Limit = 5,
+        where: Where = None,
+    ) -> Passages:
+        """Find the documents closest in meaning to a document, each by its closest passage."""
+        found = await done(index, Related(str(id), limit, where))
+        return Passages(passages=[_passage(hit) for hit in found["hits"]], note="")
 
     @server.tool(annotations=READS)
     async def fetch(

@@ -45,7 +45,7 @@ async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 async def tools_work(client: Client) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert set(tools) == {"search", "fetch", "info"}
+    assert set(tools) == {"search", "related", "fetch", "info"}
     for one in tools.values():
         assert one.annotations is not None
         assert one.annotations.read_only_hint
@@ -66,12 +66,18 @@ async def tools_work(client: Client) -> None:
     assert (whole["characters"], whole["text"]) == (len(TEXTS[2]), TEXTS[2][:8000])
     part = await called(client, "fetch", id="2", start=4190)
     assert part["text"] == TEXTS[2][4190:]
+    near = await called(client, "related", id="2", limit=2)
+    assert sorted(one["id"] for one in near["passages"]) == ["0", "1"]
+    assert near["passages"][0]["text"] == TEXTS[int(near["passages"][0]["id"])]
+    (only,) = (await called(client, "related", id=2, where="n = 1"))["passages"]
+    assert only["id"] == "1"
     about = await called(client, "info")
     assert (about["name"], about["documents"], about["encoder"]) == ("notes", 3, "words.txt")
     assert about["columns"][0]["name"] == "n"
 
     for tool, arguments, line in (
         ("fetch", {"id": "none"}, "unknown id 'none'; expected the id of a document"),
+        ("related", {"id": "none"}, "unknown id 'none'"),
         ("search", {"query": "x", "where": "yer > 1"}, "where 'yer > 1': "),
         ("search", {"query": "x", "index": "other"}, "index 'other'; expected one of notes"),
         ("search", {"query": "x", "limit": 0}, "limit=0: Input should be greater than or equal"),
@@ -99,7 +105,7 @@ async def test_over_stdin_and_stdout(notes: Path) -> None:
 async def test_tools_that_write(notes: Path) -> None:
     async with Client(stdio(notes, "--write")) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"search", "fetch", "info", "add", "delete"}
+        assert set(tools) == {"search", "related", "fetch", "info", "add", "delete"}
         for name in ("add", "delete"):
             marks = tools[name].annotations
             assert marks is not None

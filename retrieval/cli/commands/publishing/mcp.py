@@ -42,7 +42,7 @@ def mcp(
     writing: WriteOptions,
     installing: InstallOptions,
 ) -> None:
-    """Give agents the tools search, fetch and info, over the Model Context Protocol.
+    """Give agents the tools search, related, fetch and info, over the Model Context Protocol.
 
     Any number of processes may serve and change an index: answers contain what others have
     committed by then, and changes take turns.

@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.operations.building import Sources, build
 from tests.encoders import WordEncoder
 
@@ -182,6 +183,19 @@ def test_a_document_is_opened_by_its_path_too(bare: Runner) -> None:
     for name in ("it's.md", "notes/it's.md"):
         assert "Boil the water." in bare("open", "x", name).out
     assert "unknown id 'notes/other.md'" in bare.refuses("open", "x", "notes/other.md")
+
+
+def test_related_documents(pets: Runner) -> None:
+    found = pets("related", "pets", "cat", "-n", "1", "--json").json
+    with Collection.open("pets") as collection:
+        (nearest,) = collection.related("cat", 1)
+    assert (found["id"], [hit["id"] for hit in found["hits"]]) == ("cat", [nearest.id])
+    some = pets("related", "pets", "cat", "--where", "year = 2003", "--json").json
+    assert [hit["id"] for hit in some["hits"]] == ["rain"]
+    shown = pets("related", "pets", "cat")
+    assert shown.out.splitlines()[0] == "cat"
+    assert shown.out.splitlines()[1].split()[1] == nearest.id
+    assert "'none'" in pets.refuses("related", "pets", "none")
 
 
 def test_the_last_change_is_undone_and_made_again(pets: Runner) -> None:
