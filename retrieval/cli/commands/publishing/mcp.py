@@ -42,7 +42,7 @@ def mcp(
     writing: WriteOptions,
     installing: InstallOptions,
 ) -> None:
-    """Give agents the tools search, related, fetch and info, over the Model Context Protocol.
+    """Give agents the tools search, related, get, fetch and info, over the Model Context Protocol.
 
     Any number of processes may serve and change an index: answers contain what others have
     committed by then, and changes take turns.
@@ -113,7 +113,8 @@ def _serve(opened: dict[str, Index], *, write: bool, port: int | None) -> None:
     async def do(name: str, command: Command) -> dict[str, Any]:
         return await anyio.to_thread.run_sync(lambda: command.run(opened[name].opened()))
 
-    server = agents_server([*opened], do, writes=write)
+    places = {name: index.path for name, index in opened.items()}
+    server = agents_server([*opened], do, writes=write, places=places)
     if port is None:
         server.run()
     else:

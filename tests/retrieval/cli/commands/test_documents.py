@@ -185,6 +185,19 @@ def test_a_document_is_opened_by_its_path_too(bare: Runner) -> None:
     assert "unknown id 'notes/other.md'" in bare.refuses("open", "x", "notes/other.md")
 
 
+def test_lines_of_a_document(slimdex: Runner) -> None:
+    text = "# Tea\n\nBoil water.\n\nWait.\n\n"
+    write("tea.jsonl", [{"id": "tea", "text": text}])
+    slimdex("build", "tea.jsonl", "--out", "x")
+    assert slimdex("open", "x", "tea", "--lines", "3-5").out == "Boil water.\n\nWait.\n"
+    assert slimdex("open", "x", "tea", "--lines", "3").out == "Boil water.\n"
+    read = slimdex("open", "x", "tea", "--lines", "5-", "--json").json
+    assert [read[name] for name in ("text", "line", "last_line", "lines")] == ["Wait.\n\n", 5, 7, 7]
+    assert text[read["start"] :] == read["text"]
+    for lines in ("8-9", "0-2", "5-4", "x", "-3", "1-2-3", "٣"):
+        assert "expected FIRST-LAST" in slimdex.refuses("open", "x", "tea", "--lines", lines)
+
+
 def test_related_documents(pets: Runner) -> None:
     found = pets("related", "pets", "cat", "-n", "1", "--json").json
     with Collection.open("pets") as collection:
