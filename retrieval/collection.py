@@ -16,7 +16,7 @@ import numpy as np
 from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.execution.progress import listening
 
-from .documents import Document, id_text, id_texts, is_several
+from .documents import Document, Hit, id_text, id_texts, is_several
 from .encoders.base import AUTO, Encoder
 from .extras import require
 from .locks import WAIT
@@ -269,6 +269,15 @@ class Collection(Searchable, Measurable):
         from .search.random_baseline import chance_score
 
         return self.core.read(lambda view: chance_score(view, where))
+
+    def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
+        """Find the documents nearest in meaning to a document, best first, without itself.
+
+        Raises `InputError` if the id is unknown or the document has no text, or as `search` does.
+        """
+        from .search.related import related
+
+        return self.core.read(lambda view: related(view, id_text(id), limit, where))
 
     @overload
     def get(self, ids: Id, *, vectors: bool = False) -> Document: ...

@@ -11,9 +11,10 @@ from typing import Any
 from rich.text import Text
 
 from ..documents import Hit, hit_json
+from ..operations.places import file_of
 from ..search.excerpts import are_by_chance, beginning, on_one_line, shortened
 from .console import hanging, line
-from .links import file_of, link_in, link_to
+from .links import link_in, link_to
 from .safe_text import visible
 
 _WORD = re.compile(r"\w+")
@@ -47,7 +48,7 @@ def show_hits(
     if not hits:
         line("  nothing found")
     for hit, text in zip(hits, texts or [beginning(hit) for hit in hits], strict=True):
-        score, file = Text(f"{hit.score:6.3f}  ", style="cyan"), file_of(hit)
+        score, file = Text(f"{hit.score:6.3f}  ", style="cyan"), file_of(hit.metadata.get("path"))
         hanging(score, _named(hit, file))
         body = _with_words(visible(text), query if is_text else "")
         shown = (_place(hit, file), _columns(hit, columns, file), body)

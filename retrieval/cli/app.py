@@ -10,6 +10,7 @@ PLACES = {
     "demo": "documents.demo:demo",
     "build": "documents.build:build",
     "search": "documents.search:search",
+    "related": "documents.related:related",
     "add": "documents.add:add",
     "sync": "documents.sync:sync",
     "delete": "documents.delete:delete",

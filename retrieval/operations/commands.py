@@ -228,6 +228,11 @@ class Search:
     excerpts: bool = False
     columns: Sequence[str] = ()
 
+    @property
+    def where(self) -> str | None:
+        """The condition of the request."""
+        return self.request.where
+
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return each query's hits, excerpts of their texts, and the score of random documents."""
         from ..search.excerpts import beginning, nearest_passages
@@ -277,15 +282,90 @@ class Fetch:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the document."""
-        return document_json(collection.get(self._known_by(collection)))
+        return document_json(collection.get(_id_of(collection, self.id)))
 
-    def _known_by(self, collection: Collection) -> str:
-        if self.id in collection or "path" not in collection.core.store.columns.committed:
-            return self.id
-        from ..catalog.where.conditions import Compare, as_sql
 
-        found = collection.get(where=as_sql(Compare("path", "=", self.id)), limit=2)
-        return found[0].id if len(found) == 1 else self.id
+@dataclass(frozen=True)
+class Lines:
+    """Lines of a document, which is named as for `Fetch`.
+
+    Attributes
+    ----------
+    first, last : numbers from 1, both included; `last` is None for the document's end.
+    """
+
+    id: str
+    first: int = 1
+    last: int | None = None
+
+    def read(self, document: Document, longest: int | None = None) -> dict[str, Any]:
+        """Return the lines, and where they are in the text.
+
+        Of more than `longest` characters, the first lines are returned; or, if the first line is
+        longer, its beginning.
+
+        Raises `InputError` if there are no such lines.
+        """
+        lines, first, last = document.text.split("\n"), self.first, self.last
+        if not 1 <= first <= len(lines) or (last is not None and last < first):
+            asked = f"lines {first}-{'' if last is None else last} of {document.id!r}"
+            raise InputError(f"{asked}; expected FIRST-LAST, within its lines 1-{len(lines)}")
+        text = "\n".join(lines[first - 1 : last])
+        if longest is not None and len(text) > longest:
+            end = text.rfind("\n", 0, longest + 1)
+            text = text[: longest if end < 0 else end]
+        return {
+            "id": document.id,
+            "title": document.title,
+            "text": text,
+            "line": first,
+            "last_line": first + text.count("\n"),
+            "lines": len(lines),
+            "start": sum(map(len, lines[: first - 1])) + first - 1,
+            "metadata": dict(document.metadata),
+        }
+
+
+@dataclass(frozen=True)
+class Read:
+    """Read lines of documents, at most `longest` characters of each."""
+
+    asked: Sequence[Lines]
+    longest: int | None = None
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """Return the "documents", each as `Lines.read` does, in the order asked for."""
+        found = collection.get([_id_of(collection, lines.id) for lines in self.asked])
+        read = [
+            lines.read(document, self.longest)
+            for lines, document in zip(self.asked, found, strict=True)
+        ]
+        return {"documents": read}
+
+
+@dataclass(frozen=True)
+class Related:
+    """Find the documents nearest to one, which is named as for `Fetch`."""
+
+    id: str
+    limit: int = 10
+    where: str | None = None
+
+    def run(self, collection: Collection) -> dict[str, Any]:
+        """Return the document's "id" and the "hits"."""
+        id = _id_of(collection, self.id)
+        hits = collection.related(id, self.limit, self.where)
+        return {"id": id, "hits": [hit_json(hit) for hit in hits]}
+
+
+def _id_of(collection: Collection, id: str) -> str:
+    """Return an id or, if it is unknown, the id of the only document with this path."""
+    if id in collection or "path" not in collection.core.store.columns.committed:
+        return id
+    from ..catalog.where.conditions import Compare, as_sql
+
+    found = collection.get(where=as_sql(Compare("path", "=", id)), limit=2)
+    return found[0].id if len(found) == 1 else id
 
 
 @dataclass(frozen=True)

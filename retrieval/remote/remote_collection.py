@@ -12,7 +12,7 @@ from slimdex.indexes.errors import InputError, InUseError
 from slimdex.indexes.settings import as_settings
 
 from ..collection import Id, Several, check_either, page
-from ..documents import Document, Part, hit_from_json, id_text, id_texts, is_several, json_of
+from ..documents import Document, Hit, Part, hit_from_json, id_text, id_texts, is_several, json_of
 from ..encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from ..ingest.writer import Added
 from ..search.request import Hits, SearchRequest
@@ -117,6 +117,15 @@ class RemoteCollection(Searchable):
             return []
         found = self._ask("/search", {k: v for k, v in body.items() if v is not None})
         return [[hit_from_json(hit) for hit in one["hits"]] for one in found["queries"]]
+
+    def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
+        """Find the documents nearest in meaning to a document, best first, without itself.
+
+        Raises `InputError` if the id is unknown or the document has no text, or as `search` does.
+        """
+        asked = {"limit": limit} if where is None else {"limit": limit, "where": where}
+        found = self._ask(f"/related/{quote(id_text(id), safe='')}?{urlencode(asked)}")
+        return [hit_from_json(hit) for hit in found["hits"]]
 
     @overload
     def get(self, ids: Id, *, vectors: bool = False) -> Document: ...

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
@@ -16,8 +17,20 @@ from starlette.routing import BaseRoute, Route
 
 from slimdex.indexes.errors import SlimdexError
 
-from ..documents import hit_from_json
-from ..operations.commands import Columns, Command, Delete, Fetch, Info, Put, Search
+from ..documents import Hit, hit_from_json
+from ..operations.commands import (
+    Columns,
+    Command,
+    Delete,
+    Fetch,
+    Info,
+    Lines,
+    Put,
+    Read,
+    Related,
+    Search,
+)
+from ..operations.places import file_of, link_of
 from ..search.excerpts import are_by_chance, shortened
 from ..search.request import SearchRequest
 from .routes.failures import first_line
@@ -28,8 +41,8 @@ Done = Callable[[str | None, Command], Awaitable[dict[str, Any]]]
 """The same for the name that an agent gives, or None; raises `ToolError`."""
 QUOTED = 1200
 """Characters of a passage in an answer."""
-READ = 8000
-"""Characters of a document returned per call."""
+READ, READ_TOGETHER = 8000, 24_000
+"""Characters of a document, and of several together, returned per call."""
 MOST = 50
 """Largest limit of a search."""
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -40,17 +53,30 @@ CHANGES = ToolAnnotations(
 IndexName = Annotated[
     str | None, Field(description="Name of the index; optional if there is only one.")
 ]
+Limit = Annotated[int, Field(ge=1, le=MOST)]
+Where = Annotated[
+    str | None, Field(description="A condition in SQL on the columns that `info` lists.")
+]
 
 
-class Passage(BaseModel):
+class Placed(BaseModel):
+    """A document's file, and where to see it."""
+
+    file: str | None = Field(description="Path of its file, if it is from one.")
+    link: str | None = Field(description="URL of its page, or of its file on this machine.")
+
+
+class Passage(Placed):
     """A passage found by a search."""
 
-    id: str = Field(description="Id of its document, for fetch.")
+    id: str = Field(description="Id of its document, for fetch and get.")
     title: str
     text: str
     score: float = Field(description="A cosine: higher is nearer.")
     found_by: str = Field(description="meaning, words, both, or name.")
     start: int = Field(description="Offset in the document, in characters.")
+    line: int = Field(description="Line of the document in which it begins, from 1.")
+    last_line: int
     page: int | None
     headings: list[str]
     metadata: dict[str, Any]
@@ -72,6 +98,33 @@ class Text(BaseModel):
     start: int
     characters: int = Field(description="Length of the whole document.")
     metadata: dict[str, Any]
+
+
+class LineRange(BaseModel):
+    """Lines of a document to read."""
+
+    id: str | int = Field(description="Id of a document, from a search, or the path of its file.")
+    line: int = Field(1, ge=1, description="First line, from 1.")
+    last_line: int | None = Field(None, ge=1, description="Last line; by default the end.")
+
+
+class LinesRead(Placed):
+    """Lines of a document; fewer than asked for if they are long."""
+
+    id: str
+    title: str
+    text: str
+    line: int
+    last_line: int = Field(description="The last line here; if lines are missing, ask again.")
+    lines: int = Field(description="Lines of the whole document.")
+    start: int = Field(description="Offset of the text in the document, in characters.")
+    metadata: dict[str, Any]
+
+
+class DocumentsRead(BaseModel):
+    """The lines of each document, in the order asked for."""
+
+    documents: list[LinesRead]
 
 
 class About(BaseModel):
@@ -127,44 +180,81 @@ class AgentsServer(MCPServer[Any]):
             raise ToolError(first_line([placed, *others])) from error
 
 
-def agents_server(names: Collection[str], do: Do, *, writes: bool = False) -> AgentsServer:
-    """Create a server with tools over indexes of these names.
+def agents_server(
+    names: Collection[str],
+    do: Do,
+    *,
+    writes: bool = False,
+    places: Mapping[str, Path] | None = None,
+) -> AgentsServer:
+    """Create a server with tools over indexes.
 
-    They are search, fetch and info, and with `writes` add and delete. `names` may change.
+    They are search, related, get, fetch and info, and with `writes` add and delete.
+
+    Parameters
+    ----------
+    names : of the indexes; may change.
+    places : their folders, for links to files, if the agents are on this machine. A relative path
+        of a file is looked up beside its index.
     """
     about = "`add` and `delete` change them for all who use the index. " if writes else ""
     server = AgentsServer(
         "slimdex",
         instructions="Search documents by meaning: ask in whole phrases. `search` returns passages "
-        f"to quote, `fetch` the document around them. {about}Indexes: {', '.join(names)}.",
+        "to quote, `get` and `fetch` the document around them, `related` similar documents. "
+        f"{about}Indexes: {', '.join(names)}.",
         version=version("slimdex"),
         log_level="WARNING",
     )
     done = partial(_done, names, do)
-    _add_readers(server, done)
+    _add_searches(server, done, places or {})
+    _add_readers(server, done, places or {})
     if writes:
         _add_writers(server, done)
     return server
 
 
-def _add_readers(server: AgentsServer, done: Done) -> None:
+def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
     async def search(
         query: Annotated[str, Field(description="The search query, as a phrase or question.")],
         index: IndexName = None,
-        limit: Annotated[int, Field(ge=1, le=MOST)] = 5,
-        where: Annotated[
-            str | None,
-            Field(description="A condition in SQL on the columns that `info` lists."),
-        ] = None,
+        limit: Limit = 5,
+        where: Where = None,
     ) -> Passages:
         """Find the passages closest in meaning to a query."""
         request = SearchRequest(texts=[query], limit=limit, where=where)
         found = await done(index, Search(request))
-        hits, chance = found["hits"][0], found["chance_score"]
-        is_chance = bool(hits) and are_by_chance(list(map(hit_from_json, hits)), chance, query)
+        hits = [hit_from_json(hit) for hit in found["hits"][0]]
+        is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
         note = "The best passage is no closer than a random document." if is_chance else ""
-        return Passages(passages=[_passage(hit) for hit in hits], note=note)
+        place = places.get(found["index"])
+        return Passages(passages=[_passage(hit, place) for hit in hits], note=note)
+
+    @server.tool(annotations=READS)
+    async def related(
+        id: Annotated[str | int, Field(description="Id of a document, from a search.")],
+        index: IndexName = None,
+        limit: Limit = 5,
+        where: Where = None,
+    ) -> Passages:
+        """Find the documents closest in meaning to a document, each by its closest passage."""
+        found = await done(index, Related(str(id), limit, where))
+        hits, place = map(hit_from_json, found["hits"]), places.get(found["index"])
+        return Passages(passages=[_passage(hit, place) for hit in hits], note="")
+
+
+def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -> None:
+    @server.tool(annotations=READS)
+    async def get(
+        documents: Annotated[list[LineRange], Field(min_length=1, max_length=MOST)],
+        index: IndexName = None,
+    ) -> DocumentsRead:
+        """Read lines of documents, several at once."""
+        asked = [Lines(str(each.id), each.line, each.last_line) for each in documents]
+        found = await done(index, Read(asked, min(READ, READ_TOGETHER // len(asked))))
+        place = places.get(found["index"])
+        return DocumentsRead(documents=[_lines_read(one, place) for one in found["documents"]])
 
     @server.tool(annotations=READS)
     async def fetch(
@@ -246,15 +336,34 @@ def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
     return app.routes
 
 
-def _passage(hit: dict[str, Any]) -> Passage:
+def _passage(hit: Hit, index: Path | None) -> Passage:
     return Passage(
-        id=hit["id"],
-        title=hit["title"],
-        text=shortened(hit["text"], QUOTED),
-        score=hit["score"],
-        found_by=hit["found_by"],
-        start=hit["start"],
-        page=hit["page"],
-        headings=hit["headings"],
-        metadata=hit["metadata"],
+        **_placed(hit, index),
+        id=hit.id,
+        title=hit.title,
+        text=shortened(hit.text, QUOTED),
+        score=hit.score,
+        found_by=hit.found_by,
+        start=hit.start,
+        line=hit.line,
+        last_line=hit.line + hit.text.count("\n"),
+        page=hit.page,
+        headings=[*hit.headings],
+        metadata=dict(hit.metadata),
     )
+
+
+def _lines_read(said: dict[str, Any], index: Path | None) -> LinesRead:
+    first = Hit(said["id"], 0, said["text"], metadata=said["metadata"], line=said["line"])
+    return LinesRead(**said, **_placed(first, index))
+
+
+def _placed(hit: Hit, index: Path | None) -> dict[str, str | None]:
+    """Return a hit's "file" and "link"; the file is absolute if it exists on the agents' machine.
+
+    `index` is the folder of its index; None if the agents are on another machine.
+    """
+    path = hit.metadata.get("path")
+    file = None if index is None else file_of(path, index.absolute().parent)
+    said = str(file or path) if file or isinstance(path, str) else None
+    return {"file": said, "link": link_of(hit, file)}

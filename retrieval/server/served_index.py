@@ -23,7 +23,7 @@ from ..collection import Collection
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
-from ..operations.commands import Command, Search
+from ..operations.commands import Command, Related, Search
 from ..search.request import Hits, SearchRequest, joined
 from .batching import Batcher
 from .conditional import Conditional
@@ -125,14 +125,17 @@ class ServedIndex:
 
         Raises `InputError` as `Collection.search` does, and `LimitError` if a limit is exceeded.
         """
-        limits = self.limits
-        if request.limit > limits.hits:
-            raise LimitError(413, f"limit={request.limit:,}; expected {limits.hits:,} or less")
+        self._check_limit(request.limit)
         self._check(request.queries)
         with self._used():
             async with self._in_time():
                 found = await self._found(request.first_stage)
                 return found if request.rerank is None else await self._reranked(request, found)
+
+    async def related(self, id: str, limit: int, where: str | None) -> list[Hit]:
+        """Find the documents nearest to a document; raises errors as `search` does."""
+        self._check_limit(limit)
+        return await self.read_where(lambda found: found.related(id, limit, where), where)
 
     async def _reranked(self, request: SearchRequest, found: Found) -> Found:
         start = perf_counter()
@@ -174,7 +177,7 @@ class ServedIndex:
 
     async def do(self, command: Command) -> dict[str, Any]:
         """Run a command that only reads; one with a condition has a time limit."""
-        where = command.request.where if isinstance(command, Search) else None
+        where = command.where if isinstance(command, Search | Related) else None
         return await self.read_where(command.run, where)
 
     async def read_where(self, function: Callable[[Collection], T], where: str | None) -> T:
@@ -280,6 +283,10 @@ class ServedIndex:
         await loop.run_in_executor(None, self._writer.shutdown)
         await loop.run_in_executor(None, self._reader.shutdown)
         await loop.run_in_executor(None, self.collection.close)
+
+    def _check_limit(self, limit: int) -> None:
+        if limit > self.limits.hits:
+            raise LimitError(413, f"limit={limit:,}; expected {self.limits.hits:,} or less")
 
     def _check(self, queries: Sequence[str] | Matrix) -> None:
         limits = self.limits

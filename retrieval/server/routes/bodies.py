@@ -103,6 +103,12 @@ class FoundBody(BaseModel):
     )
 
 
+class RelatedBody(BaseModel):
+    """The documents nearest to a document, best first."""
+
+    hits: list[HitBody]
+
+
 class DocumentBody(BaseModel):
     """A document; other fields are metadata."""
 

@@ -20,7 +20,7 @@ from ..access.middleware import RIGHT
 from ..access.tokens import Right
 from ..served_index import ServedIndex
 from ..service import Service
-from .bodies import DocumentsBody, FoundBody, SearchBody
+from .bodies import DocumentsBody, FoundBody, RelatedBody, SearchBody
 from .json_requests import JsonRoute
 from .openai_filters import where_of
 
@@ -174,6 +174,17 @@ async def documents(
     """
     listing = Listing(where, after, limit)
     return Json(await index.read_where(listing.run, where))
+
+
+@routes.get("/indexes/{name}/related/{id:path}", responses={200: {"model": RelatedBody}})
+async def related(
+    index: Index,
+    id: str,
+    where: str | None = None,
+    limit: Annotated[int, Query(ge=1)] = 10,
+) -> Response:
+    """Find the documents nearest in meaning to a document, best first, without itself."""
+    return Json({"hits": [hit_json(hit) for hit in await index.related(id, limit, where)]})
 
 
 @routes.get("/indexes/{name}/documents/{id:path}")

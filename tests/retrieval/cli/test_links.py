@@ -10,8 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from slimdex.retrieval.cli.links import file_of, file_uri, is_address, link_to
+from slimdex.retrieval.cli.links import file_uri, link_to
 from slimdex.retrieval.documents import Hit
+from slimdex.retrieval.operations.places import file_of, is_address, link_of
 
 
 def hit(path: object, **more: object) -> Hit:
@@ -26,13 +27,13 @@ def test_no_link_where_no_file_is(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    assert file_of(hit(path)) is None
+    assert file_of(path) is None
 
 
 def test_a_server_is_not_asked_for_its_file(tmp_path: Path) -> None:
     (tmp_path / "a.md").touch()
-    assert file_of(hit(f"{tmp_path}/a.md")) is not None
-    assert file_of(hit(f"/{tmp_path}/a.md")) is None  # which Linux would find
+    assert file_of(f"{tmp_path}/a.md") is not None
+    assert file_of(f"/{tmp_path}/a.md") is None  # which Linux would find
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names that Windows has not")
@@ -85,3 +86,31 @@ def test_no_link_without_a_terminal(tmp_path: Path) -> None:
 )
 def test_addresses(text: str, is_one: bool) -> None:
     assert is_address(text) is is_one
+
+
+def test_links_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b.py").touch()
+    here = (tmp_path / "a b.py").as_uri()
+    for file, more, link in (
+        (Path("a b.py"), {"metadata": {"kind": "code"}, "line": 7}, f"{here}#L7"),
+        (Path("a b.py"), {"line": 7}, here),
+        (Path("/b.pdf"), {"page": 3}, "file:///b.pdf#page=3"),
+        (Path("/b.html"), {"anchor": "tea & rum"}, "file:///b.html#tea%20%26%20rum"),
+        (Path("/b.md"), {"metadata": {"url": "https://x.org/b"}}, "https://x.org/b"),
+        (Path("/b.md"), {"metadata": {"url": "javascript:x()"}}, "file:///b.md"),
+        (None, {}, None),
+    ):
+        assert link_of(Hit("id", 0.5, "", **more), file) == link  # type: ignore[arg-type]
+
+
+def test_a_relative_path_is_looked_up_beside_the_index_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "here" / "a.md").touch()
+    monkeypatch.chdir(tmp_path / "here")
+    assert file_of("a.md") == Path("a.md")
+    assert file_of("a.md", tmp_path / "there") is None
+    assert file_of("a.md", tmp_path / "here") == tmp_path / "here" / "a.md"

@@ -49,7 +49,7 @@ def pair(url: str, folder: Path) -> Iterator[tuple[Collection, RemoteCollection]
 def test_shared_methods_have_the_same_signatures() -> None:
     shared = [name for name in vars(RemoteCollection) if name in dir(Collection)]
     methods = [n for n in shared if callable(getattr(Collection, n)) and n not in ("open",)]
-    own = {"add", "delete", "get", "count", "info", "compact", "reduce", "close"}
+    own = {"add", "delete", "get", "count", "info", "compact", "reduce", "close", "related"}
     assert own <= {*methods}
     for name in {*methods} - {"__init__", "__doc__", "__module__", "__abstractmethods__"}:
         mine, theirs = getattr(RemoteCollection, name), getattr(Collection, name)
@@ -70,6 +70,10 @@ def test_searches_and_reads_answer_the_same(pair: tuple[Collection, RemoteCollec
             assert [h.metadata for h in mine] == [h.metadata for h in theirs]
     both = [each.search_many(["cat", "monday"], 1) for each in (remote, local)]
     assert [[h.id for h in hits] for hits in both[0]] == [[h.id for h in hits] for hits in both[1]]
+    for where in (None, "year > 1995"):
+        near = [each.related("a/b c?", 2, where) for each in (remote, local)]
+        assert [hit.id for hit in near[0]] == [hit.id for hit in near[1]]
+        np.testing.assert_allclose(*([hit.score for hit in hits] for hits in near), atol=1e-5)
     assert [*remote] == [*local]
     assert remote.get("a/b c?") == local.get("a/b c?")
     assert remote.get(["3", "2"]) == local.get(["3", "2"])

@@ -45,7 +45,7 @@ async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 async def tools_work(client: Client) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert set(tools) == {"search", "fetch", "info"}
+    assert set(tools) == {"search", "related", "get", "fetch", "info"}
     for one in tools.values():
         assert one.annotations is not None
         assert one.annotations.read_only_hint
@@ -66,12 +66,21 @@ async def tools_work(client: Client) -> None:
     assert (whole["characters"], whole["text"]) == (len(TEXTS[2]), TEXTS[2][:8000])
     part = await called(client, "fetch", id="2", start=4190)
     assert part["text"] == TEXTS[2][4190:]
+    near = await called(client, "related", id="2", limit=2)
+    assert sorted(one["id"] for one in near["passages"]) == ["0", "1"]
+    assert near["passages"][0]["text"] == TEXTS[int(near["passages"][0]["id"])]
+    (only,) = (await called(client, "related", id=2, where="n = 1"))["passages"]
+    assert only["id"] == "1"
     about = await called(client, "info")
     assert (about["name"], about["documents"], about["encoder"]) == ("notes", 3, "words.txt")
     assert about["columns"][0]["name"] == "n"
 
     for tool, arguments, line in (
         ("fetch", {"id": "none"}, "unknown id 'none'; expected the id of a document"),
+        ("related", {"id": "none"}, "unknown id 'none'"),
+        ("get", {"documents": [{"id": "0"}, {"id": "none"}]}, "unknown id 'none'"),
+        ("get", {"documents": [{"id": "0", "line": 2}]}, "lines 2- of '0'; expected FIRST-LAST"),
+        ("get", {"documents": []}, "documents=[]: List should have at least 1 item"),
         ("search", {"query": "x", "where": "yer > 1"}, "where 'yer > 1': "),
         ("search", {"query": "x", "index": "other"}, "index 'other'; expected one of notes"),
         ("search", {"query": "x", "limit": 0}, "limit=0: Input should be greater than or equal"),
@@ -96,10 +105,57 @@ async def test_over_stdin_and_stdout(notes: Path) -> None:
         assert (await called(client, "info"))["documents"] == 2
 
 
+async def test_files_lines_and_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an agent reads code: each passage has its file, its lines there, and a link to them."""
+    word_vectors(tmp_path)
+    code = "import os\n\n\ndef rain():\n    return 'snow'\n\n\ndef cat():\n    return 'rug'\n"
+    long = "\n".join(f"the cat sat on the mat {i}" for i in range(1000))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a b.py").write_text(code)
+    (tmp_path / "notes" / "long.txt").write_text(long)
+    (tmp_path / "pages.jsonl").write_text(
+        '{"id": "p", "text": "stocks fell", "url": "https://example.org/p"}\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ("build", "notes", "--model", "words.txt", "--out", "i"),
+        ("add", "i", "pages.jsonl"),
+    ):
+        done = await asyncio.to_thread(slimdex, *words)
+        assert done.returncode == 0, done.stderr
+    monkeypatch.chdir("/")  # as a client that starts elsewhere
+    async with Client(stdio(tmp_path / "i")) as client:
+        found = await called(client, "search", query="cat rug", limit=3)
+        by_id = {one["id"]: one for one in found["passages"]}
+        file = tmp_path / "notes" / "a b.py"
+        own = by_id["a b.py"]
+        lines = code.split("\n")
+        assert own["file"] == str(file)
+        assert own["link"] == f"{file.as_uri()}#L{own['line']}"
+        assert own["text"] == "\n".join(lines[own["line"] - 1 : own["last_line"]])
+        assert (by_id["p"]["file"], by_id["p"]["link"]) == (None, "https://example.org/p")
+
+        asked = [{"id": "a b.py", "line": 4, "last_line": 5}, {"id": "notes/long.txt", "line": 7}]
+        code_lines, more = (await called(client, "get", documents=asked))["documents"]
+        assert code_lines["text"] == "def rain():\n    return 'snow'"
+        assert (code_lines["line"], code_lines["last_line"], code_lines["lines"]) == (4, 5, 9)
+        assert code_lines["link"] == f"{file.as_uri()}#L4"
+        assert (more["id"], more["line"], more["lines"]) == ("long.txt", 7, 1000)
+        assert more["text"] == "\n".join(long.split("\n")[6 : more["last_line"]])
+        assert 7900 < len(more["text"]) <= 8000
+        assert long[more["start"] :].startswith(more["text"])
+        asked = [{"id": "long.txt", "line": more["last_line"] + 1, "last_line": 2000}]
+        (rest,) = (await called(client, "get", documents=asked))["documents"]
+        assert rest["text"].startswith(long.split("\n")[more["last_line"]])
+        file.unlink()
+        gone = await called(client, "search", query="cat rug", where="kind = 'code'")
+        assert (gone["passages"][0]["file"], gone["passages"][0]["link"]) == ("notes/a b.py", None)
+
+
 async def test_tools_that_write(notes: Path) -> None:
     async with Client(stdio(notes, "--write")) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"search", "fetch", "info", "add", "delete"}
+        assert set(tools) == {"search", "related", "get", "fetch", "info", "add", "delete"}
         for name in ("add", "delete"):
             marks = tools[name].annotations
             assert marks is not None

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from slimdex.indexes.errors import InputError
+
+from ... import console
 from ...execution import Index
-from ...options.opening import Dirs, Model, OpenOptions, WriteOptions
+from ...options.opening import Dirs, Json, Model, OpenOptions, WriteOptions
+from ...safe_text import visible
 
 if TYPE_CHECKING:
     from ....operations.commands import Command
+
+
+@dataclass(frozen=True)
+class InstallOptions:
+    """Options to configure a client in place of serving it."""
+
+    install: Annotated[
+        str | None,
+        "claude|codex|cursor|vscode",
+        "Add these tools to the configuration of a client, which then starts this command itself.",
+    ] = None
+    show: Annotated[bool, "--print", "With --install: show what would be added, and where."] = False
+    yes: Annotated[bool, "With --install: do not ask before changing the file."] = False
+    as_json: Json = False
 
 
 def mcp(
@@ -19,15 +40,13 @@ def mcp(
     port: Annotated[int, "With --http: the port; 0 takes a free one."] = 8001,
     model: Model = None,
     writing: WriteOptions,
+    installing: InstallOptions,
 ) -> None:
-    """Give agents the tools search, fetch and info, over the Model Context Protocol.
+    """Give agents the tools search, related, get, fetch and info, over the Model Context Protocol.
 
     Any number of processes may serve and change an index: answers contain what others have
     committed by then, and changes take turns.
     """
-    import anyio
-
-    from ....server.mcp_tools import agents_server
     from ....server.service import named_places
 
     places, opening = named_places(indexes), OpenOptions(model)
@@ -36,12 +55,67 @@ def mcp(
         core = at.opened().core
         if write:
             core.check_writable()
+    if installing.install is None:
+        _serve(opened, write=write, port=port if http else None)
+        return
+    if http:
+        raise InputError("--install with --http; expected one of them")
+    words = [f"{name}={place.absolute()}" for name, place in places.items()]
+    if model is not None:
+        words += ["--model", str(Path(model).absolute()) if Path(model).exists() else model]
+    if write:
+        words += ["--write", "--wait", f"{writing.wait:g}"]
+        words += ["--shared-filesystem"] * writing.shared_filesystem
+    _install(installing, [*places], words)
+
+
+def _install(options: InstallOptions, names: list[str], words: list[str]) -> None:
+    """Add a server to a client's configuration, after asking."""
+    from ....operations.agent_clients import clients, command_words, server_name
+
+    known = clients()
+    if (client := known.get(options.install or "")) is None:
+        raise InputError(f"--install {options.install}; expected {', '.join(known)}")
+    name, entry = server_name(names), client.entry([*command_words(), "mcp", *words])
+    shown, changes = client.shown(name, entry), False
+    if not options.show:
+        changes = client.install(name, entry, dry_run=True)
+        if changes and not options.yes:
+            _ask(f"{client.file}: add this, and keep everything else?", shown)
+        changes = changes and client.install(name, entry)
+    if options.as_json:
+        said = {"file": str(client.file), "name": name, "entry": entry, "changed": changes}
+        console.print_json(said)
+    elif options.show:
+        console.note(str(client.file))
+        print(shown, end="")
+    else:
+        console.line(f"{client.file}: {'added' if changes else 'already has'} {name!r}")
+
+
+def _ask(question: str, shown: str) -> None:
+    """Show a change and ask for it on standard error; without a yes, nothing is done."""
+    for line in shown.splitlines():
+        print(visible(line), file=sys.stderr)
+    print(visible(question), "[y/N] ", file=sys.stderr, end="", flush=True)
+    answer = sys.stdin.readline().strip().lower()
+    if answer not in ("y", "yes"):
+        print("" if answer else "\n", file=sys.stderr, end="")
+        raise InputError(f"answer {answer!r}, nothing is changed; expected y, or --yes")
+
+
+def _serve(opened: dict[str, Index], *, write: bool, port: int | None) -> None:
+    """Serve the tools over stdin and stdout, or over HTTP at a port."""
+    import anyio
+
+    from ....server.mcp_tools import agents_server
 
     async def do(name: str, command: Command) -> dict[str, Any]:
         return await anyio.to_thread.run_sync(lambda: command.run(opened[name].opened()))
 
-    server = agents_server([*opened], do, writes=write)
-    if http:
-        server.run("streamable-http", port=port)
-    else:
+    places = {name: index.path for name, index in opened.items()}
+    server = agents_server([*opened], do, writes=write, places=places)
+    if port is None:
         server.run()
+    else:
+        server.run("streamable-http", port=port)

@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.operations.building import Sources, build
 from tests.encoders import WordEncoder
 
@@ -189,6 +190,32 @@ def test_a_document_is_opened_by_its_path_too(bare: Runner) -> None:
     for name in ("it's.md", "notes/it's.md"):
         assert "Boil the water." in bare("open", "x", name).out
     assert "unknown id 'notes/other.md'" in bare.refuses("open", "x", "notes/other.md")
+
+
+def test_lines_of_a_document(slimdex: Runner) -> None:
+    text = "# Tea\n\nBoil water.\n\nWait.\n\n"
+    write("tea.jsonl", [{"id": "tea", "text": text}])
+    slimdex("build", "tea.jsonl", "--out", "x")
+    assert slimdex("open", "x", "tea", "--lines", "3-5").out == "Boil water.\n\nWait.\n"
+    assert slimdex("open", "x", "tea", "--lines", "3").out == "Boil water.\n"
+    read = slimdex("open", "x", "tea", "--lines", "5-", "--json").json
+    assert [read[name] for name in ("text", "line", "last_line", "lines")] == ["Wait.\n\n", 5, 7, 7]
+    assert text[read["start"] :] == read["text"]
+    for lines in ("8-9", "0-2", "5-4", "x", "-3", "1-2-3", "٣"):
+        assert "expected FIRST-LAST" in slimdex.refuses("open", "x", "tea", "--lines", lines)
+
+
+def test_related_documents(pets: Runner) -> None:
+    found = pets("related", "pets", "cat", "-n", "1", "--json").json
+    with Collection.open("pets") as collection:
+        (nearest,) = collection.related("cat", 1)
+    assert (found["id"], [hit["id"] for hit in found["hits"]]) == ("cat", [nearest.id])
+    some = pets("related", "pets", "cat", "--where", "year = 2003", "--json").json
+    assert [hit["id"] for hit in some["hits"]] == ["rain"]
+    shown = pets("related", "pets", "cat")
+    assert shown.out.splitlines()[0] == "cat"
+    assert shown.out.splitlines()[1].split()[1] == nearest.id
+    assert "'none'" in pets.refuses("related", "pets", "none")
 
 
 def test_the_last_change_is_undone_and_made_again(pets: Runner) -> None:

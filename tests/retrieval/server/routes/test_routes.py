@@ -86,6 +86,24 @@ async def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Co
         assert 'slimdex_batch_queries_count{index="i",step="encode"}' in sizes
 
 
+async def test_related_documents(notes: dict[str, Path]) -> None:
+    with Collection.open(notes["notes"], WordEncoder()) as collection:
+        expected = [hit_json(hit) for hit in collection.related("a/b c?", 2)]
+    async with asking(notes, limits=Limits(hits=2)) as (client, _):
+        at = "/indexes/notes/related/a%2Fb%20c%3F"
+        assert_same((await client.get(at, params={"limit": 2})).json()["hits"], expected)
+        asked = {"limit": 1, "where": "kind = 'money'"}
+        assert [hit["id"] for hit in (await client.get(at, params=asked)).json()["hits"]] == ["2"]
+        for place, asked, status in (
+            ("none", {"limit": 1}, 404),
+            ("2", {"limit": 3}, 413),
+            ("2", {"limit": 0}, 422),
+            ("2", {"limit": 1, "where": "yer > 1"}, 400),
+        ):
+            answer = await client.get(f"/indexes/notes/related/{place}", params=asked)
+            assert answer.status_code == status, answer.text
+
+
 async def test_documents_come_are_read_and_go(notes: dict[str, Path]) -> None:
     async with asking(notes) as (client, _):
         at = "/indexes/notes/documents/"
