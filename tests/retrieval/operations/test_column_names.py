@@ -127,7 +127,7 @@ def check_searches(collection: Collection, names: Sequence[str], told: dict[str,
             for id, document in told.items():
                 value = str(document.metadata[name]).replace("'", "''")
                 where = f"{identifier(name)} = '{value}'"
-                assert [d.id for d in collection.documents_where(where)] == [id]
+                assert [d.id for d in collection.get(where=where)] == [id]
     every = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in names[:200])
     hits = collection.search("rain and snow", 9, every)
     assert {hit.id: hit.metadata for hit in hits} == {d.id: d.metadata for d in told.values()}
