@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ...rows import Row
 from .table import (
@@ -10,6 +11,7 @@ from .table import (
     DIFFERENCE,
     DOCUMENTS,
     EMPTY,
+    NOT_MEASURED,
     SET_AND_MODEL,
     Cell,
     Column,
@@ -25,6 +27,14 @@ from .table import (
     tabulated,
     together,
 )
+
+BUSY = 4
+"""Load of each processor from which the times of a row are not shown."""
+
+
+def _time(name: str) -> Callable[[Row], Any]:
+    """Take a time of a row; a dash if its machine was too busy to measure one."""
+    return lambda row: row[name] if row.get("load", 0) < BUSY * row["threads"] else NOT_MEASURED
 
 
 def _search_columns(rows: Rows) -> Sequence[Column]:
@@ -228,18 +238,19 @@ hybrid = together(
             *SET_AND_MODEL,
             Column("words: bytes on disk", "words_row_bytes", ",.0f"),
             Column("of them read", "words_memory_row_bytes", ",.0f"),
-            Column("s to index", "words_s", ".1f"),
+            Column("s to index", _time("words_s"), ".1f"),
             Column("codes: bytes in memory", "ram_row_bytes", ",.0f"),
             Column("vectors: bytes on disk", "disk_row_bytes", ",.0f"),
-            Column("s to build", "build_s", ".1f"),
-            Column("words, p50 ms", "p50_ms_words", ".2f"),
-            Column("meaning", "p50_ms_meaning", ".2f"),
-            Column("to documents by meaning", "p50_ms_documents", ".2f"),
-            Column("by default", "p50_ms_fused", ".2f"),
-            Column("many at once, by meaning", "batch_ms_documents", ".2f"),
-            Column("by default", "batch_ms_fused", ".2f"),
+            Column("s to build", _time("build_s"), ".1f"),
+            Column("words, p50 ms", _time("p50_ms_words"), ".2f"),
+            Column("meaning", _time("p50_ms_meaning"), ".2f"),
+            Column("to documents by meaning", _time("p50_ms_documents"), ".2f"),
+            Column("by default", _time("p50_ms_fused"), ".2f"),
+            Column("many at once, by meaning", _time("batch_ms_documents"), ".2f"),
+            Column("by default", _time("batch_ms_fused"), ".2f"),
+            Column("load", "load", ".1f"),
         ),
-        "bytes a vector; searches by vectors that are there",
+        "bytes a vector; searches by vectors that are there; times if the load allowed it",
         where={"what": "queries"},
         lines=by_way(BASE),
     ),

@@ -30,7 +30,7 @@ from slimdex.bench.reporting.sections import (
     write_section,
 )
 from slimdex.bench.reporting.tables.retrieval import beside_peers, codes_alone, every_row, headline
-from slimdex.bench.reporting.tables.studies import answers, tuning
+from slimdex.bench.reporting.tables.studies import answers, hybrid, tuning
 from slimdex.bench.rows import FOLDER, ResultsFile, Row, read_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -128,6 +128,17 @@ def test_a_way_that_was_not_measured_is_a_dash() -> None:
     column = whole.heads.index("BM25")
     assert {row[column].shown for row in part.rows} == {"–"}
     assert [row[:column] for row in part.rows] == [row[:column] for row in whole.rows]
+
+
+def test_times_under_load_are_not_shown() -> None:
+    tables = {}
+    for load in (0.5, 8.0):
+        rows = [row | {"load": load} for row in read_rows(FOLDER, "hybrid")]
+        (tables[load],) = (table for table in hybrid(rows) if table.title == "What words cost")
+    column = tables[0.5].heads.index("s to build")
+    assert all(float(row[column].shown) >= 0 for row in tables[0.5].rows)
+    assert {row[column].shown for row in tables[8.0].rows} == {"–"}
+    assert [row[:4] for row in tables[0.5].rows] == [row[:4] for row in tables[8.0].rows]
 
 
 def test_the_lead_says_nothing_of_an_index_without_words(tmp_path: Path) -> None:
