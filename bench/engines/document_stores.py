@@ -126,7 +126,9 @@ class Slimdex:
 
     def _request(self, query: Query, k: int) -> SearchRequest:
         vectors = query.vector[None]
-        return SearchRequest([query.text], vectors, limit=k, candidates=self._candidates)
+        return SearchRequest(
+            texts=[query.text], vectors=vectors, limit=k, candidates=self._candidates
+        )
 
     @staticmethod
     def _shown(hits: Sequence[Hit]) -> Answer:

@@ -35,7 +35,7 @@ from slimdex.retrieval.quality.tuning.hybrid_choice import (
 )
 from slimdex.retrieval.quality.tuning.metric_choice import ndcg
 from slimdex.retrieval.search.dense import DenseSearch
-from slimdex.retrieval.search.fused import candidates
+from slimdex.retrieval.search.fused import OwnSearches
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.storage.snapshot import Snapshot
 
@@ -160,10 +160,10 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     found = np.empty((len(ways), 3, len(judging.judged)))
     exact = _exact_search(task, snapshot)
     for i, query in enumerate(judging.judged):
-        asked = judging.vectors[i : i + 1], query.text
-        near, words, fused = fused_orders(snapshot, *asked)
+        vector = judging.vectors[i : i + 1]
+        near, words, fused = fused_orders(snapshot, vector, query.text)
         for number, order in enumerate(
-            [*_exact_orders(exact, snapshot, *asked), near, words, *fused]
+            [*_exact_orders(exact, snapshot, vector, query.text), near, words, *fused]
         ):
             documents = [row for row in order.tolist() if row != query.own]
             found[number, :, i] = _measures(documents, query.labels)
@@ -202,7 +202,8 @@ def _exact_orders(
 ) -> tuple[Rows, Rows]:
     """Rows of an encoded query (1, d) by exact search, alone and fused with BM25 by the rule."""
     assert snapshot.words is not None
-    (found,) = candidates(exact, snapshot.words, [text], query, DEPTH)
+    searches = OwnSearches(exact, snapshot.words)
+    (found,) = searches.candidates(searches.whole([text], query), query, DEPTH)
     near = found.order(found.cosines)
     fused = found.order(Fusion(AUTO).scores(found))
     return found.rows[near[found.is_near[near]]], found.rows[fused]

@@ -28,7 +28,7 @@ def related(view: SnapshotReader, id: str, limit: int = 10, where: str | None = 
     InputError
         If the id is unknown, the document has no text, or as a search does.
     """
-    SearchRequest(id, limit=limit)  # checks the limit
+    SearchRequest(texts=id, limit=limit)  # checks the limit
     snapshot = view.snapshot
     first = view.row_of(id)
     if first >= snapshot.state.rows:
@@ -38,6 +38,6 @@ def related(view: SnapshotReader, id: str, limit: int = 10, where: str | None = 
     if not len(rows):
         raise InputError(f"document {id!r} has no text; expected one with text")
     mean = normalize_rows(snapshot.index.vectors.take(rows)).mean(axis=0, keepdims=True)
-    request = SearchRequest(None, mean, limit + 1, where)
+    request = SearchRequest(vectors=mean, limit=limit + 1, where=where)
     (found,) = view.shown(*view.nearest(request))
     return [hit for hit in found if hit.id != id][:limit]

@@ -355,7 +355,7 @@ def _passage(hit: Hit, index: Path | None) -> Passage:
 
 def _lines_read(said: dict[str, Any], index: Path | None) -> LinesRead:
     first = Hit(said["id"], 0, said["text"], metadata=said["metadata"], line=said["line"])
-    return LinesRead(**said, **_placed(first, index))
+    return LinesRead(**(said | _placed(first, index)))
 
 
 def _placed(hit: Hit, index: Path | None) -> dict[str, str | None]:

@@ -128,7 +128,8 @@ class RescoredThere:
         usual = self.usual if self.rescored else 0
         every = replace(self, pushed=self.pushed.unfiltered, rescored=usual)
         nearest = every.dense(query, usual or WORDED)
-        whole = Whole(found_of(nearest), *every.pushed.worded([text]), self.pushed.pushed.rows)
+        (worded,) = every.pushed.worded([text])
+        whole = Whole(found_of(nearest), worded, self.pushed.pushed.rows)
         if self.pushed.filter or self.rescored != usual or k > len(nearest):
             nearest = self.dense(query, max(k, self.rescored))
         by_key = {hit["key"]: hit for hit in nearest}

@@ -59,7 +59,7 @@ def test_exact_search_alone_and_fused_equals_an_index_of_all_dimensions(
         collection.add(documents, vectors=task.vectors.take(np.arange(len(data.ids))))
         texts = [data.query_texts[i] for i in judging]
         for way, hybrid in (("float32", "off"), ("float32 rule", "auto")):
-            answers = collection.answer(SearchRequest(texts, vectors, hybrid=hybrid))
+            answers = collection.answer(SearchRequest(texts=texts, vectors=vectors, hybrid=hybrid))
             places = [
                 [hit.id for hit in hits].index(f"d{i}") if f"d{i}" in {h.id for h in hits} else None
                 for i, hits in zip(judging, answers, strict=True)

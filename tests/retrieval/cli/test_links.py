@@ -101,7 +101,7 @@ def test_links_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (Path("/b.md"), {"metadata": {"url": "javascript:x()"}}, "file:///b.md"),
         (None, {}, None),
     ):
-        assert link_of(Hit("id", 0.5, "", **more), file) == link  # type: ignore[arg-type]
+        assert link_of(Hit("id", 0.5, "", **more), file) == link
 
 
 def test_a_relative_path_is_looked_up_beside_the_index_only(

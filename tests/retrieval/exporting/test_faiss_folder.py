@@ -29,7 +29,9 @@ def read(folder: Path) -> tuple[faiss.Index, list[str]]:
     return index, [json.loads(line)["id"] for line in lines]
 
 
-def check_answers(collection: Collection, folder: Path, k: int = 10, **options: str) -> None:
+def check_answers(
+    collection: Collection, folder: Path, k: int = 10, where: str | None = None
+) -> None:
     """Ids and scores of plain FAISS, from the encoder's vectors, are those of the codes."""
     index, ids = read(folder)
     queries = encode_queries(collection.encoder, QUERIES)
@@ -37,7 +39,7 @@ def check_answers(collection: Collection, folder: Path, k: int = 10, **options: 
     scores, rows = index.search(queries, k)
     if index.metric_type == faiss.METRIC_L2:
         scores = 1.25 - scores  # of rows that are kept at half their length
-    found = collection.search_many(queries, k, candidates=0, **options)
+    found = collection.search_many(queries, k, where, candidates=0)
     for hits, own, numbers in zip(found, scores, rows, strict=True):
         np.testing.assert_allclose(own, [hit.score for hit in hits], atol=TOLERANCE)
         score_of = {hit.id: hit.score for hit in hits}

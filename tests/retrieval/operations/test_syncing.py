@@ -452,7 +452,7 @@ def test_a_program_syncs_a_collection(caplog: pytest.LogCaptureFixture) -> None:
         assert {d.id: d.text for d in collection}["a.md"] == "a cat slept"
         for wrong in (["notes", 5], [], "nowhere", "-"):
             with pytest.raises(InputError):
-                collection.sync(wrong)
+                collection.sync(wrong)  # type: ignore[arg-type]
         with pytest.raises(InputError, match="refit='soon'"):
             collection.sync("notes", refit="soon")
         write(**{"t.csv": "nr,words\n1,a hen\n", "notes/bad.pdf": "no pdf"})

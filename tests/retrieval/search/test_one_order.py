@@ -18,7 +18,6 @@ from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 
 COUNT = 600
-ALL = {"limit": COUNT, "candidates": COUNT}
 QUERIES = ["w1 w2 w3", "w9", "w40 w2 w77", "w300", "doc-7", "w5 w5 doc-8", "", "nothing of it"]
 fusions = pytest.mark.parametrize("hybrid", ["auto", "off", 0.3, "rrf"])
 wheres = st.one_of(
@@ -50,7 +49,9 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]
 @pytest.fixture(scope="module")
 def every(collection: Collection) -> Callable[[str, str | float], list[Hit]]:
     """All hits of a query, compared in full and in order."""
-    return cache(lambda query, hybrid: collection.search(query, **ALL, hybrid=hybrid))
+    return cache(
+        lambda query, hybrid: collection.search(query, COUNT, candidates=COUNT, hybrid=hybrid)
+    )
 
 
 @fusions
@@ -71,7 +72,9 @@ def test_no_filter_limit_batch_or_candidates_changes_the_order(
     candidates: int | None,
 ) -> None:
     places = {hit.id: (i, hit.score) for i, hit in enumerate(every(batch[0], hybrid))}
-    request = SearchRequest(batch, None, limit, where, candidates, hybrid=hybrid)
+    request = SearchRequest(
+        texts=batch, limit=limit, where=where, candidates=candidates, hybrid=hybrid
+    )
     found = [(places[hit.id], hit.score) for hit in collection.answer(request)[0]]
     assert found == sorted(found)
     assert all(score == expected for (_, expected), score in found)

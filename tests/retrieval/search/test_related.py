@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
@@ -31,10 +32,10 @@ def collection(tmp_path: Path, texts: dict[str, str]) -> Collection:
     return made
 
 
-def unit(collection: Collection, document: Document) -> np.ndarray:
+def unit(collection: Collection, document: Document) -> Matrix:
     spans = document.passages or [(0, len(document.text))]
     X = ReadingEncoder().encode([document.text[a:b] for a, b in spans])
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
+    return normalize_rows(X)
 
 
 @pytest.mark.parametrize("where", [None, "n % 2 = 0"])

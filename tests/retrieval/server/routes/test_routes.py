@@ -92,7 +92,7 @@ async def test_related_documents(notes: dict[str, Path]) -> None:
     async with asking(notes, limits=Limits(hits=2)) as (client, _):
         at = "/indexes/notes/related/a%2Fb%20c%3F"
         assert_same((await client.get(at, params={"limit": 2})).json()["hits"], expected)
-        asked = {"limit": 1, "where": "kind = 'money'"}
+        asked: dict[str, int | str] = {"limit": 1, "where": "kind = 'money'"}
         assert [hit["id"] for hit in (await client.get(at, params=asked)).json()["hits"]] == ["2"]
         for place, asked, status in (
             ("none", {"limit": 1}, 404),

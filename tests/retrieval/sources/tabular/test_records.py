@@ -58,7 +58,7 @@ def test_frames_of_every_kind_say_the_same(frame: str, tmp_path: Path) -> None:
 
 def test_dicts_in_a_frame_are_those_of_dicts(tmp_path: Path) -> None:
     """DuckDB reads dicts of different keys, and lists of different types, as texts."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": "1", "text": "a", "who": {"name": "Ann", "born": 1950}, "mixed": [1, "a"], "n": 1.5},
         {"id": "2", "text": "b", "who": {"tags": ["x", {}]}, "mixed": [], "n": None},
         {"id": "3", "text": "c", "who": None, "mixed": [None, True], "n": 2.0},
