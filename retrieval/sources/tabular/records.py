@@ -76,8 +76,8 @@ def as_documents(given: Any) -> Records:
             raise InputError(
                 f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"
             ) from error
-        read = _documents(iter(lambda: cursor.fetchmany(BATCH), []), columns)
-        return Records(read, [columns], zoned)
+        documents = _documents(iter(lambda: cursor.fetchmany(BATCH), []), columns)
+        return Records(documents, [columns], zoned)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         shown = shortened(given, 40) if isinstance(given, str) else type(given).__name__
         raise InputError(f"{shown}; expected {EXPECTED}")

@@ -73,8 +73,8 @@ def test_searches_and_reads_answer_the_same(pair: tuple[Collection, RemoteCollec
     for where in (None, "year > 1995"):
         near = [each.related("a/b c?", 2, where) for each in (remote, local)]
         assert [hit.id for hit in near[0]] == [hit.id for hit in near[1]]
-        mine, theirs = ([hit.score for hit in hits] for hits in near)
-        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+        scores = [[hit.score for hit in hits] for hits in near]
+        np.testing.assert_allclose(scores[0], scores[1], atol=1e-5)
     assert [*remote] == [*local]
     assert remote.get("a/b c?") == local.get("a/b c?")
     assert remote.get(["3", "2"]) == local.get(["3", "2"])

@@ -57,9 +57,9 @@ def test_search_is_brute_force_s(X: Matrix, documents: list[Document], tmp_path:
         with pytest.raises(InputError, match="built from given vectors and has no encoder"):
             collection.search_many("text 3")
         with pytest.raises(InputError, match="query 3; expected a text or a vector"):
-            collection.search(3)  # type: ignore[arg-type]
+            collection.search(3)
         with pytest.raises(InputError, match="query 3; expected texts or vectors"):
-            collection.search_many([3])  # type: ignore[list-item]
+            collection.search_many([3])
         assert collection.search(X[0], 1) == collection.search_many(X[:1], 1)[0]
         with pytest.raises(InputError, match="3 dimensions; expected 12"):
             collection.search_many(X[:1, :3])
