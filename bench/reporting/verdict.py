@@ -72,11 +72,12 @@ def lists_line(rows: Sequence[Row]) -> str:
 def search_line(rows: Sequence[Row]) -> str:
     """Time of slimdex from a text to documents, and of the fastest other store at the agreement."""
     told = sorted((row for row in rows if "error" not in row), key=_whole_time)
-    ours = next((row for row in told if row["method"] == SLIMDEX), None)
-    if ours is None:
+    own = [row for row in told if row["method"].startswith(SLIMDEX)]
+    if not own:
         return f"{rows[0]['set']}: no result, {SLIMDEX} failed or was not measured"
+    ours = next((row for row in own if row["method"] == SLIMDEX), own[0])
     over = _whole_time(ours) - ours["p50_ms_encode_one"]
-    line = f"{ours['set']}: {SLIMDEX} takes {_whole_time(ours):.2f} ms from a text to documents,"
+    line = f"{ours['set']}: {ours['method']} takes {_whole_time(ours):.2f} ms from a text to documents,"
     line += f" {over:.2f} more than encoding it, and {_held(ours)} MB beside the encoder"
     others = [row for row in told if not row["method"].startswith(SLIMDEX)]
     reached = [row for row in others if row["agreement@10"] >= FASTEST_AT]

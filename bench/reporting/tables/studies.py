@@ -65,10 +65,10 @@ def _search_columns(rows: Rows) -> Sequence[Column]:
 
 
 search = Declared(
-    "{set}, {model}",
+    "{set}, {model}, {processor}",
     _search_columns,
     lambda rows: DOCUMENTS.format_map(rows[0]) + failures(rows, "method"),
-    BY_TASK,
+    (*BY_TASK, "processor"),  # times of different processors don't compare
     sort="p50_ms_total_one",
 )
 
