@@ -59,9 +59,11 @@ def test_most_of_the_gain_over_float32_comes_from_words() -> None:
     assert fmean(words.values()) > 0.5 * fmean(ours[set] for set in words)
 
 
-def test_words_cost_several_times_what_meaning_costs() -> None:
-    for row in rows("hybrid", what="queries", way="rule"):
-        assert row["p50_ms_fused"] > 2 * row["p50_ms_documents"], row["set"]
+def test_words_cost_more_time_than_meaning() -> None:
+    found = rows("hybrid", what="queries", way="rule")
+    times = sorted(row["p50_ms_fused"] / row["p50_ms_documents"] for row in found)
+    assert times[0] > 1.5
+    assert times[len(times) // 4] > 3
 
 
 def test_the_service_answers_more_requests_than_chroma_and_takes_more_memory() -> None:
