@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -11,7 +12,7 @@ import duckdb
 from slimdex.indexes.errors import InputError, shortened
 
 from ...column_types import restored
-from ...documents import Document, id_text
+from ...documents import Document, check_columns, id_text
 from ...sql import identifier
 from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
 from .duckdb_readers import storable, stored_value
@@ -42,23 +43,42 @@ def as_documents(given: Any) -> tuple[Iterable[Document], list[Mapping[str, str]
         return [_document(given)], []
     if isinstance(given, duckdb.DuckDBPyRelation):
         read, columns = _selection(given)
-        return _documents([given.project(read).fetchall()], columns), [columns]
+        with _refused(given):
+            rows = given.project(read).fetchall()
+        return _documents([rows], columns), [columns]
     if hasattr(given, "__arrow_c_stream__"):
         connection = duckdb.connect()
-        try:
+        with _refused(given):
             read, columns = _selection(connection.from_arrow(given))
             connection.register("given", given)
             cursor = connection.execute(f"SELECT {read} FROM given")
-        except duckdb.Error as error:
-            reason = " ".join(str(error).splitlines()[:1])
-            raise InputError(
-                f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"
-            ) from error
-        return _documents(iter(lambda: cursor.fetchmany(BATCH), []), columns), [columns]
+        return _documents(_parts(cursor, given), columns), [columns]
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         shown = shortened(given, 40) if isinstance(given, str) else type(given).__name__
         raise InputError(f"{shown}; expected {EXPECTED}")
     return (_document(item) for item in given), []
+
+
+@contextmanager
+def _refused(given: Any) -> Iterator[None]:
+    """Raise `InputError` if DuckDB can't read an object."""
+    try:
+        yield
+    except duckdb.Error as error:
+        reason = " ".join(str(error).splitlines()[:1])
+        raise InputError(
+            f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"
+        ) from error
+
+
+def _parts(cursor: duckdb.DuckDBPyConnection, given: Any) -> Iterator[Sequence[Any]]:
+    """Rows of a query, some at a time."""
+    while True:
+        with _refused(given):
+            rows = cursor.fetchmany(BATCH)
+        if not rows:
+            return
+        yield rows
 
 
 def _document(item: Any) -> Document:
@@ -95,6 +115,7 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str]]:
         lacks = "id" if id is None else "text"
         raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED}")
     own = {c: t for c, t in types.items() if c not in (id, text, title)}
+    check_columns(len(own), "the table")
     kept = kept_names([*own])
     columns = {kept[c]: storable(t) for c, t in own.items()}
     read = [f"{identifier(c)}::VARCHAR" if c else "''" for c in (id, text, title)]
