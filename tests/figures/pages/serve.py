@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slimdex.retrieval.catalog.metadata_columns import MOST
 from slimdex.retrieval.catalog.where.checks import CALLS, LONGEST, MENTIONS
+from slimdex.retrieval.documents import MOST_COLUMNS
 from slimdex.retrieval.remote.remote_collection import SENT_BYTES
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.limits import MIB, Limits
@@ -17,6 +18,10 @@ RERANKED = SearchRequest("a pet").rerank_depth
 FIGURES = [
     Figure("has 20 values or fewer", lambda: [MOST]),
     Figure("for at most 30 seconds", lambda: [LIMITS.seconds]),
+    Figure(
+        "limited to 10,000 fields, as an index is to 10,000 columns",
+        lambda: [MOST_COLUMNS, MOST_COLUMNS],
+    ),
     Figure(
         "262,144 characters, 500 references to columns and 200 calls of functions",
         lambda: [LONGEST, MENTIONS, CALLS],
