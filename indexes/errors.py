@@ -21,6 +21,10 @@ class UnreadableError(SlimdexError, OSError):
     """Catalog unreadable at the moment: disk or memory failed, but the content may be intact."""
 
 
+class StatementError(SlimdexError):
+    """Statement that the catalog refused: a fault of slimdex, and nothing was changed."""
+
+
 def shortened(text: str, length: int = 200) -> str:
     """Quote a text for a message, cut to `length` characters.
 

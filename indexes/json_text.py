@@ -7,6 +7,7 @@ write what another can't read.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,8 +61,7 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise DuplicateKeyError(
             f"the key {shortened(twice, 40)} twice in an object; expected it once"
         )

@@ -143,17 +143,21 @@ class FileRecord:
 
     def check(self, folder: Path) -> None:
         """Raise `CorruptError` unless the file exists with this size and checksum."""
+        self.check_size(folder)
+        if (found := sha256(folder / self.name)) != self.sha256:
+            raise self._fault(folder, f"damaged: SHA-256 {found[:12]}, expected {self.sha256[:12]}")
+
+    def check_size(self, folder: Path) -> None:
+        """Raise `CorruptError` unless the file exists with this size."""
         path = folder / self.name
         size = path.stat().st_size if path.is_file() else None
         if size is None:
-            fault = "missing"
-        elif size != self.bytes:
-            fault = f"damaged: {size} bytes, expected {self.bytes}"
-        elif (found := sha256(path)) != self.sha256:
-            fault = f"damaged: SHA-256 {found[:12]}, expected {self.sha256[:12]}"
-        else:
-            return
-        raise CorruptError(f"{path}: {fault}; `slimdex repair {folder}` rebuilds it")
+            raise self._fault(folder, "missing")
+        if size != self.bytes:
+            raise self._fault(folder, f"damaged: {size} bytes, expected {self.bytes}")
+
+    def _fault(self, folder: Path, what: str) -> CorruptError:
+        return CorruptError(f"{folder / self.name}: {what}; `slimdex repair {folder}` rebuilds it")
 
 
 def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:

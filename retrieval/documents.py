@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 OWN_COLUMNS = ("row", "id", "title", "text", "deleted", "slimdex_origin")
 """Columns of the documents table that are not the user's, whose names are reserved."""
 
-
+MOST_COLUMNS = 10_000
+"""Columns of an index: DuckDB takes megabytes and milliseconds for each hundred of them."""
 SHOWN = 60
 """Characters of the text in a hit's repr."""
 
@@ -43,6 +44,21 @@ def id_text(id: Any) -> str:
 def id_texts(ids: Any) -> list[str]:
     """The texts of one id, or of several."""
     return [id_text(id) for id in (ids if is_several(ids) else [ids])]
+
+
+def check_columns(count: int, what: str) -> None:
+    """Raise `InputError` if there are more columns than an index can have.
+
+    >>> check_columns(10_001, "document 'a'")
+    Traceback (most recent call last):
+    slimdex.indexes.errors.InputError: document 'a': 10,001 columns; expected 10,000 or fewer (one \
+column of JSON holds any number of keys)
+    """
+    if count > MOST_COLUMNS:
+        raise InputError(
+            f"{what}: {count:,} columns; expected {MOST_COLUMNS:,} or fewer (one column of JSON "
+            "holds any number of keys)"
+        )
 
 
 def is_several(ids: Any) -> bool:

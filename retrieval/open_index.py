@@ -302,6 +302,11 @@ class OpenIndex:
         """
         return self._snapshots.read(lambda snapshot: read(self.view(snapshot)))
 
+    def check_files(self) -> None:
+        """Raise `CorruptError` if a file of the newest commit is missing or too short."""
+        if not self.is_empty:
+            self.read(lambda view: view.snapshot.check_files())
+
     def unchanged(self) -> AbstractContextManager[Snapshot]:
         """Hold off changes; gives the newest snapshot."""
         return self._snapshots.unchanged()

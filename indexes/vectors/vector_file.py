@@ -188,13 +188,17 @@ class VectorFile:
         return block_digests(self.path, self.nbytes, first)
 
     def map(self) -> NDArray[np.generic]:
-        """Memory map of the rows, (n, dim) or packed int8; stays valid if the file is unlinked."""
+        """Memory map of the rows, (n, dim) or packed int8; stays valid if the file is unlinked.
+
+        Raises `CorruptError` if the file has been cut since: reading would kill the process.
+        """
         return self._mapping()[1]
 
     def _mapping(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
         mapping = self._map  # another thread's append may clear it at any time
         if mapping is None:
             mapping = self._map = self._mapped()
+        check_length(mapping[0], self.path)
         return mapping
 
     def _mapped(self) -> tuple[mmap.mmap | None, NDArray[np.generic]]:
@@ -216,6 +220,14 @@ class VectorFile:
         if self.dtype == np.int8:
             return unpacked(raw.view(np.int8), self.dim, out)
         return to_float32(raw, out)
+
+
+def check_length(mapped: mmap.mmap | bytes | None, path: Path) -> None:
+    """Raise `CorruptError` if a mapped file is shorter than its map; one system call."""
+    if isinstance(mapped, mmap.mmap) and (size := mapped.size()) < len(mapped):
+        raise CorruptError(
+            f"{path}: cut to {size:,} bytes while it was open; expected {len(mapped):,}"
+        )
 
 
 def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int, str]]:

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 from weakref import WeakSet
 
-from slimdex.indexes.errors import CorruptError, InputError, InUseError
+from slimdex.indexes.errors import CorruptError, InputError, InUseError, UnreadableError
 
 from ..atomic_files import sync
 from ..duckdb_library import duckdb
@@ -31,6 +31,7 @@ from .duckdb_connection import (
     disk_error,
     is_damage,
     one_line,
+    refused,
 )
 
 REST_SECONDS = 0.05
@@ -57,14 +58,19 @@ class CatalogFile:
     ----------
     check : called with a cursor when another file than before is opened; raises for a file that
         must not be used.
+    creates : create the file when it is first opened; otherwise it must exist.
     """
 
     def __init__(
-        self, path: Path, check: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None
+        self,
+        path: Path,
+        check: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None,
+        *,
+        creates: bool = False,
     ) -> None:
-        self.path, self._check = path, check
+        self.path, self._check, self._creates = path, check, creates
         self._journal = Journal(path)
-        self._lock = FileLock(path.parent, "database")
+        self._lock = FileLock(path.parent, "database", is_signed=True)
         self._folder = path.parent.stat()
         self._is_closed = False
         self._checked: int | None = None  # inode
@@ -135,6 +141,8 @@ class CatalogFile:
 
         The caller has the writers' turn. Other threads of this process can still read. Within
         another `writing` of this thread, the file is open already.
+
+        Raises `StatementError` instead of DuckDB's errors.
         """
         self._leave_fork()
         if self._changed_by == threading.get_ident():
@@ -150,6 +158,8 @@ class CatalogFile:
                 self._save_journal()
             self._checkpoint()
             yield
+        except duckdb.Error as error:
+            raise refused(self.path, error) from error
         finally:
             self._changed_by = None
             with self._changed, self._alone(closes=False):
@@ -180,7 +190,6 @@ class CatalogFile:
                 self._changed.wait()
             self._close_unusable()
             if self._session is None:
-                self.path.stat()  # DuckDB would create an empty file
                 self._session = self._opened(read_only=True)
             session = self._session
             session.users += 1
@@ -240,6 +249,7 @@ class CatalogFile:
             locked.enter_context(self._lock.held(WAIT, shared=read_only))
             if not read_only:
                 self._restore(read_only=False)
+            self._check_there()
             self._attach(read_only)
             session = Session(self._engine, read_only, ExitStack())
             try:
@@ -254,6 +264,12 @@ class CatalogFile:
                 raise
             session.locked = locked.pop_all()
             return session
+
+    def _check_there(self) -> None:
+        """Raise `UnreadableError` if the file is missing: DuckDB would create an empty one."""
+        if not self._creates and not self.path.exists():
+            raise UnreadableError(f"{self.path}: missing; expected the catalog of an index")
+        self._creates = False
 
     def _recover(self) -> None:
         """Restore the committed state after a crash, unless others have the file open."""
@@ -365,7 +381,6 @@ class CatalogFile:
         """Close the file and open it again, which undoes what the journal lacks."""
         with self._changed, self._alone():
             self._engine.stop()
-            self.path.stat()  # DuckDB would create an empty file
             self._session = self._opened(read_only=False)
         with suppress(duckdb.Error, OSError):
             self._save_journal()

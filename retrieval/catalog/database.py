@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import CorruptError, InUseError, UnreadableError
+from slimdex.indexes.errors import InUseError, UnreadableError
 
 from ..atomic_files import sync
 from ..duckdb_library import duckdb
@@ -26,8 +26,7 @@ from .duckdb_connection import (
     SIDE_FILES,
     Session,
     disk_error,
-    is_damage,
-    one_line,
+    refused,
 )
 
 COLUMNS_AT_ONCE = 500
@@ -73,6 +72,7 @@ class Database(CatalogFile):
             self._writer = None
             sync(self.path.parent)  # names: of the log, and of the files that this commits
             self._save_journal()
+            self._check_same()
             committed()
         except BaseException as error:
             with suppress(duckdb.Error):  # the original error says more
@@ -84,6 +84,16 @@ class Database(CatalogFile):
             if isinstance(error, DISK_ERRORS):
                 raise disk_error(self.path, error) from error
             raise
+
+    def _check_same(self) -> None:
+        """Raise `UnreadableError` if the open file was deleted or replaced, and will be lost."""
+        assert self._session is not None
+        if (descriptor := self._session.descriptor) is None:
+            return  # Windows keeps open files
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(self.path)):
+                return
+        raise UnreadableError(f"{self.path}: deleted or replaced while it was open")
 
     @property
     def in_transaction(self) -> bool:
@@ -168,6 +178,8 @@ class Database(CatalogFile):
             If damaged data were read.
         UnreadableError
             If the disk or memory failed. The next call reopens the file if necessary.
+        StatementError
+            If DuckDB refused a statement.
         """
         session = None
         try:
@@ -220,8 +232,7 @@ class Database(CatalogFile):
     def _read_error(self, error: duckdb.Error) -> Exception:
         if isinstance(error, DISK_ERRORS):
             return UnreadableError(str(disk_error(self.path, error)))
-        damaged = is_damage(error)
-        return CorruptError(f"{self.path}: damaged ({one_line(error)})") if damaged else error
+        return refused(self.path, error)
 
 
 def _check_epoch(cursor: duckdb.DuckDBPyConnection, epoch: int | None) -> None:

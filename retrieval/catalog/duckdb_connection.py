@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
+from slimdex.indexes.errors import CorruptError, SlimdexError, StatementError
+
 from ..duckdb_library import duckdb
 from ..sql import literal
 
@@ -142,6 +144,13 @@ def disk_error(path: Path, error: duckdb.Error) -> OSError:
     found = OSError(f"{path}: {os.strerror(number)} ({said})")
     found.errno = number
     return found
+
+
+def refused(path: Path, error: duckdb.Error) -> SlimdexError:
+    """Convert DuckDB's error about a statement."""
+    if is_damage(error):
+        return CorruptError(f"{path}: damaged ({one_line(error)})")
+    return StatementError(f"{path}: {one_line(error)}; nothing was changed")
 
 
 def one_line(error: Exception) -> str:

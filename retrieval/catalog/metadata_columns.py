@@ -8,7 +8,7 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError
 
-from ..documents import OWN_COLUMNS
+from ..documents import OWN_COLUMNS, check_columns
 from ..duckdb_library import duckdb
 from ..sql import identifier
 from .database import Database
@@ -83,6 +83,7 @@ class MetadataColumns:
             if name.lower() not in existing:
                 existing[name.lower()] = name
                 new[name] = type_
+        check_columns(len(existing), "the index with these documents")
         self._add(new)
         for name, type_ in columns.items():
             self.widen(existing[name.lower()], type_)

@@ -109,7 +109,7 @@ class DocumentStore:
     @classmethod
     def create(cls, path: Path, state: State) -> DocumentStore:
         """Create a catalog without documents."""
-        new = Database(path)
+        new = Database(path, creates=True)
         with new.writing(), new.transaction():
             new.execute(SCHEMA)
             new.execute(INSERT_STATE, _values(state))

@@ -41,8 +41,7 @@ def one_line_errors() -> Iterator[None]:
         raise SystemExit(BAD_INPUT) from None
     except (Exception, KeyboardInterrupt) as error:
         if is_interrupt(error):
-            said = isinstance(error, StoppedError) and str(error)
-            say(said or STOPPED)
+            say(str(error) if isinstance(error, StoppedError) else STOPPED)
             raise SystemExit(INTERRUPTED) from None
         line = explained(error)
         if line is None:

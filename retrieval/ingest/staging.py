@@ -11,7 +11,7 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..catalog.passages_table import part_fault
 from ..catalog.store import DocumentStore
-from ..documents import Document, id_text
+from ..documents import Document, check_columns, id_text
 from ..encoders.base import Encoder
 from ..sources.given_vectors import GivenVectors, check_vectors
 from ..storage.commit_log import CommitLog
@@ -185,6 +185,7 @@ def checked_document(document: Document) -> Document:
         raise InputError(f"{document!r}; expected a Document")
     if not isinstance(document.id, str):
         document = replace(document, id=id_text(document.id))
+    check_columns(len(document.metadata), f"document {shortened(document.id)}")
     for name in ("text", "title"):
         if not isinstance(value := getattr(document, name), str):
             raise InputError(f"document {document.id!r}: {name}={value!r}; expected a str")

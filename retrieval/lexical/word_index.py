@@ -11,6 +11,7 @@ b = 0.75 (Robertson and Zaragoza 2009), with lengths stored in one byte.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain, islice
@@ -102,6 +103,7 @@ class WordIndex:
 
     def __init__(self, path: Path, index: Any) -> None:
         self.path, self._index = path, index
+        self._sizes = [(each.path, each.stat().st_size) for each in os.scandir(path)]
         self._searcher = index.searcher()
 
     @classmethod
@@ -166,6 +168,23 @@ class WordIndex:
             _write(index, chain(few, documents), len(self), terms)
             publish(work, path, there)
 
+    def check_files(self, *, deleted: bool = False) -> None:
+        """Raise `CorruptError` if a file has been cut since it was mapped.
+
+        Reading such a file would kill the process. With `deleted`, files must also exist.
+        """
+        for path, expected in self._sizes:
+            try:
+                found = os.stat(path).st_size
+            except FileNotFoundError:
+                if deleted:
+                    raise CorruptError(f"{path}: deleted while it was open") from None
+                continue  # its map stays readable
+            if found < expected:
+                raise CorruptError(
+                    f"{path}: cut to {found:,} bytes while it was open; expected {expected:,}"
+                )
+
     def search(
         self,
         text: str,
@@ -176,6 +195,7 @@ class WordIndex:
         words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self):
             return Found(np.empty(0, np.float32), np.empty(0, np.int64))
+        self.check_files()
         k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
         names = self._names(text)
         named, ask = self._named(names), k

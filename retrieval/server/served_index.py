@@ -242,6 +242,13 @@ class ServedIndex:
             return True
         return False
 
+    async def is_whole(self) -> bool:
+        """True if all files are there and as long as they have to be."""
+        with suppress(SlimdexError, OSError):
+            await self.read(lambda collection: collection.core.check_files())
+            return True
+        return False
+
     async def read(self, function: Callable[[Collection], T]) -> T:
         """Run a function that reads the collection."""
         loop = asyncio.get_running_loop()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from slimdex.indexes.json_text import TooDeepError, parsed
 
 from .text_files import (
     LARGEST_OBJECT,
+    PIECE,
     UNREADABLE,
     UndecodableError,
     decoded_pieces,
@@ -45,11 +48,27 @@ def layout(path: Path) -> tuple[int, str]:
     return 0, max(",\t;|", key=header.count)
 
 
+def header_width(path: Path) -> int:
+    """Count the columns of a CSV file by its first line; 0 if it can't be read."""
+    try:
+        skipped, delimiter = layout(path)
+        with open_text(path) as lines:
+            for _ in range(skipped + 1):
+                header = lines.readline(LARGEST_OBJECT)
+        return len(next(csv.reader([header], delimiter=delimiter), []))
+    except (csv.Error, *UNREADABLE):
+        return 0
+
+
 def has_mixed_line_endings(path: Path) -> bool:
     """Return whether only some lines end with a carriage return, which DuckDB can't read."""
     try:
         with open_bytes(path) as lines:
-            ends = {line.endswith(b"\r\n") for line in lines if line.endswith(b"\n")}
+            ends, before = set[bool](), b""
+            while line := lines.readline(PIECE):
+                if line.endswith(b"\n"):
+                    ends.add((before + line)[-2:] == b"\r\n")
+                before = line[-1:]
     except UNREADABLE:
         return False
     return len(ends) > 1
@@ -57,15 +76,18 @@ def has_mixed_line_endings(path: Path) -> bool:
 
 def undecodable(path: Path) -> None:
     """Read a file to its end; raises one of UNREADABLE on failure."""
-    with open_text(path) as lines:
-        for _ in lines:
+    with open_text(path) as text:
+        while text.read(PIECE):
             pass
 
 
 def broken_line(path: Path) -> str | None:
     """Describe the first line that is not JSON; DuckDB's own line numbers are per buffer."""
     with open_text(path) as lines:
-        for number, line in enumerate(lines, start=1):
+        pieces = iter(partial(lines.readline, LARGEST_OBJECT + 1), "")
+        for number, line in enumerate(pieces, start=1):
+            if len(line) > LARGEST_OBJECT:
+                return f"line {number}: over {LARGEST_OBJECT:,} characters; expected one document"
             try:
                 if line.strip():
                     parsed(line)
@@ -84,7 +106,7 @@ def broken_record(path: Path) -> str | None:
     try:
         skipped, delimiter = layout(path)
         with open_text(path) as lines:
-            records = csv.reader(lines, delimiter=delimiter, strict=True)
+            records = csv.reader(_bounded(lines), delimiter=delimiter, strict=True)
             for _ in range(skipped):
                 next(records)
             try:
@@ -93,6 +115,14 @@ def broken_record(path: Path) -> str | None:
                 return f"line {max(records.line_num, 1)}: broken CSV ({error})"
     finally:
         csv.field_size_limit(largest)
+
+
+def _bounded(lines: IO[str]) -> Iterator[str]:
+    """Yield lines; raises `csv.Error` for one that is too long, before it is read whole."""
+    for line in iter(partial(lines.readline, LARGEST_OBJECT + 1), ""):
+        if len(line) > LARGEST_OBJECT:
+            raise csv.Error(f"over {LARGEST_OBJECT:,} characters")
+        yield line
 
 
 def _uneven(records: Any) -> str | None:

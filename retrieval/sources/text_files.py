@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -103,8 +102,13 @@ class InputFile:
         """
         original, self.path = self.path, temporary()
         remove_later(self)
-        with open_bytes(original) as lines, self.path.open("wb") as copy:
-            copy.writelines(re.sub(rb"\r\n$", b"\n", line) for line in lines)
+        with open_bytes(original) as found, self.path.open("wb") as copy:
+            held = b""
+            while piece := found.read(PIECE):
+                piece = held + piece
+                held = b"\r" if piece.endswith(b"\r") else b""
+                copy.write(piece[: len(piece) - len(held)].replace(b"\r\n", b"\n"))
+            copy.write(held)
         self.notes.append("mixed line endings, read as the same")
 
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from zlib import crc32
 
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.vectors.vector_file import block_digests
+from slimdex.indexes.vectors.vector_file import block_digests, check_length
 
 from ..catalog.passages_table import Cut, parts_read, parts_written
 from ..catalog.state import Lines
@@ -158,6 +158,8 @@ class DocumentFile:
         `CorruptError` if a line is damaged.
         """
         lines, offsets = self._maps
+        for part, mapped in zip(self.parts, self._maps, strict=True):
+            check_length(mapped, part.path)
         # All pages are requested before the first is read: a cold disk fetches them together.
         _fetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
         entries = [ENTRY.unpack_from(offsets, row * ENTRY.size) for row in rows]

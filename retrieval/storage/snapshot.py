@@ -20,7 +20,7 @@ from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
 from ..lexical.word_index import WordIndex
 from .commit_log import CommitLog
-from .document_file import DocumentFile
+from .document_file import DocumentFile, parts
 from .head import Head
 from .index_files import load_index
 
@@ -153,6 +153,22 @@ class Snapshot:
     def searchable_count(self) -> int:
         """Rows that a search can find."""
         return self.state.rows - len(self.hidden)
+
+    def check_files(self) -> None:
+        """Raise `CorruptError` if a file of this state is missing or too short; reads no contents.
+
+        Maps of files that were deleted stay readable, so searches may still succeed.
+        """
+        state = self.state
+        for record in state.files.values():
+            record.check_size(self.path)
+        state.vector_file(self.path, state.rows)
+        state.norm_file(self.path)
+        if state.lines is not None:
+            for part in parts(self.path, state.lines, state.rows):
+                part.check()
+        if self.words is not None:
+            self.words.check_files(deleted=True)
 
     def searchable_rows(self) -> Rows:
         """The rows that a search can find, in order."""

@@ -21,7 +21,7 @@ from slimdex.indexes.options import AUTO
 
 from ...asked_sources import AskedSources
 from ...collection import Collection
-from ...documents import Document, json_of
+from ...documents import Document, check_columns, json_of
 from ...operations.commands import Command, Compact, Delete, Reduce, Sync
 from ..access.middleware import needs, reads_by_line
 from ..access.tokens import Right
@@ -44,7 +44,9 @@ async def put(index: Index, id: str, body: DocumentBody) -> dict[str, Any]:
     """Add or replace the document of this id. It is durable when this is answered."""
     if not id.strip():
         raise InputError("an empty id; expected one")
-    await index.put(Document(id, body.text, body.title, body.model_extra or {}))
+    metadata = body.model_extra or {}
+    check_columns(len(metadata), "the body")  # before others' documents wait for this one
+    await index.put(Document(id, body.text, body.title, metadata))
     return {"id": id, "documents": len(index.collection)}
 
 

@@ -21,8 +21,8 @@ async def health() -> dict[str, str]:
 
 @routes.get("/ready")
 async def ready(request: Request, response: Response) -> dict[str, str]:
-    """Report whether queries are accepted: models are loaded, catalogs are open, the queue is
-    short."""
+    """Report whether queries are accepted: models are loaded, catalogs are open, files are whole,
+    the queue is short."""
     status = await _status(service_of(request))
     if status != READY:
         response.status_code = 503
@@ -35,6 +35,8 @@ async def _status(service: Service) -> str:
         return "loading"
     if not all([await index.can_read() for index in indexes]):
         return "recovering"
+    if not all([await index.is_whole() for index in indexes]):
+        return "damaged"
     is_busy = any(index.waiting >= index.limits.waiting for index in indexes)
     return "busy" if is_busy else READY
 

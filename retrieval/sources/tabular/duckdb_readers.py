@@ -10,12 +10,17 @@ import duckdb
 
 from slimdex.indexes.errors import InputError
 
+from ...documents import MOST_COLUMNS, check_columns
 from ...sql import identifier, literal, one_file
-from ..text_errors import layout, unreadable
+from ..text_errors import header_width, layout, unreadable
 from ..text_files import LARGEST_OBJECT, UNREADABLE, InputFile
 
 LONGEST_TYPE = 1000
 """Longest name of a nested type that is stored as such; longer ones become JSON."""
+OURS = 4
+"""Columns that may be the id, the text, the title and the vectors."""
+KEYS = 1_000_000
+"""Keys of a JSON file that are counted at most."""
 ZONED = "TIMESTAMP WITH TIME ZONE"
 NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 """DuckDB's numeric types."""
@@ -32,6 +37,25 @@ def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -
         fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", columns={{{fields}}}"
     return f"read_json({one_file(str(file.path))}, {options})"
+
+
+def json_objects(file: InputFile) -> str:
+    """SQL to read the objects of a JSON file, each as a column "json"."""
+    objects = read_json(file, {}, []).replace("read_json(", "read_json_objects(", 1)
+    return re.sub(r", (sample_size|map_\w+|field_\w+)=[-\d]+", "", objects)
+
+
+def check_width(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
+    """Raise `InputError` for far too many columns, which DuckDB takes minutes to describe."""
+    reader, count = READERS[file.ending], 0
+    if reader is read_csv:
+        count = header_width(file.path)
+    elif reader is read_json:
+        keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM {json_objects(file)} LIMIT {KEYS}"
+        with suppress(duckdb.Error):  # reported when the file is read
+            ((count,),) = connection.execute(f"SELECT count(*) FROM ({keys})").fetchall()
+    if count > MOST_COLUMNS + OURS:
+        check_columns(count, file.name)
 
 
 def narrowed(

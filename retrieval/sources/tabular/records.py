@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import written
 
 from ...column_types import plain, restored, types_of
-from ...documents import Document, id_text
+from ...documents import Document, check_columns, id_text
 from ...sql import identifier
 from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
 from .duckdb_readers import ZONED, storable, stored_value, zone_note
@@ -64,25 +65,43 @@ def as_documents(given: Any) -> Records:
     given = given.assign(**texts) if texts else given
     if isinstance(given, duckdb.DuckDBPyRelation):
         read, columns, zoned = _selection(given)
-        return Records(_documents([given.project(read).fetchall()], columns), [columns], zoned)
+        with _refused(given):
+            rows = given.project(read).fetchall()
+        return Records(_documents([rows], columns), [columns], zoned)
     if hasattr(given, "__arrow_c_stream__"):
         connection = duckdb.connect()
-        try:
+        with _refused(given):
             read, columns, zoned = _selection(connection.from_arrow(given), texts)
             connection.register("given", given)
             cursor = connection.execute(f"SELECT {read} FROM given")
-        except duckdb.Error as error:
-            reason = " ".join(str(error).splitlines()[:1])
-            raise InputError(
-                f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"
-            ) from error
-        documents = _documents(iter(lambda: cursor.fetchmany(BATCH), []), columns)
-        return Records(documents, [columns], zoned)
+        return Records(_documents(_parts(cursor, given), columns), [columns], zoned)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         shown = shortened(given, 40) if isinstance(given, str) else type(given).__name__
         raise InputError(f"{shown}; expected {EXPECTED}")
     found = set[str]()
     return Records((_document(item, found) for item in given), [], found)
+
+
+@contextmanager
+def _refused(given: Any) -> Iterator[None]:
+    """Raise `InputError` if DuckDB can't read an object."""
+    try:
+        yield
+    except duckdb.Error as error:
+        reason = " ".join(str(error).splitlines()[:1])
+        raise InputError(
+            f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"
+        ) from error
+
+
+def _parts(cursor: duckdb.DuckDBPyConnection, given: Any) -> Iterator[Sequence[Any]]:
+    """Rows of a query, some at a time."""
+    while True:
+        with _refused(given):
+            rows = cursor.fetchmany(BATCH)
+        if not rows:
+            return
+        yield rows
 
 
 def _json_columns(given: Any) -> dict[str, list[str | None]]:
@@ -155,6 +174,7 @@ def _selection(
         lacks = "id" if id is None else "text"
         raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED}")
     own = {c: t for c, t in types.items() if c not in (id, text, title)}
+    check_columns(len(own), "the table")
     kept = kept_names([*own])
     columns = {kept[c]: storable(t) for c, t in own.items()}
     read = [f"{identifier(c)}::VARCHAR" if c else "''" for c in (id, text, title)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any
@@ -13,7 +12,7 @@ from slimdex.indexes.errors import InputError, shortened
 
 from ...catalog.column_fit import misfits
 from ...column_types import restored
-from ...documents import Document
+from ...documents import Document, check_columns
 from ...sql import identifier
 from ..origins import Reading
 from ..text_errors import (
@@ -40,8 +39,10 @@ from .duckdb_readers import (
     READERS,
     ZONED,
     as_written,
+    check_width,
     is_nested,
     is_read_from_text,
+    json_objects,
     loses_digits,
     narrowed,
     read_csv,
@@ -79,6 +80,7 @@ class TableSource:
         vectors = names.vectors and names.vectors.lower()
         ours = (self._text, self._id, self._title)
         self._own = [c for c in self._types if c not in ours and c.lower() != vectors]
+        check_columns(len(self._own), self.name)
         self._renamed = kept_names(self._own)
         self._original = {kept.lower(): c for c, kept in self._renamed.items()}
         self._asked = self._asked_types(names.types)
@@ -238,6 +240,7 @@ class TableSource:
         return Document(id, text or "", title or "", metadata, origin=origin)
 
     def _describe(self) -> dict[str, str]:
+        check_width(self._connection, self._file)
         described = self._described()
         types = {row[0]: row[1] for row in described.fetchall()}
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
@@ -263,8 +266,7 @@ class TableSource:
 
         The first key keeps its name, the others get a "_".
         """
-        objects = read_json(self._file, {}, []).replace("read_json(", "read_json_objects(", 1)
-        objects = re.sub(r", (sample_size|map_\w+|field_\w+)=[-\d]+", "", objects)
+        objects = json_objects(self._file)
         rows = self._execute(
             f"""SELECT key FROM (
                 SELECT number, unnest(keys) AS key, generate_subscripts(keys, 1) AS place

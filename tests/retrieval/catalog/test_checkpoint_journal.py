@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.errors import CorruptError, StatementError
 from slimdex.retrieval.catalog.checkpoint_journal import HEADERS, Journal
 from slimdex.retrieval.catalog.database import Database
 
@@ -271,7 +271,7 @@ def test_a_commit_without_its_journal_is_undone(
         with database.transaction():
             database.execute("INSERT INTO t VALUES (?)", [n])
 
-    database = Database(tmp_path / "c.duckdb")
+    database = Database(tmp_path / "c.duckdb", creates=True)
     with database.writing():
         with database.transaction():
             database.execute("CREATE TABLE t AS SELECT 1 AS n")
@@ -288,7 +288,7 @@ def test_a_commit_without_its_journal_is_undone(
 
 def test_duckdb_s_lock_stays_after_a_commit(tmp_path: Path) -> None:
     """Whoever closes any descriptor of a file lets go of the process's locks on it."""
-    database = Database(tmp_path / "c.duckdb")
+    database = Database(tmp_path / "c.duckdb", creates=True)
     stranger = f"import duckdb; duckdb.connect({str(database.path)!r})"
     with database.writing():
         for sql in ("CREATE TABLE t AS SELECT 1 AS n", "INSERT INTO t VALUES (2)"):
@@ -329,11 +329,17 @@ def test_readers_who_come_together_after_a_crash(checkpoint: Checkpoint) -> None
 
 
 def test_a_value_that_sounds_like_damage(tmp_path: Path) -> None:
-    database = Database(tmp_path / "checksums Corrupt.duckdb")
+    database = Database(tmp_path / "checksums Corrupt.duckdb", creates=True)
     with database.writing(), database.transaction():
         database.execute("CREATE TABLE t AS SELECT 'Corrupt database file: checksum' AS n")
-    with pytest.raises(duckdb.ConversionException, match="Could not convert string 'Corrupt"):
-        database.fetch("SELECT n::INTEGER FROM t")
+    statement = "SELECT n::INTEGER FROM t"
+    with pytest.raises(StatementError, match="Could not convert string 'Corrupt"):
+        database.fetch(statement)
+    with pytest.raises(StatementError), database.writing(), database.transaction():
+        database.execute(statement)
+    with pytest.raises(StatementError), database.writing():
+        database.execute(statement)
+    assert len(database.fetch("SELECT n FROM t")) == 1
     database.close()
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from slimdex.indexes.errors import InUseError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import HEAD
 from slimdex.retrieval.catalog.documents_table import DocumentsTable
@@ -52,6 +53,35 @@ def die_before_the_head(path: Path) -> None:
 
     Head.write = write  # type: ignore[method-assign, assignment]
     Collection.open(path, WordEncoder()).delete("gone")
+
+
+def stop_while_writing(path: Path, told: Connection) -> None:
+    """Open the catalog for a change, and be stopped in the middle of it."""
+    collection = Collection.open(path, WordEncoder())
+    with collection.core.change(), collection.core.store.database.writing():
+        told.send(os.getpid())
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def test_nobody_waits_for_a_stopped_process_without_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.retrieval.catalog.catalog_file.WAIT", 0.5)
+    path = tmp_path / "x"
+    with Collection.create(path, WordEncoder(), SETTINGS) as collection:
+        collection.add([Document("a", "tea")])
+        collection.core.store.database.stop_resting()
+        reader, told = Pipe(duplex=False)
+        stopped = forked.process(stop_while_writing, path, told)
+        number = reader.recv()
+        try:
+            assert [hit.id for hit in collection.search("tea")] == ["a"]  # needs no catalog
+            with pytest.raises(InUseError, match=f"process {number} is writing to it, since"):
+                collection.count("id = 'a'")
+        finally:
+            os.kill(number, signal.SIGKILL)
+        forked.exit_code(stopped, 60)
+        assert collection.count("id = 'a'") == 1
 
 
 def open_or_create_and_add(folder: Path, name: str, count: int, start: float) -> None:

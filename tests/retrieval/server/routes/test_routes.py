@@ -15,7 +15,7 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import hit_json
+from slimdex.retrieval.documents import MOST_COLUMNS, hit_json
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.access.hosts import Hosts
 from slimdex.retrieval.server.access.tokens import Right, Tokens
@@ -291,6 +291,33 @@ async def test_odd_values_that_are_kept(notes: dict[str, Path]) -> None:
         assert found["metadata"] == {"year": None, "kind": None}
         put = await client.put(f"{at}%E2%82%AC%EF%BF%BD", json={"text": "x"})
         assert put.json() == {"id": "€\ufffd", "documents": 5}
+
+
+async def test_a_body_of_too_many_columns_is_refused(notes: dict[str, Path]) -> None:
+    async with asking(notes) as (client, _):
+        at, wide = "/indexes/notes/documents", {f"c{i}": i for i in range(MOST_COLUMNS + 1)}
+        put = client.put(f"{at}/7", json={"text": "x"} | wide)
+        other = client.put(f"{at}/8", json={"text": "x"})
+        refused, kept = await asyncio.gather(put, other)
+        assert (refused.status_code, kept.status_code) == (400, 200), refused.text
+        assert refused.json()["error"].startswith("the body: 10,001 columns; expected 10,000")
+        post = await client.post(at, json=[{"id": "7", "text": "x"} | wide])
+        assert post.status_code == 400, post.text
+        assert (await client.get(f"{at}/7")).status_code == 404
+
+
+async def test_a_key_twice_is_refused(notes: dict[str, Path]) -> None:
+    async with asking(notes) as (client, _):
+        at = "/indexes/notes/documents/7"
+        for body in ('{"id": "7", "id": "8", "text": "x"}', '{"text": "x", "n": 1, "n": 1}'):
+            put = await client.put(at, content=body, headers=JSON)
+            assert (put.status_code, TWICE in put.text) == (422, True), put.text
+        put = await client.put(at, json={"id": "8", "text": "x"})
+        assert put.status_code == 400, put.text
+        many = ", ".join(f'"c{i}": 1' for i in range(100_000))
+        put = await client.put(at, content=f'{{"text": "x", {many}, "c99999": 1}}', headers=JSON)
+        assert TWICE in put.text
+        assert (await client.get(at)).status_code == 404
 
 
 async def test_settings_are_changed_for_all_who_search(tmp_path: Path, copied: Copies) -> None:

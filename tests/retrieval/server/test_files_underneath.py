@@ -1,0 +1,97 @@
+"""Files that are cut, deleted or replaced under a running service: an error, never a crash."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from slimdex.indexes.errors import UnreadableError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.atomic_files import CATALOG
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.open_index import OpenIndex
+from tests.encoders import WordEncoder
+
+from .asking import asking, made
+
+SEARCH = {"query": "a cat on a mat"}
+
+
+def made_large(path: Path) -> Path:
+    """An index whose searches read every kind of file."""
+    documents = [{"id": str(i), "text": f"a cat {i} on a mat"} for i in range(700)]
+    settings = Settings(kind="sq8", candidates=20)
+    with Collection.create(path, WordEncoder(), settings) as collection:
+        collection.add(documents)
+    return path
+
+
+def cut(folder: Path, role: str) -> None:
+    """Cut the files of a role to nothing."""
+    (found,) = folder.glob(f"{role}-*")
+    for path in found.iterdir() if found.is_dir() else [found]:
+        os.truncate(path, 0)
+
+
+@pytest.mark.parametrize("role", ["vectors", "norms", "documents", "offsets", "words"])
+async def test_a_file_is_cut(tmp_path: Path, role: str) -> None:
+    path, other = made_large(tmp_path / "notes.index"), made(tmp_path / "other.index")
+    async with asking({"notes": path, "other": other}) as (client, _):
+        assert (await client.post("/indexes/notes/search", json=SEARCH)).status_code == 200
+        assert (await client.get("/ready")).json() == {"status": "ready"}
+        cut(path, role)
+        for _ in range(2):
+            answer = await client.post("/indexes/notes/search", json=SEARCH)
+            assert (answer.status_code, "damaged" in answer.text) == (500, True), answer.text
+        ready = await client.get("/ready")
+        assert (ready.status_code, ready.json()) == (503, {"status": "damaged"})
+        assert (await client.post("/indexes/other/search", json=SEARCH)).status_code == 200
+
+
+async def test_words_are_deleted(tmp_path: Path) -> None:
+    path = made(tmp_path / "notes.index")
+    async with asking({"notes": path}) as (client, _):
+        before = await client.post("/indexes/notes/search", json=SEARCH)
+        (words,) = path.glob("words-*")
+        shutil.rmtree(words)
+        assert (await client.get("/ready")).json() == {"status": "damaged"}
+        after = await client.post("/indexes/notes/search", json=SEARCH)  # their maps are readable
+        assert after.json()["queries"] == before.json()["queries"]
+
+
+async def test_the_catalog_is_deleted(tmp_path: Path) -> None:
+    path = made(tmp_path / "notes.index")
+    async with asking({"notes": path}) as (client, _):
+        (path / CATALOG).rename(tmp_path / "kept")
+        put = await client.put("/indexes/notes/documents/new", json={"text": "rain"})
+        assert put.status_code == 503, put.text
+        assert not (path / CATALOG).exists()
+        assert (await client.get("/ready")).status_code == 503
+        (tmp_path / "kept").rename(path / CATALOG)
+        put = await client.put("/indexes/notes/documents/new", json={"text": "rain"})
+        assert put.status_code == 200, put.text
+        assert (await client.get("/ready")).json() == {"status": "ready"}
+    with Collection.open(path, WordEncoder()) as collection:
+        assert collection.get("new").text == "rain"
+        assert collection.verify() == []
+
+
+def commit_beside(core: OpenIndex, replaced: bool) -> None:
+    """Commit a state while the catalog is renamed, and perhaps another one takes its place."""
+    with core.change(), core.commit_log.transaction():
+        core.commit_log.set_state(core.commit_log.next_state())
+        kept = (core.path / CATALOG).rename(core.path.with_name("kept"))
+        if replaced:
+            shutil.copy(kept, core.path / CATALOG)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_the_catalog_goes_while_a_change_has_it_open(tmp_path: Path, replaced: bool) -> None:
+    path = made(tmp_path / "x")
+    with Collection.open(path, WordEncoder()) as collection:
+        with pytest.raises(UnreadableError, match="deleted or replaced while it was open"):
+            commit_beside(collection.core, replaced)
+        assert (path / CATALOG).exists() == replaced
