@@ -32,6 +32,7 @@ from ..operations.commands import (
 )
 from ..operations.places import file_of, link_of
 from ..search.excerpts import are_by_chance, shortened
+from ..search.narrowing import narrowed
 from ..search.request import SearchRequest
 from .routes.failures import first_line
 
@@ -221,9 +222,15 @@ def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) 
         index: IndexName = None,
         limit: Limit = 5,
         where: Where = None,
+        glob: Annotated[
+            list[str] | None, Field(description="Only files with a path like one of these: *.py")
+        ] = None,
+        regex: Annotated[
+            str | None, Field(description="Only documents whose text this matches (RE2).")
+        ] = None,
     ) -> Passages:
         """Find the passages closest in meaning to a query."""
-        request = SearchRequest([query], limit=limit, where=where)
+        request = SearchRequest([query], limit=limit, where=narrowed(where, glob or (), regex))
         found = await done(index, Search(request))
         hits = [hit_from_json(hit) for hit in found["hits"][0]]
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)

@@ -147,6 +147,9 @@ async def test_files_lines_and_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
         asked = [{"id": "long.txt", "line": more["last_line"] + 1, "last_line": 2000}]
         (rest,) = (await called(client, "get", documents=asked))["documents"]
         assert rest["text"].startswith(long.split("\n")[more["last_line"]])
+        for narrowing in ({"glob": ["*.txt", "*.md"]}, {"regex": r"mat 7$"}):
+            some = await called(client, "search", query="cat rug", **narrowing)
+            assert [one["id"] for one in some["passages"]] == ["long.txt"]
         file.unlink()
         gone = await called(client, "search", query="cat rug", where="kind = 'code'")
         assert (gone["passages"][0]["file"], gone["passages"][0]["link"]) == ("notes/a b.py", None)
