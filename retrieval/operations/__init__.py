@@ -2,5 +2,5 @@
 
 Files import only what is above them: language_note, finding, installation, index_state,
 building, syncing, watching, commands, undoing, uploading, address,
-agent_clients, places.
+agent_clients, places, following.
 """
