@@ -77,8 +77,8 @@ def search_line(rows: Sequence[Row]) -> str:
         return f"{rows[0]['set']}: no result, {SLIMDEX} failed or was not measured"
     ours = next((row for row in own if row["method"] == SLIMDEX), own[0])
     over = _whole_time(ours) - ours["p50_ms_encode_one"]
-    line = f"{ours['set']}: {ours['method']} takes {_whole_time(ours):.2f} ms from a text to documents,"
-    line += f" {over:.2f} more than encoding it, and {_held(ours)} MB beside the encoder"
+    line = f"{ours['set']}: {ours['method']} takes {_whole_time(ours):.2f} ms from a text to"
+    line += f" documents, {over:.2f} more than encoding it, and {_held(ours)} MB beside the encoder"
     others = [row for row in told if not row["method"].startswith(SLIMDEX)]
     reached = [row for row in others if row["agreement@10"] >= FASTEST_AT]
     if not reached:

@@ -123,8 +123,9 @@ class RemoteCollection(Searchable):
 
         Raises `InputError` if the id is unknown or the document has no text, or as `search` does.
         """
-        asked = {"limit": limit} if where is None else {"limit": limit, "where": where}
-        found = self._ask(f"/related/{quote(id_text(id), safe='')}?{urlencode(asked)}")
+        asked = {"limit": limit, "where": where}
+        given = urlencode({name: value for name, value in asked.items() if value is not None})
+        found = self._ask(f"/related/{quote(id_text(id), safe='')}?{given}")
         return [hit_from_json(hit) for hit in found["hits"]]
 
     @overload

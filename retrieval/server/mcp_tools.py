@@ -32,11 +32,12 @@ from ..operations.commands import (
 )
 from ..operations.places import file_of, link_of
 from ..search.excerpts import are_by_chance, shortened
+from ..search.narrowing import narrowed
 from ..search.request import SearchRequest
 from .routes.failures import first_line
 
 Do = Callable[[str, Command], Awaitable[dict[str, Any]]]
-"""Runs a command on the index of a name."""
+"""Runs a command on the index of a name; the result may have a "remark" on what it lacks."""
 Done = Callable[[str | None, Command], Awaitable[dict[str, Any]]]
 """The same for the name that an agent gives, or None; raises `ToolError`."""
 QUOTED = 1200
@@ -45,6 +46,7 @@ READ, READ_TOGETHER = 8000, 24_000
 """Characters of a document, and of several together, returned per call."""
 MOST = 50
 """Largest limit of a search."""
+BY_CHANCE = "The best passage is no closer than a random document."
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
@@ -57,6 +59,12 @@ Limit = Annotated[int, Field(ge=1, le=MOST)]
 Where = Annotated[
     str | None, Field(description="A condition in SQL on the columns that `info` lists.")
 ]
+
+
+class Noted(BaseModel):
+    """An answer that may lack something."""
+
+    note: str = Field("", description="A remark, such as that recent changes are missing.")
 
 
 class Placed(BaseModel):
@@ -82,14 +90,13 @@ class Passage(Placed):
     metadata: dict[str, Any]
 
 
-class Passages(BaseModel):
+class Passages(Noted):
     """Passages, best first."""
 
     passages: list[Passage]
-    note: str = Field("", description="A remark on the passages.")
 
 
-class Text(BaseModel):
+class Text(Noted):
     """A document, or a part of it."""
 
     id: str
@@ -121,13 +128,13 @@ class LinesRead(Placed):
     metadata: dict[str, Any]
 
 
-class DocumentsRead(BaseModel):
+class DocumentsRead(Noted):
     """The lines of each document, in the order asked for."""
 
     documents: list[LinesRead]
 
 
-class About(BaseModel):
+class About(Noted):
     """Facts about an index."""
 
     name: str
@@ -221,13 +228,21 @@ def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) 
         index: IndexName = None,
         limit: Limit = 5,
         where: Where = None,
+        glob: Annotated[
+            list[str] | None, Field(description="Only files with a path like one of these: *.py")
+        ] = None,
+        regex: Annotated[
+            str | None, Field(description="Only documents whose text this matches (RE2).")
+        ] = None,
     ) -> Passages:
         """Find the passages closest in meaning to a query."""
-        request = SearchRequest(texts=[query], limit=limit, where=where)
+        request = SearchRequest(
+            texts=[query], limit=limit, where=narrowed(where, glob or (), regex)
+        )
         found = await done(index, Search(request))
         hits = [hit_from_json(hit) for hit in found["hits"][0]]
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
-        note = "The best passage is no closer than a random document." if is_chance else ""
+        note = " ".join(filter(None, (found.get("remark"), BY_CHANCE if is_chance else "")))
         place = places.get(found["index"])
         return Passages(passages=[_passage(hit, place) for hit in hits], note=note)
 
@@ -241,7 +256,9 @@ def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) 
         """Find the documents closest in meaning to a document, each by its closest passage."""
         found = await done(index, Related(str(id), limit, where))
         hits, place = map(hit_from_json, found["hits"]), places.get(found["index"])
-        return Passages(passages=[_passage(hit, place) for hit in hits], note="")
+        return Passages(
+            passages=[_passage(hit, place) for hit in hits], note=found.get("remark", "")
+        )
 
 
 def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -> None:
@@ -254,7 +271,8 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
         asked = [Lines(str(each.id), each.line, each.last_line) for each in documents]
         found = await done(index, Read(asked, min(READ, READ_TOGETHER // len(asked))))
         place = places.get(found["index"])
-        return DocumentsRead(documents=[_lines_read(one, place) for one in found["documents"]])
+        read = [_lines_read(one, place) for one in found["documents"]]
+        return DocumentsRead(documents=read, note=found.get("remark", ""))
 
     @server.tool(annotations=READS)
     async def fetch(
@@ -271,6 +289,7 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
             start=start,
             characters=len(found["text"]),
             metadata=found["metadata"],
+            note=found.get("remark", ""),
         )
 
     @server.tool(annotations=READS)
@@ -280,6 +299,7 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
         return About(
             name=facts["index"],
             documents=facts["documents"],
+            note=facts.get("remark", ""),
             columns=columns["columns"],
             encoder=str(facts["encoder"].get("model", facts["encoder"]["type"])).rsplit("/")[-1],
         )
@@ -358,7 +378,7 @@ def _lines_read(said: dict[str, Any], index: Path | None) -> LinesRead:
     return LinesRead(**(said | _placed(first, index)))
 
 
-def _placed(hit: Hit, index: Path | None) -> dict[str, str | None]:
+def _placed(hit: Hit, index: Path | None) -> dict[str, Any]:
     """Return a hit's "file" and "link"; the file is absolute if it exists on the agents' machine.
 
     `index` is the folder of its index; None if the agents are on another machine.

@@ -78,6 +78,12 @@ class SearchOptions:
 
     limit: Annotated[int, "-n", "--limit", "NUMBER", "Hits per query."] = 10
     where: Where = None
+    glob: Annotated[
+        list[str] | None, "PATTERN", "Only files with such a path: '*.py'; can be repeated."
+    ] = None
+    regex: Annotated[
+        str | None, "PATTERN", "Only documents whose text matches: '^def test_'; (?i) ignores case."
+    ] = None
     per: Annotated[
         str,
         "What a hit is: a document with its nearest passage, or a passage; one document "
@@ -102,13 +108,14 @@ class SearchOptions:
 
     def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
         """Build the request for queries; a cross-encoder is loaded after all else is checked."""
+        from ...search.narrowing import narrowed
         from ...search.request import SearchRequest
 
         request = SearchRequest(
             texts=queries.texts,
             vectors=queries.vectors,
             limit=self.limit,
-            where=self.where,
+            where=narrowed(self.where, self.glob or (), self.regex),
             candidates=self.candidates,
             per=self.per,
             hybrid=self.hybrid,

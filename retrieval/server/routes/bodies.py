@@ -44,6 +44,12 @@ class SearchBody(Body):
     where: Text | dict[str, Any] | None = Field(
         None, description="A condition on the documents' columns: SQL, or a filter like OpenAI's."
     )
+    glob: list[Text] = Field(
+        [], description="Only files whose path matches one of these patterns: `*.py`."
+    )
+    regex: Text | None = Field(
+        None, description="Only documents whose text matches this regular expression (RE2)."
+    )
     per: Literal["document", "passage"] = Field(
         "document", description="One hit per document or per passage."
     )

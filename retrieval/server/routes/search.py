@@ -15,6 +15,7 @@ from slimdex.indexes.errors import InputError
 from ...collection import Collection
 from ...documents import document_json, hit_json, json_of
 from ...operations.commands import Listing
+from ...search.narrowing import narrowed
 from ...search.request import SearchRequest
 from ..access.middleware import RIGHT
 from ..access.tokens import Right
@@ -70,7 +71,8 @@ class Json(Response):
 @routes.post("/indexes/{name}/search", responses={200: {"model": FoundBody}})
 async def search(index: Index, body: SearchBody, asked: Request) -> Response:
     """Search the documents closest in meaning to a query, or to each of several."""
-    request = _request(body, where_of(body.where, index.collection), service_of(asked).reranker)
+    where = narrowed(where_of(body.where, index.collection), body.glob, body.regex)
+    request = _request(body, where, service_of(asked).reranker)
     found = await index.search(request)
     chance = await index.chance_score(request)
 

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -92,7 +93,7 @@ def test_links_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a b.py").touch()
     here = (tmp_path / "a b.py").as_uri()
-    for file, more, link in (
+    cases: list[tuple[Path | None, dict[str, Any], str | None]] = [
         (Path("a b.py"), {"metadata": {"kind": "code"}, "line": 7}, f"{here}#L7"),
         (Path("a b.py"), {"line": 7}, here),
         (Path("/b.pdf"), {"page": 3}, "file:///b.pdf#page=3"),
@@ -100,7 +101,8 @@ def test_links_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (Path("/b.md"), {"metadata": {"url": "https://x.org/b"}}, "https://x.org/b"),
         (Path("/b.md"), {"metadata": {"url": "javascript:x()"}}, "file:///b.md"),
         (None, {}, None),
-    ):
+    ]
+    for file, more, link in cases:
         assert link_of(Hit("id", 0.5, "", **more), file) == link
 
 

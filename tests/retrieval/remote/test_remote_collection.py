@@ -71,10 +71,11 @@ def test_searches_and_reads_answer_the_same(pair: tuple[Collection, RemoteCollec
     both = [each.search_many(["cat", "monday"], 1) for each in (remote, local)]
     assert [[h.id for h in hits] for hits in both[0]] == [[h.id for h in hits] for hits in both[1]]
     for where in (None, "year > 1995"):
-        near = [each.related("a/b c?", 2, where) for each in (remote, local)]
-        assert [hit.id for hit in near[0]] == [hit.id for hit in near[1]]
-        scores = [[hit.score for hit in hits] for hits in near]
-        np.testing.assert_allclose(scores[0], scores[1], atol=1e-5)
+        near, same = (each.related("a/b c?", 2, where) for each in (remote, local))
+        assert [hit.id for hit in near] == [hit.id for hit in same]
+        np.testing.assert_allclose(
+            [hit.score for hit in near], [hit.score for hit in same], atol=1e-5
+        )
     assert [*remote] == [*local]
     assert remote.get("a/b c?") == local.get("a/b c?")
     assert remote.get(["3", "2"]) == local.get(["3", "2"])

@@ -147,9 +147,51 @@ async def test_files_lines_and_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
         asked = [{"id": "long.txt", "line": more["last_line"] + 1, "last_line": 2000}]
         (rest,) = (await called(client, "get", documents=asked))["documents"]
         assert rest["text"].startswith(long.split("\n")[more["last_line"]])
+        patterns: list[dict[str, Any]] = [{"glob": ["*.txt", "*.md"]}, {"regex": r"mat 7$"}]
+        for narrowing in patterns:
+            some = await called(client, "search", query="cat rug", **narrowing)
+            assert [one["id"] for one in some["passages"]] == ["long.txt"]
         file.unlink()
         gone = await called(client, "search", query="cat rug", where="kind = 'code'")
         assert (gone["passages"][0]["file"], gone["passages"][0]["link"]) == ("notes/a b.py", None)
+
+
+async def test_answers_follow_a_folder(tmp_path: Path) -> None:
+    """A folder is edited while an agent works: the next answer has the edit."""
+    model, folder, index = word_vectors(tmp_path), tmp_path / "notes", tmp_path / "i"
+    folder.mkdir()
+    (folder / "cat.txt").write_text("the cat sat on the mat")
+    (folder / "rain.txt").write_text("rain fell")
+    done = await asyncio.to_thread(slimdex, "build", folder, "--model", model, "--out", index)
+    assert done.returncode == 0, done.stderr
+
+    async def fresh(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Ask until the answer is no longer older than the files, as on a busy machine."""
+        while True:
+            found = await called(client, tool, **arguments)
+            if "may lack recent changes" not in found["note"]:
+                return found
+
+    async with Client(stdio(index, "--sync", folder)) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        assert "add" not in tools
+        assert (await fresh(client, "info"))["documents"] == 2
+        (folder / "cat.txt").write_text("a dog slept on a rug")
+        (folder / "snow.txt").write_text("snow on monday")
+        (folder / "rain.txt").unlink()
+        found = await fresh(client, "search", query="snow on monday")
+        assert [one["id"] for one in found["passages"]] == ["snow.txt", "cat.txt"]
+        (folder / "snow.txt").write_text("snow\nof\nmonday")
+        asked = [{"id": "snow.txt", "line": 3}]
+        assert (await fresh(client, "get", documents=asked))["documents"][0]["text"] == "monday"
+        (folder / "cat.txt").write_text("the cat sat")
+        assert (await fresh(client, "fetch", id="cat.txt"))["text"] == "the cat sat"
+        for file in folder.iterdir():
+            file.unlink()
+        found = await fresh(client, "related", id="cat.txt")
+        assert [one["id"] for one in found["passages"]] == ["snow.txt"]
+        assert "could not be brought up to date" in found["note"]
+        assert "no files to read" in found["note"]
 
 
 async def test_tools_that_write(notes: Path) -> None:

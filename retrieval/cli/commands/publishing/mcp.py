@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,6 +37,12 @@ def mcp(
     indexes: Dirs,
     *,
     write: Annotated[bool, "Add the tools add and delete."] = False,
+    sync: Annotated[
+        list[str] | None,
+        "SOURCE",
+        "A folder or file to follow: before an answer, what has changed in it is read, for up to "
+        "a second; can be repeated. NAME=SOURCE for one of several indexes.",
+    ] = None,
     http: Annotated[bool, "Serve streamable HTTP at /mcp in place of stdin and stdout."] = False,
     port: Annotated[int, "With --http: the port; 0 takes a free one."] = 8001,
     model: Model = None,
@@ -53,20 +60,42 @@ def mcp(
     opened = {name: Index(place, opening, writing) for name, place in places.items()}
     for at in opened.values():  # errors are for the user to see now, not for the agent later
         core = at.opened().core
-        if write:
+        if write or sync:
             core.check_writable()
+    followed = _followed(sync or [], [*places])
     if installing.install is None:
-        _serve(opened, write=write, port=port if http else None)
+        _serve(opened, followed, write=write, port=port if http else None)
         return
     if http:
         raise InputError("--install with --http; expected one of them")
     words = [f"{name}={place.absolute()}" for name, place in places.items()]
     if model is not None:
         words += ["--model", str(Path(model).absolute()) if Path(model).exists() else model]
-    if write:
-        words += ["--write", "--wait", f"{writing.wait:g}"]
+    for name, sources in followed.items():
+        words += [word for source in sources for word in ("--sync", f"{name}={source}")]
+    words += ["--write"] * write
+    if write or followed:
+        words += ["--wait", f"{writing.wait:g}"]
         words += ["--shared-filesystem"] * writing.shared_filesystem
     _install(installing, [*places], words)
+
+
+def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the sources that each index follows, as absolute paths.
+
+    Raises `InputError` if a word is not SOURCE or NAME=SOURCE, or there is no such file or folder.
+    """
+    followed = dict[str, list[str]]()
+    for word in words:
+        name, _, source = word.partition("=")
+        if not source or Path(word).exists():
+            name, source = names[0] if len(names) == 1 else "", word
+        if name not in names:
+            raise InputError(f"--sync {word}; expected NAME=SOURCE, NAME one of {', '.join(names)}")
+        if not Path(source).exists():
+            raise InputError(f"--sync {source}: no such file or folder; expected an existing one")
+        followed.setdefault(name, []).append(str(Path(source).absolute()))
+    return followed
 
 
 def _install(options: InstallOptions, names: list[str], words: list[str]) -> None:
@@ -104,14 +133,28 @@ def _ask(question: str, shown: str) -> None:
         raise InputError(f"answer {answer!r}, nothing is changed; expected y, or --yes")
 
 
-def _serve(opened: dict[str, Index], *, write: bool, port: int | None) -> None:
+def _serve(
+    opened: dict[str, Index], followed: dict[str, list[str]], *, write: bool, port: int | None
+) -> None:
     """Serve the tools over stdin and stdout, or over HTTP at a port."""
     import anyio
 
+    from ....operations.commands import AskedSources, Delete, Put
+    from ....operations.following import Following
+    from ....server.freshness import Freshness
     from ....server.mcp_tools import agents_server
 
+    def kept_fresh(name: str) -> Freshness:
+        following = Following(AskedSources(followed[name]))
+        return Freshness(lambda: following.catch_up(opened[name].opened()))
+
+    fresh = {name: kept_fresh(name) for name in followed}
+
     async def do(name: str, command: Command) -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(lambda: command.run(opened[name].opened()))
+        reads = name in fresh and not isinstance(command, Put | Delete)
+        remark = await fresh[name].remark() if reads else ""
+        found = await anyio.to_thread.run_sync(lambda: command.run(opened[name].opened()))
+        return found | {"remark": remark}
 
     places = {name: index.path for name, index in opened.items()}
     server = agents_server([*opened], do, writes=write, places=places)

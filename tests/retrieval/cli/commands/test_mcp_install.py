@@ -229,3 +229,16 @@ def test_any_text_in_toml_stays(texts: list[str]) -> None:
     changed = changed_toml(before, "s", "n", ENTRY)
     assert tomllib.loads(changed) == settings
     assert changed.startswith(before)
+
+
+def test_followed_folders_are_installed_with_it(pets: Runner, home: Path) -> None:
+    Path("notes").mkdir()
+    said = pets("mcp", "pets", "--sync", "notes", "--install", "cursor", "--yes", "--json").json
+    own = ["--sync", f"pets={Path('notes').absolute()}", "--wait", "30"]
+    assert said["entry"]["args"][-5:] == [f"pets={Path('pets').absolute()}", *own]
+    line = pets.refuses("mcp", "pets", "--sync", "gone", "--install", "cursor", "--yes")
+    assert "--sync gone: no such file or folder" in line
+    two = ("mcp", "pets", "b=pets", "--install", "cursor", "--yes")
+    assert "expected NAME=SOURCE, NAME one of pets, b" in pets.refuses(*two, "--sync", "notes")
+    said = pets(*two, "--sync", "b=notes", "--json").json
+    assert f"b={Path('notes').absolute()}" in said["entry"]["args"]

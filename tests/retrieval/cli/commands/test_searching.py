@@ -49,6 +49,59 @@ def test_build_search_and_filter(pets: Runner) -> None:
     assert table.err == ""
 
 
+def test_meaning_ranks_what_patterns_leave(slimdex: Runner) -> None:
+    files = {
+        "code/valve.c": "int shut(void) { return 0; }",
+        "code/deep/valve.py": "import os\n\ndef shut():\n    return 'shut the valve'\n",
+        "code/deep/test_valve.py": "def test_shut():\n    pass\n\nclass Rain: pass\n",
+        "code/it's.md": "Shut the valve.\n\nThen import the def.",
+    }
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    slimdex("build", "code", "--out", "x")
+
+    def found(*options: str) -> set[str]:
+        return {hit["id"] for hit in slimdex.found("x", "shut the valve", *options)}
+
+    everything = {name.removeprefix("code/") for name in files}
+    assert found() == everything
+    for glob, names in {
+        "*.py": {"deep/valve.py", "deep/test_valve.py"},
+        "valve.*": {"valve.c", "deep/valve.py"},
+        "**/valve.c": {"valve.c"},
+        "deep/*": {"deep/valve.py", "deep/test_valve.py"},
+        "code/valve.?": {"valve.c"},
+        "test_[a-w]*.py": {"deep/test_valve.py"},
+        "it's.md": {"it's.md"},
+        "valve": set(),
+    }.items():
+        assert found("--glob", glob) == names, glob
+    assert found("--glob", "*.c", "--glob", "*.md") == {"valve.c", "it's.md"}
+    for regex, names in {
+        r"^def \w+\(": {"deep/valve.py", "deep/test_valve.py"},
+        r"^class|^int": {"valve.c", "deep/test_valve.py"},
+        "shut": {"valve.c", "deep/valve.py", "deep/test_valve.py"},
+        "(?i)shut": everything,
+        "'shut": {"deep/valve.py"},
+    }.items():
+        assert found("--regex", regex) == names, regex
+    both = ("--glob", "*.py", "--regex", "^import", "--where")
+    assert found(*both, "folder = 'deep' OR true") == {"deep/valve.py"}
+    assert found(*both, "folder = '' -- no file") == set()
+    for option, value, said in (
+        ("--regex", "(", "missing )"),
+        ("--regex", "", "regex ''; expected a pattern"),
+        ("--glob", "", "glob ''; expected a pattern"),
+    ):
+        assert said in slimdex.refuses("search", "x", "valve", option, value)
+    write("plain.jsonl", [{"id": "a", "text": "dog"}])
+    slimdex("build", "plain.jsonl", "--out", "plain")
+    line = slimdex.refuses("search", "plain", "dog", "--glob", "*.py")
+    assert "path" in line
+    assert "expected a condition on the columns id, title, text" in line
+
+
 def test_queries_from_a_file_keep_their_ids(pets: Runner) -> None:
     write(
         "asked.jsonl", [{"_id": "q7", "text": "rain fell on the roof"}, {"_id": "8", "text": "c"}]

@@ -86,6 +86,26 @@ async def test_searches_find_what_the_collection_does(tmp_path: Path, copied: Co
         assert 'slimdex_batch_queries_count{index="i",step="encode"}' in sizes
 
 
+async def test_searches_within_patterns(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "text": "the cat sat", "path": "pets/cat.md"},
+        {"id": "2", "text": "the cat fell", "path": "pets/cat.py"},
+        {"id": "3", "text": "a dog fell", "path": "dog.py"},
+    ]
+    places = {"notes": made(tmp_path / "notes.index", rows)}
+    async with asking(places) as (client, _):
+        for asked, ids in (
+            ({"glob": ["*.py"]}, {"2", "3"}),
+            ({"glob": ["cat.*"], "where": {"type": "ne", "key": "id", "value": "1"}}, {"2"}),
+            ({"glob": ["dog*", "*.md"]}, {"1", "3"}),
+            ({"regex": "fell$", "where": "id < '3' OR false"}, {"2"}),
+        ):
+            answer = await client.post("/indexes/notes/search", json={"query": "cat", **asked})
+            assert {hit["id"] for hit in answer.json()["queries"][0]["hits"]} == ids, asked
+        wrong = await client.post("/indexes/notes/search", json={"query": "cat", "regex": "("})
+        assert (wrong.status_code, "missing )" in wrong.json()["error"]) == (400, True)
+
+
 async def test_related_documents(notes: dict[str, Path]) -> None:
     with Collection.open(notes["notes"], WordEncoder()) as collection:
         expected = [hit_json(hit) for hit in collection.related("a/b c?", 2)]

@@ -1,0 +1,35 @@
+"""Following: an index that is brought up to date with its sources whenever they have changed."""
+
+from __future__ import annotations
+
+from threading import Lock
+from time import monotonic
+
+from ..collection import Collection
+from ..sources.origins import SETTLED_NS
+from .commands import AskedSources, Sync
+
+
+class Following:
+    """Sources that an index follows.
+
+    Files are looked at each time, but the index only if a file's path, size or time has changed, or
+    had changed so recently that another change could have gone unnoticed.
+    """
+
+    def __init__(self, sources: AskedSources) -> None:
+        self._sources, self._lock = sources, Lock()
+        self._seen, self._since, self._is_settled = "", 0.0, False
+
+    def catch_up(self, collection: Collection) -> None:
+        """Sync with the sources if they have changed; compact if most rows are deleted.
+
+        Raises `InputError` as `syncing.sync` does, and `InUseError` if others write for too long.
+        """
+        with self._lock:
+            now, seen = monotonic(), self._sources.opened().fingerprint()
+            if seen != self._seen:
+                self._seen, self._since, self._is_settled = seen, now, False
+            if not self._is_settled:
+                Sync(self._sources, compacts=True).run(collection)
+                self._is_settled = now - self._since > SETTLED_NS / 1e9

@@ -1,0 +1,86 @@
+"""An answer waits for a sync that is quick, and for no other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.operations.commands import AskedSources
+from slimdex.retrieval.operations.following import Following
+from slimdex.retrieval.server.freshness import BEHIND, Freshness
+from tests.encoders import WordEncoder
+
+
+async def test_a_slow_sync_goes_on_while_answers_say_so() -> None:
+    begun, released = list[int](), threading.Event()
+
+    def catch_up() -> None:
+        begun.append(len(begun))
+        assert released.wait(60)
+
+    fresh = Freshness(catch_up, patience=0.05)
+    assert [await fresh.remark(), await fresh.remark()] == [BEHIND, BEHIND]
+    while not begun:
+        await asyncio.sleep(0.01)
+    assert begun == [0]  # one at a time
+    released.set()
+    while await fresh.remark() != "":  # on a busy machine, several times
+        pass
+    assert len(begun) >= 2  # the first may have begun before a change
+
+
+async def test_simultaneous_answers_share_a_sync_that_began_after_them() -> None:
+    begun, turn = list[int](), threading.Semaphore(0)
+
+    def catch_up() -> None:
+        begun.append(len(begun))
+        assert turn.acquire(timeout=60)
+
+    fresh = Freshness(catch_up, patience=60)
+    first = asyncio.create_task(fresh.remark())
+    while not begun:
+        await asyncio.sleep(0.01)
+    others = [asyncio.create_task(fresh.remark()) for _ in range(5)]
+    await asyncio.sleep(0)
+    turn.release(2)
+    assert await first == ""
+    assert [await other for other in others] == [""] * 5
+    assert begun == [0, 1]
+
+
+async def test_a_failure_is_a_remark() -> None:
+    def catch_up() -> None:
+        raise InputError("notes: no files\nto read")
+
+    said = await Freshness(catch_up).remark()
+    assert said == "The index could not be brought up to date (notes: no files to read)."
+
+
+def test_sources_are_read_again_only_if_files_have_changed(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("the cat sat")
+    following = Following(AskedSources([str(notes)]))
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        following.catch_up(collection)
+        assert len(collection) == 1
+        (notes / "a.md").write_text("the dog sat")
+        (notes / "b.md").write_text("rain fell")
+        following.catch_up(collection)
+        assert [document.text for document in collection] == ["the dog sat", "rain fell"]
+        (notes / "a.md").unlink()
+        following.catch_up(collection)
+        assert [document.id for document in collection] == ["b.md"]
+        time.sleep(2.1)  # until another change of a file would change its time
+        following.catch_up(collection)
+        collection.add({"id": "own", "text": "snow fell"})
+        collection.delete("b.md")
+        following.catch_up(collection)
+        assert [document.id for document in collection] == ["own"]
+        (notes / "b.md").write_text("rain fell again")
+        following.catch_up(collection)
+        assert {document.id for document in collection} == {"own", "b.md"}
