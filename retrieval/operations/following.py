@@ -5,9 +5,10 @@ from __future__ import annotations
 from threading import Lock
 from time import monotonic
 
+from ..asked_sources import AskedSources
 from ..collection import Collection
 from ..sources.origins import SETTLED_NS
-from .commands import AskedSources, Sync
+from .commands import Sync
 
 
 class Following:

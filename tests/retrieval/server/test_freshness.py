@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.asked_sources import AskedSources
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.operations.commands import AskedSources
 from slimdex.retrieval.operations.following import Following
 from slimdex.retrieval.server.freshness import BEHIND, Freshness
 from tests.encoders import WordEncoder

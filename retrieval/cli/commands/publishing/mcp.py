@@ -139,7 +139,8 @@ def _serve(
     """Serve the tools over stdin and stdout, or over HTTP at a port."""
     import anyio
 
-    from ....operations.commands import AskedSources, Delete, Put
+    from ....asked_sources import AskedSources
+    from ....operations.commands import Delete, Put
     from ....operations.following import Following
     from ....server.freshness import Freshness
     from ....server.mcp_tools import agents_server
