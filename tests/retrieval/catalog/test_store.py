@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -257,3 +259,28 @@ def test_foreign_files(tmp_path: Path) -> None:
     duckdb.connect(str(tmp_path / "other")).close()
     with pytest.raises(CorruptError, match="not a slimdex catalog, or damaged"):
         DocumentStore.open(tmp_path / "other")
+
+
+UNCLOSED = """
+import sys, threading, weakref
+from pathlib import Path
+from slimdex.retrieval.catalog.store import DocumentStore
+
+store, gone = DocumentStore(Path(sys.argv[1])), threading.Event()
+assert store.documents.read([0])[0].id == "a"
+watch = weakref.ref(store.database, lambda _: gone.set())
+del store
+assert gone.wait(60)
+"""
+
+
+def test_a_process_that_closes_nothing_ends_in_order(tmp_path: Path) -> None:
+    """A thread closes the file soon after the last query, and releases it while Python ends.
+
+    A thread that Python ends within DuckDB's destructors aborts the process.
+    """
+    with created(tmp_path / "c.duckdb") as store, store.database.transaction():
+        fill(store, Document("a", "text"))
+    for _ in range(5):
+        command = [sys.executable, "-c", UNCLOSED, str(tmp_path / "c.duckdb")]
+        assert subprocess.run(command, check=False).returncode == 0
