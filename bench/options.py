@@ -27,7 +27,7 @@ class SetOptions:
     sets: Annotated[
         str,
         "Sets in DATA, separated by commas: folders, or tables with a column `sentence` "
-        "(.tsv, .tsv.gz); docstrings: Python's own; all: all folders.",
+        "(.tsv, .tsv.gz); docstrings, mixed-folder: without DATA; all: all folders.",
     ] = "docstrings"
     models: Models = "all-MiniLM-L6-v2"
     out: Out = MEASURED

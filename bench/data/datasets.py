@@ -1,4 +1,4 @@
-"""Data sets: documents, queries and labels of a BEIR folder, sentences, or Python's docstrings."""
+"""Data sets: documents, queries and labels, from folders, tables, or texts at hand everywhere."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.quality.evaluation.labels import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
 
+from . import mixed_folder
+
 DOCSTRINGS = "docstrings"
 """Set available everywhere: first paragraphs of Python's docstrings are queries for the rest."""
+MIXED = "mixed-folder"
+"""Set available everywhere: see `mixed_folder`."""
 QUICK_DOCUMENTS, QUICK_QUERIES = 1500, 200
 SHORTEST_REST = 80
 """Minimum number of characters in the rest of a docstring."""
@@ -104,13 +108,18 @@ class Dataset:
 
 
 def load_dataset(name: str, data: Path | None) -> Dataset:
-    """Load a set: `docstrings`, or a folder in BEIR's layout or a table, inside `data`.
+    """Load `docstrings` or `mixed-folder`, or a folder in BEIR's layout or a table inside `data`.
 
     A table is separated by tabs, has a header and a column `sentence`, and may be gzipped. Raises
     `InputError` if there is no such folder or table, or a file of the folder is missing.
     """
     if name == DOCSTRINGS:
         return _docstrings()
+    if name == MIXED:
+        asked = [*mixed_folder.queries()]
+        labels = {id: {answer: 1} for id, _, answer in asked}
+        queries = [(id, text) for id, text, _ in asked]
+        return Dataset.of(MIXED, [*mixed_folder.documents()], queries, labels)
     folder = (data or Path()) / name
     if folder.is_file():
         return _sentences(folder)
