@@ -131,14 +131,11 @@ COLUMNS = (
     Column("limit_bytes", (int, NoneType), "of memory that the process was given"),
     Column("compression", NUMBER, "float32's bytes a vector in ours"),
     # conditions and traffic
-    Column("(anchor|section)_share", NUMBER, "of pages found, whose passage holds what was asked"),
     Column(
         "share|selectivity",
         NUMBER,
         "of documents: in a sample, moved, or allowed by a condition",
     ),
-    Column("condition", (str,), "the condition"),
-    Column("allowed", (int,), "documents that it allows"),
     Column("fusion", (str,), "of words and meaning: off, rrf or the words' weight"),
     Column("first_share", NUMBER, "of queries whose first answer is right"),
     Column("searching|callers", (int,), "threads"),
@@ -155,7 +152,6 @@ COLUMNS = (
         "of committed documents that searches miss: of a process open before them, of a new one",
     ),
     Column("longest_(search|change)_s", NUMBER, "seconds of the longest call of a run, with waits"),
-    Column("writing", (bool,), "whether others changed the index meanwhile"),
     # where and when
     Column("versions", (dict,), "of Python and libraries"),
     Column(

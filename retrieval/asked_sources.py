@@ -73,7 +73,8 @@ def named_sources(
     ['notes']
     """
     several = [given] if isinstance(given, str | Path) else [*given]
-    if not several or not all(isinstance(one, str | Path) for one in several):
+    is_named = all(isinstance(one, str | Path) and str(one) != "-" for one in several)
+    if not several or not is_named:
         raise InputError(f"sources {shortened_repr(given)}; expected files or folders")
     return AskedSources([str(one) for one in several], text, id, title)
 

@@ -208,7 +208,7 @@ def test_readme_names_every_command_and_kind() -> None:
     from slimdex.indexes.codes.kinds import KINDS
 
     assert all(f"`{kind}`" in README and f"`{kind}`" in DOCS for kind in KINDS)
-    assert len(app.places) == 29
+    assert len(app.places) == 30
     for name in app.places:
         assert re.search(rf"slimdex {name}\b|`{name}`", README), name
 

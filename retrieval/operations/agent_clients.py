@@ -66,7 +66,7 @@ class Client:
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{self.file}: {_one_line(error)}; expected a file that its client can read "
-                "(--print shows what to add by hand)"
+                "(`slimdex mcp --print` shows what to add by hand)"
             ) from error
         if new == text:
             return False

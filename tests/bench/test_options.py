@@ -67,7 +67,7 @@ def test_ray_pays_later_where_a_build_may_take_longer() -> None:
         (["search", "x", "--candidates", "0"], "candidates=0; expected 1 or more"),
         (["search", "x", "--candidates", "many"], "candidates='many'; expected auto or a whole"),
         (["search", "x", "--queries", "0"], "queries=0; expected 1 or more"),
-        (["search", "--only", "Oracle"], "--only 'Oracle'; expected some of slimdex, slimdex own "),
+        (["search", "--only", "Oracle"], "--only 'Oracle'; expected some of slimdex, slimdex by "),
         (["peers", "--only", "Oracle"], "--only 'Oracle'; expected some of hnswlib"),
         (["retrieval", "--data", ".", "--sets", "nothing"], "nothing: no such folder"),
         (["serve", "x", "--queries", "q.txt", "--seconds", "0"], "--seconds 0; expected 1 or more"),

@@ -148,7 +148,7 @@ def test_hits_below_a_score_are_left_out(pets: Runner) -> None:
     assert nothing["queries"] == [{"query": "rain", "hits": []}]
 
 
-@pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1.01", "-1.5", "60"])
+@pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1.01", "-1.5", "60.0"])
 def test_a_score_that_none_can_be(pets: Runner, score: str) -> None:
     said = pets.refuses("search", "pets", "rain", "--min-score", score)
     assert said == f"error: min_score={score}; expected a cosine, -1 to 1\n"

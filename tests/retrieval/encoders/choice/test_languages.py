@@ -78,7 +78,7 @@ def test_build_and_add_say_so(tmp_path: Path, texts: list[str], said: str | None
         assert len(notes) == (said is not None)
         if said is not None:
             assert notes[0].startswith(said)
-            assert "--model multilingual-e5-small" in notes[0]
+            assert "the model multilingual-e5-small" in notes[0]
         other = tmp_path / "more.txt"
         other.write_text("Сегодня идёт дождь, завтра снег.\n")
         (note,) = [n for n in add(made.core, Sources.open(str(other))).notes if "English" in n]

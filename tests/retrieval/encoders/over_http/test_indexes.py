@@ -168,7 +168,7 @@ def test_a_key_goes_to_its_server_and_nowhere_else(
 def test_no_error_shows_a_key(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     echo = changed(lambda found: {"error": f"wrong key {KEY}"})
     proxy.faults = [lambda handler, content: handler.answer(401, {"error": f"wrong key {KEY}"})]
-    with pytest.raises(InputError, match=r"401 wrong key \*\*\* \(expected a key: see --api-key"):
+    with pytest.raises(InputError, match=r"401 wrong key \*\*\* \(expected a key: a file"):
         HttpEncoder(f"{proxy.url}/v1")
     proxy.always = echo
     with pytest.raises(InputError) as error:
