@@ -182,6 +182,7 @@ async def test_answers_follow_a_folder(tmp_path: Path) -> None:
         found = await fresh(client, "search", query="snow on monday")
         assert [one["id"] for one in found["passages"]] == ["snow.txt", "cat.txt"]
         (folder / "snow.txt").write_text("snow\nof\nmonday")
+        await fresh(client, "info")  # an error has no note
         asked = [{"id": "snow.txt", "line": 3}]
         assert (await fresh(client, "get", documents=asked))["documents"][0]["text"] == "monday"
         (folder / "cat.txt").write_text("the cat sat")
