@@ -2,5 +2,6 @@
 
 `source` opens any of them. To add a format that DuckDB reads, start in `duckdb_readers`.
 Files and folders import only what is above them: origins, files, text_files, text_errors,
-docstrings, tabular, given_vectors, source, column_agreement.
+docstrings, tabular, given_vectors, source, column_agreement,
+opened_sources.
 """
