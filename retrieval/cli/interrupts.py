@@ -57,7 +57,7 @@ def was_interrupted() -> bool:
     return _received is not None
 
 
-def _interrupt(number: int, frame: object) -> None:
+def _interrupt(_number: int, _frame: object) -> None:
     global _received
     if _received is None:
         _received = monotonic()

@@ -23,7 +23,6 @@ from slimdex.bench.page_cache import drop
 from slimdex.bench.reporting.verdict import retrieval_line
 from slimdex.bench.rows import FOLDER, ResultsFile, read_rows
 from slimdex.indexes.errors import InputError
-from tests.slow import slow
 
 ROOT = Path(__file__).parent.parent.parent
 
