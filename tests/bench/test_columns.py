@@ -62,7 +62,7 @@ def test_reports_read_columns_that_there_are() -> None:
     [
         ({"ndgc@10": 1.0}, "ndgc@10=1.0; expected a column"),
         ({"documents": 1.0}, "documents=1.0; expected int: how many"),
-        ({"writing": 1}, "writing=1; expected bool"),
+        ({"refitted": 1}, "refitted=1; expected bool"),
         ({"threads": True}, "threads=True; expected int"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from pathlib import Path
@@ -41,6 +42,8 @@ async def test_a_file_is_cut(tmp_path: Path, role: str) -> None:
     path, other = made_large(tmp_path / "notes.index"), made(tmp_path / "other.index")
     async with asking({"notes": path, "other": other}) as (client, _):
         assert (await client.post("/indexes/notes/search", json=SEARCH)).status_code == 200
+        while (await client.get("/ready")).json() == {"status": "loading"}:
+            await asyncio.sleep(0.01)
         assert (await client.get("/ready")).json() == {"status": "ready"}
         cut(path, role)
         for _ in range(2):
