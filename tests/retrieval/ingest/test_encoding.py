@@ -24,7 +24,7 @@ from tests.indexes.execution.through_pickle import ThroughPickle
 
 
 def built(path: Path, documents: Sequence[Document], workers: Workers | None) -> dict[str, bytes]:
-    """All files of an index that were not the catalog's."""
+    """All files of an index but the catalog's, and those that name the process that wrote."""
     with Collection.create(path, ReadingEncoder(max_length=12), Settings(24)) as collection:
         if workers is not None:
             collection.core.commit_log.workers = workers
@@ -34,7 +34,7 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
     files = {
         p.name: p.read_bytes()
         for p in path.iterdir()
-        if p.is_file() and not p.name.startswith(("catalog", "writer"))
+        if p.is_file() and not p.name.startswith(("catalog", "database", "writer"))
     }
     return files | {"documents": repr(catalog).encode()}
 
