@@ -36,6 +36,7 @@ from .column_names import (
 )
 from .duckdb_readers import (
     MOMENTS,
+    MOST_READ,
     READERS,
     ZONED,
     as_written,
@@ -80,7 +81,7 @@ class TableSource:
         vectors = names.vectors and names.vectors.lower()
         ours = (self._text, self._id, self._title)
         self._own = [c for c in self._types if c not in ours and c.lower() != vectors]
-        check_columns(len(self._own), self.name)
+        check_columns(len(self._own), self.name, MOST_READ)
         self._renamed = kept_names(self._own)
         self._original = {kept.lower(): c for c, kept in self._renamed.items()}
         self._asked = self._asked_types(names.types)

@@ -121,7 +121,8 @@ def assert_same_files(one: Path, other: Path) -> None:
         {
             p.name: p.read_bytes()
             for p in path.iterdir()
-            if p.is_file() and not p.name.startswith(("catalog", "writer", "head", "before"))
+            if p.is_file()
+            and not p.name.startswith(("catalog", "database", "writer", "head", "before"))
         }
         for path in (one, other)
     )
