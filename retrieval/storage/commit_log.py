@@ -119,7 +119,11 @@ class CommitLog:
         found = mark(self.path)
         if (found != self._mark or found is None) and self.store.database.is_in_place:
             self._mark = found
-            self._show(Head.read(self.path) or self._from_catalog())
+            head = Head.read(self.path)
+            # A crash may have kept a commit that `follow_catalog` took over from the head.
+            if head is None or head.state.version < self.head.state.version:
+                head = self._from_catalog()
+            self._show(head)
 
     def follow_catalog(self) -> None:
         """Take over what is committed, even if a crash kept it from the head."""
