@@ -4,8 +4,8 @@
 >>> "Collection" in slimdex.__all__
 True
 
-Three folders of the repository are its subpackages: `indexes` knows numbers, `retrieval` knows
-documents, `bench` runs experiments on both. Programs import the names listed here.
+Of its subpackages, `indexes` knows numbers, `retrieval` knows documents, and `bench` runs
+experiments on both. Programs import the names listed here.
 """
 
 from __future__ import annotations

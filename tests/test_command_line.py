@@ -84,7 +84,7 @@ def test_every_option_is_passed_in_a_test() -> None:
     """One test file has the option and the command's last word, each as a string of its own.
 
     That file is in tests/bench if the command's code is in bench. The experiments share options
-    (bench/options.py): one with the same names and the same help is tested in any of them.
+    (`bench.options`): one with the same names and the same help is tested in any of them.
     """
     commands_of = defaultdict(set)
     for command, made in COMMANDS.items():

@@ -1,7 +1,7 @@
 """Measured numbers of README and docs stand in generated blocks, and nowhere else in their prose.
 
-`slimdex bench tables` writes the blocks from rows (`bench/reporting/sections.py`). Code blocks
-show examples of output.
+`slimdex bench tables` writes the blocks from rows (`slimdex/bench/reporting/sections.py`). Code
+blocks show examples of output.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from slimdex.bench.machine import provenance
 from slimdex.bench.reporting.experiments import EXPERIMENTS, SETTLED
 from slimdex.bench.rows import FOLDER, read_rows
 
-REPORTING = Path(__file__).parents[2] / "bench" / "reporting"
+REPORTING = Path(__file__).parents[2] / "slimdex" / "bench" / "reporting"
 NAMES = [each.name for each in (*EXPERIMENTS, *SETTLED)] + ["sweep"]
 ROW_NAMES = {"row", "ours", "exact", "plain", "found", "best", "mine", "r", "own"}
 """What reports call a row of results."""

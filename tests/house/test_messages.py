@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
 COMMAND = re.compile(r"`slimdex [^`]*`")
 """A whole command to type may have flags."""
-OF_COMMANDS = ("retrieval/cli/", "retrieval/server/")
+OF_COMMANDS = ("slimdex/retrieval/cli/", "slimdex/retrieval/server/")
 
 
 def flags(source: str) -> Iterator[int]:
@@ -24,7 +24,8 @@ def flags(source: str) -> Iterator[int]:
 
 
 def test_errors_name_no_flags() -> None:
-    paths = [*(ROOT / "indexes").rglob("*.py"), *(ROOT / "retrieval").rglob("*.py")]
+    package = ROOT / "slimdex"
+    paths = [*(package / "indexes").rglob("*.py"), *(package / "retrieval").rglob("*.py")]
     own = {path.relative_to(ROOT).as_posix(): path for path in paths}
     read = {name: path for name, path in own.items() if not name.startswith(OF_COMMANDS)}
     assert len(read) > 200

@@ -13,18 +13,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRIVATE = {
-    ("uvicorn", "Server.capture_signals"): "retrieval/server/running.py",
+    ("uvicorn", "Server.capture_signals"): "slimdex/retrieval/server/running.py",
     ("uvicorn.protocols.http.httptools_impl", "HttpToolsProtocol.on_response_complete"): (
-        "retrieval/server/access/connections.py"
+        "slimdex/retrieval/server/access/connections.py"
     ),
     ("milvus_lite.server_manager", "server_manager_instance.release_server"): (
-        "retrieval/cluster/milvus_server.py"
+        "slimdex/retrieval/cluster/milvus_server.py"
     ),
-    ("huggingface_hub.constants", "ENDPOINT"): "retrieval/encoders/hub.py",
+    ("huggingface_hub.constants", "ENDPOINT"): "slimdex/retrieval/encoders/hub.py",
 }
 """Module and name -> the file that uses it."""
 TURBOQUANT = {"_codes", "_cnorm", "_vrnorm"}
-"""Of an index of turboquant-pro, which has no public size: `bench/engines/peer_libraries.py`."""
+"""Of an index of turboquant-pro, which has no public size: see `peer_libraries`."""
 
 
 @pytest.mark.parametrize(("place", "user"), PRIVATE.items(), ids=lambda value: str(value))

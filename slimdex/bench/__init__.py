@@ -1,0 +1,1 @@
+"""Experiments on both packages, imported by neither."""

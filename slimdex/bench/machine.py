@@ -1,0 +1,162 @@
+"""The machine: facts about it, limits of threads, and resident memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+from threadpoolctl import threadpool_limits
+
+FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+"""Processor flags that matter for speed: wide registers, products of int8 and bf16."""
+LIBRARIES = ("slimdex", "numpy", "faiss-cpu", "torch", "transformers")
+
+
+@dataclass(frozen=True)
+class Resident:
+    """Bytes of this process in RAM: its own, and pages of files, which the system may drop."""
+
+    own: int
+    files: int
+
+    @classmethod
+    def now(cls) -> Resident:
+        """Measure, after collecting garbage and returning free memory to the system."""
+        gc.collect()
+        if sys.platform == "linux":
+            with suppress(OSError, AttributeError):  # other C libraries have no malloc_trim
+                ctypes.CDLL("libc.so.6").malloc_trim(0)
+        memory = psutil.Process().memory_info()
+        files = getattr(memory, "shared", 0)
+        return cls(memory.rss - files, files)
+
+    def since(self, before: Resident) -> Resident:
+        """Growth since an earlier measurement."""
+        return Resident(self.own - before.own, self.files - before.files)
+
+
+def peak_memory() -> int:
+    """Maximum number of bytes that this process has had in RAM."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would also count the process that started it
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def provenance(packages: Iterable[str] = ()) -> dict[str, Any]:
+    """Facts for every row of a run, taken before it, so that its own load is not among them.
+
+    Versions, processor, threads, load of the last minute, commit, and whether the checkout was
+    clean.
+    """
+    info = _cpuinfo()
+    return {
+        "versions": {"python": platform.python_version()}
+        | {name: version_of(name) for name in (*LIBRARIES, *packages)},
+        "processor": processor_name(info),
+        "flags": " ".join(flag for flag in FLAGS if flag in info.get("flags", "").split()),
+        "threads": os.cpu_count(),
+        **({"load": round(os.getloadavg()[0], 2)} if hasattr(os, "getloadavg") else {}),
+        "system": f"{platform.system()} {platform.machine()}",
+        **_checkout(),
+    }
+
+
+def version_of(package: str) -> str | None:
+    """Installed version of a package; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def not_installed(packages: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Map names to their missing packages, for names that lack some."""
+    absent = {name: [p for p in own if version_of(p) is None] for name, own in packages.items()}
+    return {name: " ".join(own) for name, own in absent.items() if own}
+
+
+def limit_threads(threads: int | None) -> None:
+    """Limit this process to a number of threads and processors; None for all.
+
+    Limits of OpenMP and BLAS do not affect libraries with thread pools of their own (in Rust or
+    C++), so all threads of the process are also bound to that number of processors.
+    """
+    available = sorted(_PROCESSORS)
+    count = len(available) if threads is None else threads
+    threadpool_limits(limits=count)
+    if hasattr(os, "sched_setaffinity"):
+        for task in Path("/proc/self/task").iterdir():
+            with suppress(OSError):  # a thread may have ended meanwhile
+                os.sched_setaffinity(int(task.name), set(available[:count]))
+
+
+def _processors() -> set[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+_PROCESSORS = _processors()
+
+
+def processor_name(info: Mapping[str, str]) -> str:
+    """Name of a processor with its family, model and stepping, since many share a name.
+
+    `info` has the lines of /proc/cpuinfo. Without them it is the name that Python knows, which on
+    Windows has these numbers too.
+
+    >>> processor_name({"model name": "P", "cpu family": "6", "model": "143", "stepping": "8"})
+    'P (family 6, model 143, stepping 8)'
+    """
+    kind = {"family": "cpu family", "model": "model", "stepping": "stepping"}
+    numbers = ", ".join(f"{word} {info[name]}" for word, name in kind.items() if name in info)
+    name = info.get("model name") or platform.processor() or platform.machine()
+    return f"{name} ({numbers})" if numbers else name
+
+
+def _cpuinfo() -> dict[str, str]:
+    """Lines of /proc/cpuinfo about the first processor; none on other systems."""
+    info = Path("/proc/cpuinfo")
+    first = info.read_text().partition("\n\n")[0] if info.exists() else ""
+    lines = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}
+
+
+def _checkout() -> dict[str, Any]:
+    """Commit of this checkout, and whether its code is unchanged; None without git."""
+    folder = Path(__file__).parents[2]
+
+    def git(*words: str) -> str | None:
+        done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    try:
+        commit = git("rev-parse", "--short=12", "HEAD")
+        changed = git("status", "--porcelain", "--", "*.py", "*.toml")
+    except OSError:  # no git here
+        commit = changed = None
+    return {"commit": commit, "clean": None if commit is None else not changed}
+
+
+def mapped_memory(folder: Path) -> int:
+    """Bytes of a folder's files that this process has mapped and in memory; 0 if unknown."""
+    process = psutil.Process()
+    if not hasattr(process, "memory_maps"):  # macOS
+        return 0
+    return sum(each.rss for each in process.memory_maps() if each.path.startswith(f"{folder}/"))

@@ -1,0 +1,4 @@
+"""Documents: text in, hits out.
+
+Users import `collection`; the other modules do its work.
+"""

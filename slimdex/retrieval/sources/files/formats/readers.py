@@ -1,0 +1,79 @@
+"""Readers of each kind of file, and the libraries that they require."""
+
+from __future__ import annotations
+
+from slimdex.retrieval.extras import install_command
+
+from ..compressed import unpacked
+from ..decoding import decoded
+from ..kinds import HEAD, ending, kind_of
+from ..limits import UnreadableError
+from ..outline import Extract
+from . import (
+    epub,
+    html_pages,
+    mail,
+    markdown,
+    notebooks,
+    office,
+    pdf,
+    plain_text,
+    restructured,
+    source_code,
+    tesseract,
+)
+
+LIBRARIES = {
+    "lxml": "lxml",
+    "markdown_it": "markdown-it-py",
+    "docutils": "docutils",
+    "pypdfium2": "pypdfium2",
+    "charset_normalizer": "charset-normalizer",
+    "yaml": "PyYAML",
+    "zstandard": "zstandard",
+}
+"""Modules of the extra `files` -> names of their distributions."""
+
+OF_BYTES = {
+    "pdf": pdf.read,
+    "docx": office.read_docx,
+    "odt": office.read_odt,
+    "pptx": office.read_pptx,
+    "epub": epub.read,
+    "mail": mail.read,
+    "image": tesseract.read,
+}
+OF_TEXT = {"markdown": markdown.read, "rst": restructured.read, "notebook": notebooks.read}
+"""Kind -> reader of its bytes, or of its text; others are plain text."""
+
+
+def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tuple[str, Extract]:
+    """Read a file's content; return it with the kind, which for compressed files is detected here.
+
+    Raises `UnreadableError` if the file is broken or too large, or a required library is missing.
+    """
+    try:
+        if kind == "packed":
+            data = unpacked(data)
+            kind = kind_of(name, data[:HEAD]) or "text"
+        return kind, _read(name, kind, data, encoding)
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in LIBRARIES:
+            raise
+        raise UnreadableError(
+            f"requires {LIBRARIES[module]}: {install_command('files')}"
+        ) from error
+    except RecursionError as error:
+        raise UnreadableError("nested too deep") from error
+
+
+def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
+    if read_bytes := OF_BYTES.get(kind):
+        return read_bytes(data)
+    if kind == "html":
+        return html_pages.read(data, encoding)
+    text = decoded(data, encoding)
+    if kind == "code":
+        return source_code.read(text, ending(name))
+    return OF_TEXT.get(kind, plain_text.read)(text)
