@@ -46,17 +46,17 @@ def id_texts(ids: Any) -> list[str]:
     return [id_text(id) for id in (ids if is_several(ids) else [ids])]
 
 
-def check_columns(count: int, what: str, most: int = MOST_COLUMNS) -> None:
-    """Raise `InputError` if there are more columns than an index can have, or `most`.
+def check_columns(count: int, what: str) -> None:
+    """Raise `InputError` if there are more columns than an index can have.
 
     >>> check_columns(10_001, "document 'a'")
     Traceback (most recent call last):
     slimdex.indexes.errors.InputError: document 'a': 10,001 columns; expected 10,000 or fewer (one \
 column of JSON holds any number of keys)
     """
-    if count > most:
+    if count > MOST_COLUMNS:
         raise InputError(
-            f"{what}: {count:,} columns; expected {most:,} or fewer (one column of JSON "
+            f"{what}: {count:,} columns; expected {MOST_COLUMNS:,} or fewer (one column of JSON "
             "holds any number of keys)"
         )
 

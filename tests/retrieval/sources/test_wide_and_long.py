@@ -15,7 +15,6 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import MOST_COLUMNS, Document
 from slimdex.retrieval.sources.source import open_source
-from slimdex.retrieval.sources.tabular.duckdb_readers import MOST_READ
 from slimdex.retrieval.sources.text_files import LARGEST_OBJECT, open_file
 from tests.encoders import WordEncoder
 
@@ -35,19 +34,20 @@ def test_a_table_that_is_too_wide(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text(",".join(["id", "text", *names]) + "\n" + "1," * WIDE + "1,1\n")
     (tmp_path / "e.tsv").write_text("\t".join(["id", "text", *names]) + "\n")
     for path in sorted(tmp_path.iterdir()):
-        with pytest.raises(InputError, match=f"expected {MOST_READ:,} or fewer") as raised:
+        with pytest.raises(InputError, match=REFUSED) as raised:
             open_source(str(path))
         assert str(raised.value).startswith(str(path))
 
 
 @pytest.mark.slow
-def test_the_widest_table_is_read(tmp_path: Path) -> None:
-    names = ["id", "text", "title", *(f"c{i}" for i in range(MOST_READ))]
+def test_a_wide_table_is_read(tmp_path: Path) -> None:
+    """The widest takes minutes."""
+    names = ["id", "text", "title", *(f"c{i}" for i in range(2000))]
     path = tmp_path / "a.csv"
     path.write_text(",".join(names) + "\n" + ",".join(map(str, range(len(names)))) + "\n")
     ((document,),) = open_source(str(path)).batches()
     assert (document.id, document.text, document.title) == ("0", "1", "2")
-    assert document.metadata == {f"c{i}": i + 3 for i in range(MOST_READ)}
+    assert document.metadata == {f"c{i}": i + 3 for i in range(2000)}
 
 
 def test_a_relation_that_fails_is_bad_input(tmp_path: Path) -> None:

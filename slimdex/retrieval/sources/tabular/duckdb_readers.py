@@ -10,7 +10,7 @@ import duckdb
 
 from slimdex.indexes.errors import InputError
 
-from ...documents import check_columns
+from ...documents import MOST_COLUMNS, check_columns
 from ...sql import identifier, literal, one_file
 from ..text_errors import header_width, layout, unreadable
 from ..text_files import LARGEST_OBJECT, UNREADABLE, InputFile
@@ -19,8 +19,6 @@ LONGEST_TYPE = 1000
 """Longest name of a nested type that is stored as such; longer ones become JSON."""
 OURS = 4
 """Columns that may be the id, the text, the title and the vectors."""
-MOST_READ = 1000
-"""Most columns of a table in a file: memory and time grow with their square."""
 KEYS = 1_000_000
 """Keys of a JSON file that are counted at most."""
 ZONED = "TIMESTAMP WITH TIME ZONE"
@@ -56,8 +54,8 @@ def check_width(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
         keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM {json_objects(file)} LIMIT {KEYS}"
         with suppress(duckdb.Error):  # reported when the file is read
             ((count,),) = connection.execute(f"SELECT count(*) FROM ({keys})").fetchall()
-    if count > MOST_READ + OURS:
-        check_columns(count, file.name, MOST_READ)
+    if count > MOST_COLUMNS + OURS:
+        check_columns(count, file.name)
 
 
 def narrowed(

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError, shortened
 
 from ...catalog.column_fit import misfits
@@ -36,7 +37,6 @@ from .column_names import (
 )
 from .duckdb_readers import (
     MOMENTS,
-    MOST_READ,
     READERS,
     ZONED,
     as_written,
@@ -56,6 +56,8 @@ from .duckdb_readers import (
 
 BATCH = 1024
 """Documents in a batch."""
+CHECKED_AT_ONCE = 256
+"""Columns compared in one query, since DuckDB takes time by the square of their number."""
 EVERY_COLUMN = "all"
 EMPTY_LISTS = ("JSON[]", '"NULL"[]')
 """Types that DuckDB infers if all lists of a column are empty."""
@@ -81,7 +83,7 @@ class TableSource:
         vectors = names.vectors and names.vectors.lower()
         ours = (self._text, self._id, self._title)
         self._own = [c for c in self._types if c not in ours and c.lower() != vectors]
-        check_columns(len(self._own), self.name, MOST_READ)
+        check_columns(len(self._own), self.name)
         self._renamed = kept_names(self._own)
         self._original = {kept.lower(): c for c, kept in self._renamed.items()}
         self._asked = self._asked_types(names.types)
@@ -203,9 +205,12 @@ class TableSource:
             wrong = {}
         if not wrong:
             return {}
-        checks = [f"min({identifier(c)}) FILTER (WHERE {sql})" for c, sql in wrong.items()]
-        table = self._table(set(self._types))
-        (found,) = self._execute(f"SELECT {', '.join(checks)} FROM {table}").fetchall()
+        # No FILTER: for each one DuckDB would copy all columns.
+        checks = [f"min(CASE WHEN {sql} THEN {identifier(c)} END)" for c, sql in wrong.items()]
+        table, found = self._table(set(self._types)), list[str | None]()
+        for few in batches(len(checks), CHECKED_AT_ONCE):
+            sql = f"SELECT {', '.join(checks[few])} FROM {table}"
+            found += self._execute(sql).fetchall()[0]
         return {
             self._renamed[c]: value
             for c, value in zip(wrong, found, strict=True)
