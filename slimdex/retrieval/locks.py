@@ -85,25 +85,30 @@ class FileLock:
     def _take(self, stack: ExitStack, path: Path, end: float, shared: bool) -> BinaryIO | None:
         """Lock a file until the end of a stack; None if it can't exist, in a read-only folder."""
         pause, longest = POLL_SECONDS
-        try:
-            file = _opened(path)
-        except OSError as error:
-            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) or not path.exists():
-                return None  # nobody writes to this folder from here
-            raise
-        stack.callback(file.close)
-        try:
-            while not _is_locked_now(file, shared=shared):
-                if monotonic() >= end:
-                    raise InUseError(f"{self._folder}: {self._said()}; expected none")
-                sleep(min(pause, max(end - monotonic(), 0.0)))
-                pause = min(1.5 * pause, longest)
-        except OSError as error:
-            if shared and error.errno in NO_LOCKS:
-                return None  # such a file system can be read
-            raise InputError(f"{path}: {error.strerror}; expected a local disk") from error
-        stack.callback(_unlocked, file, os.getpid())
-        return file
+        while True:
+            try:
+                file = _opened(path)
+            except OSError as error:
+                if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) or not path.exists():
+                    return None  # nobody writes to this folder from here
+                raise
+            with ExitStack() as opened:
+                opened.callback(file.close)
+                try:
+                    while not _is_locked_now(file, shared=shared):
+                        if monotonic() >= end:
+                            raise InUseError(f"{self._folder}: {self._said()}; expected none")
+                        sleep(min(pause, max(end - monotonic(), 0.0)))
+                        pause = min(1.5 * pause, longest)
+                except OSError as error:
+                    if shared and error.errno in NO_LOCKS:
+                        return None  # such a file system can be read
+                    raise InputError(f"{path}: {error.strerror}; expected a local disk") from error
+                opened.callback(_unlocked, file, os.getpid())
+                if _is_at(path, file):
+                    stack.push(opened.pop_all())
+                    return file
+            # Its holder removed it: others lock the one that follows.
 
     def _said(self) -> str:
         """The holder, and since when."""
@@ -141,6 +146,14 @@ def _opened(path: Path) -> BinaryIO:
         return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | SAFE, 0o644), "r+b")
     except OSError:
         return os.fdopen(os.open(path, os.O_RDONLY | SAFE), "rb")  # of a folder that we only read
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    """True unless an open file was removed or replaced."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _sign(file: BinaryIO) -> None:

@@ -134,3 +134,28 @@ def test_a_folder_can_be_locked(tmp_path: Path) -> None:
         pass
     with locked(tmp_path):
         pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no open file")
+def test_who_waited_for_a_removed_file_locks_the_one_that_follows(tmp_path: Path) -> None:
+    """Otherwise it and the next one would both hold it."""
+    lock, is_held, may_end = FileLock(tmp_path, "files"), threading.Event(), threading.Event()
+
+    def wait_for_it() -> None:
+        with lock.held():
+            is_held.set()
+            may_end.wait()
+
+    waiting = threading.Thread(target=wait_for_it)
+    with lock.held():
+        waiting.start()
+        while not lock.is_wanted():
+            time.sleep(0.001)
+        (tmp_path / "files.lock").unlink()
+    try:
+        assert is_held.wait(10)
+        with pytest.raises(InUseError), lock.held(0):
+            pass
+    finally:
+        may_end.set()
+        waiting.join()

@@ -6,6 +6,7 @@ that killed processes left.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -52,7 +53,12 @@ def remove_left_work(index: Path) -> None:
 
 
 def _remove_lock(work: Path) -> None:
-    """Remove a folder of which Windows kept the lock, as it was open."""
+    """Remove a folder of which Windows kept the lock, as it was open.
+
+    Elsewhere a lock that is left is of a process that has just created the folder.
+    """
+    if os.name != "nt":
+        return
     with suppress(OSError):
         for file in work.glob(f"{LOCK}.*"):
             file.unlink()
