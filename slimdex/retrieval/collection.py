@@ -99,9 +99,9 @@ class Collection(Searchable, Measurable):
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         settings: Settings | None = None,
         *,
-        stored: str = "fp16",
+        vector_dtype: str = "fp16",
         passages: str | int | None = AUTO,
-        words: bool = True,
+        lexical: bool = True,
         shared_filesystem: bool = False,
     ) -> Collection:
         """Create an empty collection in a new folder.
@@ -113,11 +113,11 @@ class Collection(Searchable, Measurable):
             `HttpEncoder`, a `SentenceTransformer`, or a function from a list of texts to their
             vectors (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
         settings : how vectors are reduced and compared; by default `Settings()`.
-        stored : type of the vectors on disk: "fp16", or "int8" in half the bytes.
+        vector_dtype : type of the vectors on disk: "fp16", or "int8" in half the bytes.
         passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
             a hit is a document with its best passage. By default the number that the encoder reads,
             if it counts tokens; with "off", the rest of a text stays unread.
-        words : index the documents' words too, so that searches also find exact words and names.
+        lexical : index the documents' words too, so that searches also find exact words and names.
         shared_filesystem : as for `open`.
 
         Raises
@@ -130,9 +130,9 @@ class Collection(Searchable, Measurable):
                 path,
                 encoder,
                 settings,
-                stored=stored,
+                vector_dtype=vector_dtype,
                 passages=passages,
-                words=words,
+                lexical=lexical,
                 shared_filesystem=shared_filesystem,
             )
         )
@@ -188,9 +188,9 @@ class Collection(Searchable, Measurable):
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         settings: Settings | None = None,
         *,
-        stored: str | None = None,
+        vector_dtype: str | None = None,
         passages: str | int | None = AUTO,
-        words: bool | None = None,
+        lexical: bool | None = None,
     ) -> Collection:
         """Open the collection of a folder, or create it if there is no folder.
 
@@ -209,16 +209,16 @@ class Collection(Searchable, Measurable):
                     path,
                     encoder,
                     settings,
-                    stored="fp16" if stored is None else stored,
+                    vector_dtype="fp16" if vector_dtype is None else vector_dtype,
                     passages=passages,
-                    words=words is not False,
+                    lexical=lexical is not False,
                 )
             except InputError:
                 if not Path(path).exists():  # else another one has created it meanwhile
                     raise
         found = cls.open(path, encoder)
         try:
-            found.core.check_same(settings, stored, passages, words)
+            found.core.check_same(settings, vector_dtype, passages, lexical)
         except InputError:
             found.close()
             raise
@@ -423,14 +423,14 @@ class Collection(Searchable, Measurable):
         """
         return self.core.state.fusion
 
-    def index_words(self, wanted: bool = True) -> None:
+    def index_lexical(self, wanted: bool = True) -> None:
         """Index the documents' words, or (`wanted=False`) drop that index.
 
-        Needed only for a collection created with `words=False`. Later changes update the index.
+        Needed only for a collection created with `lexical=False`. Later changes update the index.
         """
-        from .ingest.writer import index_words
+        from .ingest.writer import index_lexical
 
-        index_words(self.core, wanted)
+        index_lexical(self.core, wanted)
 
     def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.
@@ -502,7 +502,7 @@ class Collection(Searchable, Measurable):
         """Return to the documents, settings and files before the last change; again, to the later.
 
         A change by any process counts: an addition with the fit after it, a deletion, `reduce`,
-        `tune` or `index_words`. Columns that the change made stay, without values.
+        `tune` or `index_lexical`. Columns that the change made stay, without values.
 
         Raises `InputError` if there is no such change since the collection was made, compacted,
         migrated or repaired.

@@ -80,14 +80,16 @@ class OpenIndex:
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         settings: Settings | None = None,
         *,
-        stored: str = "fp16",
+        vector_dtype: str = "fp16",
         passages: str | int | None = AUTO,
-        words: bool = True,
+        lexical: bool = True,
         shared_filesystem: bool = False,
     ) -> OpenIndex:
         """Create an empty index; see `Collection.create`."""
-        if stored not in STORED_ENDINGS:
-            raise InputError(f"stored={stored!r}; expected {' or '.join(STORED_ENDINGS)}")
+        if vector_dtype not in STORED_ENDINGS:
+            raise InputError(
+                f"vector_dtype={vector_dtype!r}; expected {' or '.join(STORED_ENDINGS)}"
+            )
         path = Path(path).absolute()  # stays valid if the process changes its folder
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
@@ -106,9 +108,9 @@ class OpenIndex:
             plain(made.spec()),
             made.dim,
             requested,
-            vectors=file_name("vectors", 1, STORED_ENDINGS[stored]),
+            vectors=file_name("vectors", 1, STORED_ENDINGS[vector_dtype]),
             passages=tokens,
-            words=file_name("words", 1) if words else None,
+            words=file_name("words", 1) if lexical else None,
         )
         return cls(CommitLog.create(path, state), made, shared_filesystem=shared_filesystem)
 
@@ -148,9 +150,9 @@ class OpenIndex:
     def check_same(
         self,
         settings: Settings | None,
-        stored: str | None,
+        vector_dtype: str | None,
         passages: str | int | None,
-        words: bool | None,
+        lexical: bool | None,
     ) -> None:
         """Raise `InputError` if the index differs from what a caller would create.
 
@@ -158,16 +160,16 @@ class OpenIndex:
         """
         state, asked = self.state, dict[str, Any]()
         has = {
-            "stored": state.stored,
+            "vector_dtype": state.stored,
             "passages": state.passages or OFF,
-            "words": bool(state.words),
+            "lexical": bool(state.words),
         }
         has |= state.requested.as_dict()
         if settings is not None:
             asked = as_settings(settings).checked(state.dim).as_dict()
-        asked |= {"stored": stored} if stored is not None else {}
+        asked |= {"vector_dtype": vector_dtype} if vector_dtype is not None else {}
         asked |= {"passages": passages or OFF} if passages != AUTO else {}
-        asked |= {"words": words} if words is not None else {}
+        asked |= {"lexical": lexical} if lexical is not None else {}
         if other := [name for name, value in asked.items() if value != has[name]]:
             given, own = (
                 ", ".join(f"{name}={values[name]!r}" for name in other) for values in (asked, has)

@@ -41,7 +41,7 @@ def planned(*words: str) -> dict[str, Any]:
 
 
 def test_a_plan_is_of_what_is_asked() -> None:
-    usual, asked = planned(), planned("--kind", "pq", "--k", "96", "--stored", "int8")
+    usual, asked = planned(), planned("--kind", "pq", "--k", "96", "--vector-dtype", "int8")
     assert (usual["kind"], usual["k"], usual["stored"]) == ("ivf-pq", 192, "fp16")
     assert (asked["kind"], asked["k"], asked["stored"]) == ("pq", 96, "int8")
     full, small = usual["one_machine"], asked["one_machine"]

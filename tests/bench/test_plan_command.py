@@ -61,7 +61,7 @@ def test_words_are_in_the_plan_unless_left_out() -> None:
         return files, said
 
     files, said = planned()
-    without, said_without = planned("--no-words")
+    without, said_without = planned("--no-lexical")
     assert files["words"] > 10**9
     assert without == {name: size for name, size in files.items() if name != "words"}
     assert "words (the lexical index) as of English texts" in said

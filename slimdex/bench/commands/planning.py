@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from slimdex.indexes import options as choices
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli.options.opening import Json
-from slimdex.retrieval.cli.options.settings import K, NoWords, Stored
+from slimdex.retrieval.cli.options.settings import K, NoLexical, Stored
 
 if TYPE_CHECKING:
     from ..planning.workload import Workload
@@ -25,8 +25,8 @@ class WorkloadOptions:
     columns: Annotated[float, "Bytes of a document's title and metadata."] = 0
     k: K = None
     kind: Annotated[str, "How vectors are coded: pq, ivf-pq or auto."] = choices.AUTO
-    stored: Stored = "fp16"
-    no_words: NoWords = False
+    vector_dtype: Stored = "fp16"
+    no_lexical: NoLexical = False
 
     def workload(self) -> Workload:
         """Return the checked workload."""
@@ -40,8 +40,8 @@ class WorkloadOptions:
             self.columns,
             self.k,
             self.kind,
-            self.stored,
-            not self.no_words,
+            self.vector_dtype,
+            not self.no_lexical,
         )
 
 

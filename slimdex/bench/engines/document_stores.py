@@ -143,11 +143,11 @@ class SlimdexByVectors(Slimdex):
         self._settings = settings
 
     def build(self, documents: Documents, folder: Path) -> None:
-        """Build from existing vectors, as `slimdex build --vectors --no-words`."""
+        """Build from existing vectors, as `slimdex build --vectors --no-lexical`."""
         made = map(Document, documents.ids, documents.texts)
         where = folder / SLIMDEX_FOLDER
         with Collection.create(
-            where, self._encoder, self._settings, passages="off", words=False
+            where, self._encoder, self._settings, passages="off", lexical=False
         ) as new:
             new.add(made, vectors=documents.vectors.map())
 

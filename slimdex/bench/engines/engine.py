@@ -68,11 +68,11 @@ class Engine(Protocol):
 class SlimdexEngine:
     """slimdex's own index as `retrieval` makes it, without documents; also every FAISS kind.
 
-    Its effort is the number of rescored candidates; `stored` is the type of the vectors on disk.
+    Its effort is the number of rescored candidates; `vector_dtype` is that of full vectors.
     """
 
-    def __init__(self, settings: Settings, stored: str = "fp16") -> None:
-        self._settings, self._stored = settings, stored
+    def __init__(self, settings: Settings, vector_dtype: str = "fp16") -> None:
+        self._settings, self._dtype = settings, vector_dtype
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         """Write the vectors in the stored type, fit reducer and metric, train and encode.
@@ -84,7 +84,7 @@ class SlimdexEngine:
         file, self._metric = vectors, None
         if settings.rescores:
             with _stage(seconds, "write_s"):
-                file = VectorFile(folder / "vectors", vectors.dim, 0, STORED[self._stored])
+                file = VectorFile(folder / "vectors", vectors.dim, 0, STORED[self._dtype])
                 for chunk in vectors.scan():
                     file.append(chunk)
         with _stage(seconds, "fit_s"):

@@ -109,14 +109,14 @@ def measure_hybrid(
     judging = questions.part(order[1::2][:MOST_JUDGING])
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
         path = Path(folder) / "x.index"
-        with Collection.create(path, GivenEncoder(task.vectors.dim), words=False) as collection:
+        with Collection.create(path, GivenEncoder(task.vectors.dim), lexical=False) as collection:
             pairs = zip(task.dataset.ids, task.dataset.texts, strict=True)
             documents = [Document(id, text) for id, text in pairs]
             start = perf_counter()
             collection.add(documents, vectors=task.vectors.take(np.arange(len(documents))))
             seconds = {"build_s": perf_counter() - start}
             start = perf_counter()
-            collection.index_words()
+            collection.index_lexical()
             seconds["words_s"] = perf_counter() - start
             snapshot = collection.core.snapshot
             choice = by_labels(snapshot, tuning.vectors, tuning.judged)

@@ -112,7 +112,7 @@ class Plan:
             "k": whole.kept,
             "kind": whole.resolved_kind,
             "lists": whole.lists,
-            "stored": whole.stored,
+            "stored": whole.vector_dtype,
             "tokens": whole.tokens,
             "columns": whole.columns,
             "tokens_per_s": self.tokens_per_s,

@@ -56,7 +56,7 @@ def advice(plan: Plan) -> list[str]:
     """Explain what the figures leave out, the number of machines, and when Ray and Milvus pay."""
     memory = f"{_machines(plan.for_memory)} for its memory"
     lexical = "words (the lexical index)"
-    words = f"{lexical} as of English texts" if plan.workload.words else f"without {lexical}"
+    words = f"{lexical} as of English texts" if plan.workload.lexical else f"without {lexical}"
     said = [
         "memory: codes, reducer and metric; Python, its libraries and the encoder are extra",
         f"disk: the catalog as if its texts were not compressed; {words}",

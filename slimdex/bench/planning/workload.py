@@ -47,8 +47,8 @@ class Workload:
     columns : bytes of a document's title and metadata.
     k : reduced dimensions; by default half of the encoder's.
     kind : pq, ivf-pq, or auto: by the number of documents.
-    stored : type of full vectors, fp16 or int8.
-    words : whether there is a lexical index.
+    vector_dtype : type of full vectors, fp16 or int8.
+    lexical : whether there is a lexical index.
 
     Raises
     ------
@@ -65,8 +65,8 @@ class Workload:
     columns: float = 0
     k: int | None = None
     kind: str = AUTO
-    stored: str = "fp16"
-    words: bool = True
+    vector_dtype: str = "fp16"
+    lexical: bool = True
 
     def __post_init__(self) -> None:
         check_range("--documents", self.documents, LEAST, MOST)
@@ -79,7 +79,7 @@ class Workload:
                 raise InputError(f"--k {self.k}; expected a multiple of {CODED_TOGETHER}")
         for name, value, allowed in (
             ("--kind", self.kind, PLANNED),
-            ("--stored", self.stored, STORED),
+            ("--vector-dtype", self.vector_dtype, STORED),
         ):
             if value not in allowed:
                 raise InputError(f"{name} {value!r}; expected {', '.join(allowed)}")
@@ -118,7 +118,7 @@ class Workload:
         """Start of a file's name -> its bytes."""
         n, id_bytes = self.documents, len(str(self.documents))
         said = BYTES_PER_TOKEN * self.tokens + self.columns + id_bytes
-        words = {"words": n * (said / WORD_SHARE + WORD_BYTES)} if self.words else {}
+        words = {"words": n * (said / WORD_SHARE + WORD_BYTES)} if self.lexical else {}
         return {
             "vectors": n * self._vector,
             "norms": n * FLOAT32,
@@ -133,7 +133,7 @@ class Workload:
 
     @property
     def _vector(self) -> float:
-        if self.stored == "fp16":
+        if self.vector_dtype == "fp16":
             return 2 * self.dim
         return self.dim + SCALE * math.ceil(self.dim / SCALED_TOGETHER)
 

@@ -17,7 +17,7 @@ PLACES = {
     "undo": "documents.delete:undo",
     "dedup": "documents.dedup:dedup",
     "compact": "documents.delete:compact",
-    "words": "index.words:words",
+    "lexical": "index.lexical:lexical",
     "open": "documents.open_document:open_document",
     "info": "index.info:info",
     "health": "index.health:health",

@@ -243,7 +243,7 @@ class MilvusCollection(Searchable):
 
         def found(search: Search, queries: NDArray[Any]) -> tuple[Matrix, Rows]:
             rows, total, k = snapshot.document_rows, snapshot.state.rows, request.limit
-            if request.per == PASSAGE:
+            if request.group_by == PASSAGE:
                 return search(queries, k)
             return nearest_documents(search, queries, k, rows, total, rescored)
 
@@ -291,7 +291,7 @@ def _found_there(
     while True:
         k = min(ask, MOST_HITS)
         rows = there.fused(query, text, fusion, k) if fusion else there.dense(query, k)
-        best = rows if request.per == PASSAGE else _best_of_documents(rows)
+        best = rows if request.group_by == PASSAGE else _best_of_documents(rows)
         if len(best) >= limit or len(rows) < ask or ask >= MOST_HITS:
             return [
                 hit_from(

@@ -133,7 +133,7 @@ def keep_certificate(core: OpenIndex, certificate: Certificate) -> None:
         core.show()
 
 
-def index_words(core: OpenIndex, wanted: bool) -> None:
+def index_lexical(core: OpenIndex, wanted: bool) -> None:
     """Index the words of all documents, or drop that index, and with it the choice of `auto`.
 
     The index is made before the turn, and starts over if others renumber the rows meanwhile.

@@ -45,7 +45,7 @@ class SlimdexIndex:
     Parameters
     ----------
     settings : how vectors are reduced and quantised; by default `Settings()`.
-    stored : format of the full vectors on disk: fp16, or int8 in half the bytes.
+    vector_dtype : format of the full vectors on disk: fp16, or int8 in half the bytes.
     folder : parent of the temporary files; by default the system's.
 
     Attributes
@@ -63,12 +63,14 @@ class SlimdexIndex:
         self,
         settings: Settings | None = None,
         *,
-        stored: str = "fp16",
+        vector_dtype: str = "fp16",
         folder: str | Path | None = None,
     ) -> None:
-        if stored not in STORED_ENDINGS:
-            raise InputError(f"stored={stored!r}; expected {' or '.join(STORED_ENDINGS)}")
-        self.settings, self.stored = settings or Settings(), stored
+        if vector_dtype not in STORED_ENDINGS:
+            raise InputError(
+                f"vector_dtype={vector_dtype!r}; expected {' or '.join(STORED_ENDINGS)}"
+            )
+        self.settings, self.vector_dtype = settings or Settings(), vector_dtype
         self.sizes: Sizes | None = None
         self._parent = folder
         self._ids: list[str] = []
@@ -140,7 +142,7 @@ class SlimdexIndex:
             state = fit(folder, state, vectors, moments, settings)
             index, _ = encode_rows(folder, state, vectors)
             disk = folder_bytes(folder)
-            self.sizes = Sizes.of(index, settings, count, disk, self.stored, tuple(notes))
+            self.sizes = Sizes.of(index, settings, count, disk, self.vector_dtype, tuple(notes))
             self._index = index
         return self._index
 
@@ -156,7 +158,7 @@ class SlimdexIndex:
         """Return the folder, created with the first documents, and the state of the index in it."""
         if self._state is None or self._folder is None:
             settings = self.settings.checked(dim)
-            vectors = file_name("vectors", 1, STORED_ENDINGS[self.stored])
+            vectors = file_name("vectors", 1, STORED_ENDINGS[self.vector_dtype])
             self._folder = Path(tempfile.mkdtemp(prefix="slimdex-mteb-", dir=self._parent))
             self._removed = weakref.finalize(self, shutil.rmtree, self._folder, True)
             self._state, self.sizes = State({}, dim, settings, vectors=vectors), None

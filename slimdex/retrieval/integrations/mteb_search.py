@@ -45,7 +45,7 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
     Parameters
     ----------
     model : an encoder of mteb, for instance from `mteb.get_model`.
-    settings, stored, folder : as for `SlimdexIndex`.
+    settings, vector_dtype, folder : as for `SlimdexIndex`.
     cache : the one passed to `mteb.evaluate`; sizes are written beside its results.
     """
 
@@ -54,13 +54,15 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
         model: Any,
         settings: Settings | None = None,
         *,
-        stored: str = "fp16",
+        vector_dtype: str = "fp16",
         folder: str | Path | None = None,
         cache: ResultCache | None = None,
     ) -> None:
-        self._slimdex = SlimdexIndex(settings, stored=stored, folder=folder)
+        self._slimdex = SlimdexIndex(settings, vector_dtype=vector_dtype, folder=folder)
         super().__init__(model, index_backend=self._slimdex)
-        self.mteb_model_meta = as_experiment(model.mteb_model_meta, self._slimdex.settings, stored)
+        self.mteb_model_meta = as_experiment(
+            model.mteb_model_meta, self._slimdex.settings, vector_dtype
+        )
         self._records = Records(cache, self.mteb_model_meta)
 
     @property
@@ -89,7 +91,7 @@ class SlimdexSearch:
     Parameters
     ----------
     encoder : as for `Collection.create`, or the folder or name of a model.
-    settings, stored, passages, words : as for `Collection.create`.
+    settings, vector_dtype, passages, lexical : as for `Collection.create`.
     folder : where to keep the indexes, one per task, split and subset; by default temporary.
     cache : the one passed to `mteb.evaluate`; sizes are written beside its results.
     meta : metadata for the results; by default derived from the encoder.
@@ -100,23 +102,23 @@ class SlimdexSearch:
         encoder: Any = None,
         settings: Settings | None = None,
         *,
-        stored: str = "fp16",
+        vector_dtype: str = "fp16",
         passages: str | int | None = AUTO,
-        words: bool = True,
+        lexical: bool = True,
         folder: str | Path | None = None,
         cache: ResultCache | None = None,
         meta: ModelMeta | None = None,
     ) -> None:
         self.encoder = _opened(encoder)
         self.settings = (settings or Settings()).checked(self.encoder.dim)
-        self.stored, self.passages, self.words = stored, passages, words
+        self.vector_dtype, self.passages, self.lexical = vector_dtype, passages, lexical
         self._kept = None if folder is None else Path(folder)
         base = meta or meta_of(self.encoder)
         tokens = passage_tokens(passages, self.encoder)
-        more: dict[str, Any] = {"passages": OFF if tokens is None else tokens, "words": words}
+        more: dict[str, Any] = {"passages": OFF if tokens is None else tokens, "lexical": lexical}
         if precision := self.encoder.spec().get("precision"):
             more["precision"] = precision
-        self.mteb_model_meta = as_experiment(base, self.settings, stored, more)
+        self.mteb_model_meta = as_experiment(base, self.settings, vector_dtype, more)
         self._records = Records(cache, self.mteb_model_meta)
         self._collection: Collection | None = None
         self._closed: Callable[[], object] | None = None
@@ -148,7 +150,7 @@ class SlimdexSearch:
             snapshot.state.settings,
             len(collection),
             disk,
-            self.stored,
+            self.vector_dtype,
             tuple(added.notes),
         )
         self._records.add(place, sizes)
@@ -194,9 +196,9 @@ class SlimdexSearch:
             path,
             self.encoder,
             self.settings,
-            stored=self.stored,
+            vector_dtype=self.vector_dtype,
             passages=self.passages,
-            words=self.words,
+            lexical=self.lexical,
         )
 
 

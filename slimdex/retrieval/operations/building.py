@@ -36,9 +36,9 @@ def build(
     settings: Settings,
     *,
     wait: float = WAIT,
-    stored: str = "fp16",
+    vector_dtype: str = "fp16",
     passages: str | int | None = AUTO,
-    words: bool = True,
+    lexical: bool = True,
     workers: Workers = HERE,
     shared_filesystem: bool = False,
 ) -> tuple[Collection, Added]:
@@ -51,7 +51,7 @@ def build(
     Parameters
     ----------
     wait : seconds to wait for changes by other processes.
-    stored, passages, words : as for `Collection.create`; an interrupted build keeps its own.
+    vector_dtype, passages, lexical : as for `Collection.create`; a resumed build keeps its own.
     workers : processes that encode and code parts of the documents.
     shared_filesystem : as for `Collection.open`.
     """
@@ -66,16 +66,16 @@ def build(
             request(core, settings)
             core.commit_log.workers = workers
             added = add(core, sources)
-            notes = [*_own_precision(core, encoder), *_own_storage(core, stored)]
+            notes = [*_own_precision(core, encoder), *_own_storage(core, vector_dtype)]
             notes += _own_passages(core, passages)
             return Collection(core), replace(added, notes=[*notes, *added.notes])
     core = OpenIndex.create(
         path,
         make_encoder(),
         settings,
-        stored=stored,
+        vector_dtype=vector_dtype,
         passages=passages,
-        words=words,
+        lexical=lexical,
         shared_filesystem=shared_filesystem,
     )
     core.commit_log.workers = workers

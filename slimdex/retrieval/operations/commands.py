@@ -210,8 +210,8 @@ class IndexWords:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the number of documents and the size of the lexical index (None without one)."""
-        collection.index_words(self.wanted)
-        return {"documents": len(collection), "words": collection.info()["words"]}
+        collection.index_lexical(self.wanted)
+        return {"documents": len(collection), "lexical": collection.info()["lexical"]}
 
 
 @dataclass(frozen=True)

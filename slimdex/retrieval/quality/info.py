@@ -42,7 +42,7 @@ def facts(view: SnapshotReader) -> dict[str, Any]:
         "columns": view.store.columns.committed,
         "memory": memory(snapshot),
         "notes": advice,
-        "words": _words(snapshot),
+        "lexical": _lexical(snapshot),
         "files": {file.name: size(file) for file in sorted(path.iterdir())},
     }
 
@@ -120,7 +120,7 @@ def word_bytes(snapshot: Snapshot) -> float | None:
     return size(snapshot.path / state.words) / max(state.rows, 1)
 
 
-def _words(snapshot: Snapshot) -> dict[str, Any] | None:
+def _lexical(snapshot: Snapshot) -> dict[str, Any] | None:
     """Disk size of the lexical index, if any, and the fusion that `tune` chose for `auto`."""
     disk = word_bytes(snapshot)
     if disk is None:

@@ -110,7 +110,7 @@ class RemoteCollection(Searchable):
             "limit": int(request.limit),
             "where": request.where,
             "candidates": request.candidates,
-            "per": request.per,
+            "group_by": request.group_by,
             "hybrid": request.hybrid,
         }
         if not len(request):

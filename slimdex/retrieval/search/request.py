@@ -19,7 +19,7 @@ from ..lexical.fusion import AUTO, OFF, Fusion, fusion_of
 if TYPE_CHECKING:
     from .reranking import CrossEncoder
 
-DOCUMENT, PASSAGE = PER = ("document", "passage")
+DOCUMENT, PASSAGE = GROUPS = ("document", "passage")
 """Units of hits."""
 Hits = list[list[Hit]]
 """Hits of each query, best first."""
@@ -42,7 +42,7 @@ class SearchRequest:
     candidates : int, optional
         Rows to rescore, at least `limit`; 0: none. By default the index's own number, which
         depends on `limit`.
-    per : {"document", "passage"}
+    group_by : {"document", "passage"}
     hybrid : {"auto", "off", "rrf"} or float, default "auto"
         How lexical search counts beside semantic search; a float is its weight, 0 to 1. "auto" is
         the index's own choice; for vectors, and without a lexical index, it is "off".
@@ -71,7 +71,7 @@ class SearchRequest:
     limit: int = 10
     where: str | None = None
     candidates: int | None = None
-    per: str = DOCUMENT
+    group_by: str = DOCUMENT
     hybrid: str | float = AUTO
     min_score: float | None = None
     rerank: CrossEncoder | str | None = None
@@ -86,8 +86,8 @@ class SearchRequest:
             raise InputError(
                 f"candidates={self.candidates}; expected 0 (rank by codes alone) or more"
             )
-        if self.per not in PER:
-            raise InputError(f"per={self.per!r}; expected {' or '.join(PER)}")
+        if self.group_by not in GROUPS:
+            raise InputError(f"group_by={self.group_by!r}; expected {' or '.join(GROUPS)}")
         counts_words = self.hybrid not in (OFF, AUTO) and fusion_of(self.hybrid) is not None
         if counts_words and self.texts is None:
             raise InputError(f"hybrid={self.hybrid!r} with vectors; expected texts")

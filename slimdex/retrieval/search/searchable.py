@@ -45,7 +45,7 @@ class Searchable(ABC):
         min_score: float | None = None,
         rerank: CrossEncoder | str | None = None,
         candidates: int | None = None,
-        per: str = DOCUMENT,
+        group_by: str = DOCUMENT,
         hybrid: str | float = AUTO,
     ) -> list[Hit]:
         """Search the documents closest in meaning to a query, best first.
@@ -64,7 +64,8 @@ class Searchable(ABC):
             again; their scores are then its own. Requires a text.
         candidates : rows to rescore, at least `limit`; 0 ranks by codes alone. By default the
             index's setting, which is for ten results, and proportionally more beyond ten.
-        per : "document", or "passage": `limit` passages, of which several may be of one document.
+        group_by : "document", or "passage": `limit` passages, several of which may be of one
+            document.
         hybrid : how lexical search counts beside semantic search: "auto", as `tune` chose, else by
             rule; "off"; its weight, 0 to 1; or "rrf", fusion by ranks. Scores remain cosines.
 
@@ -80,7 +81,7 @@ class Searchable(ABC):
             min_score=min_score,
             rerank=rerank,
             candidates=candidates,
-            per=per,
+            group_by=group_by,
             hybrid=hybrid,
         )
         return found[0]
@@ -94,7 +95,7 @@ class Searchable(ABC):
         min_score: float | None = None,
         rerank: CrossEncoder | str | None = None,
         candidates: int | None = None,
-        per: str = DOCUMENT,
+        group_by: str = DOCUMENT,
         hybrid: str | float = AUTO,
     ) -> Hits:
         """Search with many queries, which are encoded and searched together.
@@ -102,7 +103,7 @@ class Searchable(ABC):
         Parameters
         ----------
         queries : texts, or vectors (q, dim) encoded elsewhere; a str is one text.
-        limit, where, min_score, rerank, candidates, per, hybrid : as for `search`.
+        limit, where, min_score, rerank, candidates, group_by, hybrid : as for `search`.
         """
         given: Any = queries
         asked = {"vectors": given} if _are_vectors(given) else {"texts": given}
@@ -113,7 +114,7 @@ class Searchable(ABC):
             min_score=min_score,
             rerank=rerank,
             candidates=candidates,
-            per=per,
+            group_by=group_by,
             hybrid=hybrid,
         )
         return self.answer(request)

@@ -73,7 +73,7 @@ class SnapshotReader:
             path = self.snapshot.path
             raise InputError(
                 f"hybrid={request.hybrid!r}: {path} has no lexical index; expected one "
-                f"(`slimdex words {path}` builds it)"
+                f"(`slimdex lexical {path}` builds it)"
             )
         return fusion
 
@@ -92,7 +92,7 @@ class SnapshotReader:
         dense = DenseSearch(index, snapshot.hidden, rescored, allowed)
 
         def found(search: Search, queries: NDArray[Any], least: int) -> tuple[Matrix, Rows]:
-            if request.per == PASSAGE:
+            if request.group_by == PASSAGE:
                 return search(queries, k)
             rows, total = snapshot.document_rows, snapshot.state.rows
             return nearest_documents(search, queries, k, rows, total, least)

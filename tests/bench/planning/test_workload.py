@@ -43,7 +43,7 @@ def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
     settings = Settings(kind=workload.kind, k=workload.k)
     encoder = GivenEncoder(workload.dim)
     with Collection.create(
-        folder, encoder, settings, stored=workload.stored, words=False
+        folder, encoder, settings, vector_dtype=workload.vector_dtype, lexical=False
     ) as collection:
         collection.add(documents, vectors=vectors)
         info, memory = collection.info(), collection.core.reduced_index.nbytes
@@ -55,7 +55,7 @@ def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
 @pytest.mark.parametrize(
     "workload",
     [
-        Workload(COUNT, 48, TOKENS, PLACE + 3, stored="int8"),
+        Workload(COUNT, 48, TOKENS, PLACE + 3, vector_dtype="int8"),
         Workload(COUNT, 40, TOKENS, PLACE + 3, kind="ivf-pq"),
     ],
     ids=["pq, int8", "ivf-pq, fp16"],
@@ -82,7 +82,7 @@ def test_words_take_about_what_the_formula_says(copied: Copies, tmp_path: Path) 
         said = sum(len(f"{d.id}{d.title}{d.text}{json.dumps(d.metadata)}") for d in collection)
     said /= BYTES_PER_TOKEN * info["documents"]
     workload = Workload(info["documents"], 48, tokens=said)
-    found = info["words"]["disk_bytes_per_vector"] * info["documents"]
+    found = info["lexical"]["disk_bytes_per_vector"] * info["documents"]
     assert 0.5 * workload.files["words"] < found < 2 * workload.files["words"]
 
 
@@ -90,7 +90,7 @@ def test_words_take_about_what_the_formula_says(copied: Copies, tmp_path: Path) 
 @pytest.mark.parametrize(("dim", "k"), [(384, None), (100, 36)])
 @pytest.mark.parametrize("stored", ["fp16", "int8"])
 def test_the_page_states_the_formulas(documents: int, dim: int, k: int | None, stored: str) -> None:
-    workload = Workload(documents, dim, 24, 40, k, stored=stored)
+    workload = Workload(documents, dim, 24, 40, k, vector_dtype=stored)
     rows = re.findall(r"^\| ([a-z0-9, -]+) \| `(.+)` \|$", PAGE.read_text(), re.MULTILINE)
     given = {"n": documents, "d": dim, "k": workload.kept, "L": workload.lists}
     given |= {"t": 4 * 24 + 40 + len(str(documents))}
@@ -125,7 +125,7 @@ def test_a_share_of_the_dimensions_is_kept_in_fours() -> None:
         ({"k": 400}, "--k 400; expected 4 to 384"),
         ({"k": 98}, "--k 98; expected a multiple of 4"),
         ({"kind": "hnsw"}, "--kind 'hnsw'; expected auto, pq, ivf-pq"),
-        ({"stored": "fp8"}, "--stored 'fp8'; expected fp16, int8"),
+        ({"vector_dtype": "fp8"}, "--vector-dtype 'fp8'; expected fp16, int8"),
         ({"tokens": float("nan")}, "--tokens nan; expected 1 to"),
         ({"columns": -1}, "--columns -1; expected 0 to"),
     ],

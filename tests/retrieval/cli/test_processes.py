@@ -43,6 +43,7 @@ def test_an_open_collection_is_in_nobodys_way(pets: Runner) -> None:
         ("compact", "pets"),
         ("reduce", "pets", "--kind", "flat"),
         ("undo", "pets"),
+        ("lexical", "pets", "--off"),
     ],
 )
 def test_a_change_waits_as_long_as_it_is_told(pets: Runner, words: tuple[str, ...]) -> None:

@@ -61,7 +61,7 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
         ((*BUILD, "-", "-"), "-: standard input named twice"),
         ((*BUILD, "--workers", "2"), "--workers 2 without --ray; expected --ray local or an add"),
         ((*BUILD, "--ray", "local", "--workers", "0"), "workers=0; expected 1 or more"),
-        ((*BUILD, "--stored", "int4"), "stored='int4'; expected fp16 or int8"),
+        ((*BUILD, "--vector-dtype", "int4"), "vector_dtype='int4'; expected fp16 or int8"),
         (("build", "empty.txt", "--out", "new"), "no documents; expected at least one"),
         ((*BUILD, "--text", "body"), "no column 'body' for the text; it has id, text, year, kind"),
         (("build", "broken.jsonl", "--out", "new"), "broken.jsonl, line 3: broken JSON"),

@@ -38,7 +38,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Collection.create(path, ReadingEncoder(), settings) as collection:
         collection.add([document(i) for i in range(COUNT)])
         collection.delete(["d7", "d9"])
-        collection.index_words()
+        collection.index_lexical()
     return path
 
 

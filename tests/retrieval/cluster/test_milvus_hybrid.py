@@ -69,7 +69,7 @@ def documents() -> list[Document]:
 def created(path: Path, documents: list[Document]) -> Collection:
     made = Collection.create(path, WordEncoder(), SETTINGS)
     made.add(documents)
-    made.index_words()
+    made.index_lexical()
     return made
 
 
@@ -162,7 +162,7 @@ def test_names_come_first_and_passages_are_found_by_their_words(
                     first = searched.search(query, hybrid=hybrid)[0]
                     assert (first.id, first.found_by) == (id, "name")
                 assert ids(searched, query, hybrid=0.1, where="n > 5")[0] != id
-        passages = there.search(NAMED[0], 2, per="passage", hybrid=0.1)
+        passages = there.search(NAMED[0], 2, group_by="passage", hybrid=0.1)
         assert passages[0].id == NAMED[0]
 
 
@@ -215,10 +215,10 @@ def test_a_server_without_bm25_searches_by_meaning_and_says_so(
 
 def test_an_index_without_words_pushes_none(server: Server, tmp_path: Path) -> None:
     with created(tmp_path / "plain.index", documents()[:50]) as own:
-        own.index_words(False)
+        own.index_lexical(False)
         first = push(own.core, server, "plain", FLAT)
         assert WORDS not in next(server.every(first.collection, ["*"]))[0]
-        own.index_words()
+        own.index_lexical()
         assert push(own.core, server, "plain", FLAT).is_new
         assert push(own.core, server, "plain", FLAT).sent == 0
 

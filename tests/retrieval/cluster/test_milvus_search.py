@@ -61,9 +61,9 @@ ALL = 1000
 def test_the_same_hits_with_the_folder_and_without(
     own: Collection, here: MilvusCollection, there: MilvusCollection, where: str | None, per: str
 ) -> None:
-    expected = own.search_many(QUERIES, 7, where, candidates=ALL, per=per, hybrid="off")
+    expected = own.search_many(QUERIES, 7, where, candidates=ALL, group_by=per, hybrid="off")
     for searched in (here, there):
-        found = searched.search_many(QUERIES, 7, where, candidates=ALL, per=per, hybrid="off")
+        found = searched.search_many(QUERIES, 7, where, candidates=ALL, group_by=per, hybrid="off")
         for ours, theirs in zip(expected, found, strict=True):
             assert [hit.score for hit in theirs] == pytest.approx(
                 [hit.score for hit in ours], abs=2e-5
@@ -125,7 +125,7 @@ def test_what_is_refused_is_refused_as_by_an_index(own: Collection, here: Milvus
     refused: list[dict[str, Any]] = [
         {"query": 5},
         {"query": "word", "limit": 0},
-        {"query": "word", "per": "line"},
+        {"query": "word", "group_by": "line"},
         {"query": "word", "where": "colour = 1"},
         {"query": "word", "where": "n > 1; DROP TABLE documents"},
         {"query": "word", "where": "n > 'soon'"},

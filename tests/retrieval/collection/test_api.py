@@ -200,7 +200,7 @@ def test_what_should_be_known_of_an_addition_is_logged(
 def test_a_script_that_is_run_again_opens_what_it_made(tmp_path: Path) -> None:
     for unchanged in (0, 1):
         with Collection.open_or_create(
-            tmp_path / "x", WordEncoder(), Settings(gamma=0.5), stored="int8"
+            tmp_path / "x", WordEncoder(), Settings(gamma=0.5), vector_dtype="int8"
         ) as collection:
             assert collection.add({"id": 1, "text": "a cat"}).unchanged == unchanged
             assert collection.info()["requested"]["gamma"] == 0.5
@@ -209,13 +209,13 @@ def test_a_script_that_is_run_again_opens_what_it_made(tmp_path: Path) -> None:
                 assert same.get(1).text == "a cat"
     for other, message in (
         ({"settings": Settings(k=8)}, "k=8, gamma=0.25: .* has k=None, gamma=0.5; expected the"),
-        ({"stored": "fp16"}, "stored='fp16': .* has stored='int8'"),
+        ({"vector_dtype": "fp16"}, "vector_dtype='fp16': .* has vector_dtype='int8'"),
         ({"passages": 32}, "passages=32: .* has passages='off'"),
-        ({"words": False}, "words=False: .* has words=True"),
+        ({"lexical": False}, "lexical=False: .* has lexical=True"),
     ):
         with pytest.raises(InputError, match=message):
             Collection.open_or_create(tmp_path / "x", WordEncoder(), **other)
-    given: dict[str, Any] = {"settings": Settings(gamma=0.5), "passages": "off", "words": True}
+    given: dict[str, Any] = {"settings": Settings(gamma=0.5), "passages": "off", "lexical": True}
     Collection.open_or_create(tmp_path / "x", WordEncoder(), **given).close()
     with pytest.raises(InputError, match="this index was built with"):
         Collection.open_or_create(tmp_path / "x", WordEncoder(8))

@@ -312,7 +312,7 @@ class CollectionMachine(RuleBasedStateMachine):
 
     @rule(query=TEXTS.map(" ".join), k=st.integers(1, 30))
     def search_passages(self, query: str, k: int) -> None:
-        (hits,) = self.collection.search_many(query, k, per="passage", hybrid="off")
+        (hits,) = self.collection.search_many(query, k, group_by="passage", hybrid="off")
         there = [p for text, _ in self.model.values() for p in self.passages(text)]
         best = sorted((self._cosine(query, passage) for passage in there), reverse=True)[:k]
         np.testing.assert_allclose([hit.score for hit in hits], best, atol=2e-3)
@@ -371,8 +371,8 @@ class WordsMachine(PassagesMachine):
     """The same with an index of words, which is asked for what has some of a query's words."""
 
     @rule(on=st.booleans())
-    def index_words(self, on: bool) -> None:
-        self.collection.index_words(on)
+    def index_lexical(self, on: bool) -> None:
+        self.collection.index_lexical(on)
 
     @precondition(lambda self: self.collection.core.state.words)
     @rule(query=TEXTS.map(" ".join) | IDS)
@@ -385,7 +385,7 @@ class WordsMachine(PassagesMachine):
             for passage in self.passages(text)
             if wanted & {*stems_of(passage), *stems_of(" ".join(name_words(id)))}
         )
-        hits = self.collection.search_many([query], 1000, hybrid=1.0, per="passage")[0]
+        hits = self.collection.search_many([query], 1000, hybrid=1.0, group_by="passage")[0]
         assert sorted((hit.id, hit.text) for hit in hits if hit.found_by != "meaning") == expected
 
     @precondition(lambda self: self.collection.core.state.words)

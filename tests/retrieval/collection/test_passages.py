@@ -113,7 +113,7 @@ def test_hits_are_those_of_brute_force(path: Path, per: str, limit: int) -> None
             ):
                 for candidates in (None, 500, 0):
                     hits = collection.search(
-                        query, limit, where, per=per, candidates=candidates, hybrid="off"
+                        query, limit, where, group_by=per, candidates=candidates, hybrid="off"
                     )
                     expected = oracle(kept, query, per)[:limit]
                     if candidates != 0 or limit == 500:
@@ -137,7 +137,8 @@ def test_a_document_that_has_all_the_nearest_passages_is_one_hit(tmp_path: Path)
         assert hits[0].id == "flood"
         assert len(collection.search("cat number", 999)) == 31
         assert (
-            len(collection.search("cat number", 999, per="passage")) == collection.core.state.rows
+            len(collection.search("cat number", 999, group_by="passage"))
+            == collection.core.state.rows
         )
 
 

@@ -157,7 +157,7 @@ def test_a_commit_elsewhere_is_seen_by_the_next_call(tmp_path: Path) -> None:
         assert "7" not in other
         assert other.compact() == 2
         assert (len(one), one.get("8").text, one.count("n > 17")) == (19, "tea 8", 2)
-        one.index_words(False)
+        one.index_lexical(False)
         assert other.core.state.words is None
         assert one.version == other.version
 

@@ -60,7 +60,7 @@ def check(collection: Collection, texts: dict[str, str]) -> None:
 @pytest.mark.slow
 def test_every_change_of_an_int8_index(path: Path) -> None:
     texts = {document.id: document.text for document in DOCUMENTS}
-    with Collection.create(path, WordEncoder(DIM), OWN_ORDER, stored="int8") as collection:
+    with Collection.create(path, WordEncoder(DIM), OWN_ORDER, vector_dtype="int8") as collection:
         collection.add(DOCUMENTS)
         check(collection, texts)
         first = (path / "vectors-000001.i8").read_bytes()
@@ -89,7 +89,7 @@ def test_every_change_of_an_int8_index(path: Path) -> None:
 def test_a_text_that_has_not_changed_keeps_its_bytes(path: Path) -> None:
     """Its row is read, and packed again."""
     encoder = WordEncoder(DIM)
-    with Collection.create(path, encoder, stored="int8") as collection:
+    with Collection.create(path, encoder, vector_dtype="int8") as collection:
         collection.add(DOCUMENTS)
         before = (path / "vectors-000001.i8").read_bytes()
         encoder.encoded.clear()
@@ -101,7 +101,7 @@ def test_a_text_that_has_not_changed_keeps_its_bytes(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["gone", "damaged", "short"])
 def test_lost_int8_vectors_are_encoded_to_the_same_bytes(path: Path, loss: str) -> None:
-    with Collection.create(path, WordEncoder(DIM), stored="int8") as collection:
+    with Collection.create(path, WordEncoder(DIM), vector_dtype="int8") as collection:
         collection.add(DOCUMENTS)
         before = collection.search_many(["word3 text"])
     vectors = path / "vectors-000001.i8"
@@ -122,7 +122,7 @@ def test_lost_int8_vectors_are_encoded_to_the_same_bytes(path: Path, loss: str) 
 def test_given_vectors_as_int8(path: Path, rng: np.random.Generator) -> None:
     X = rng.normal(size=(40, 70)).astype(np.float32)
     documents = [Document(str(i), "") for i in range(40)]
-    with Collection.create(path, GivenEncoder(70), OWN_ORDER, stored="int8") as collection:
+    with Collection.create(path, GivenEncoder(70), OWN_ORDER, vector_dtype="int8") as collection:
         with pytest.raises(InputError, match=r"row 4, value 5 is 70000; expected .* up to 65504"):
             collection.add(documents, vectors=np.where(X[3, 4] == X, np.float32(70_000), X))
         collection.add(documents, vectors=X)
@@ -145,7 +145,7 @@ def test_a_build_that_was_begun_as_int8_goes_on_so(
 
     def built(encoder: Callable[[], WordEncoder], stored: str) -> list[str]:
         opened = Sources.open(str(source))
-        collection, added = build(path, opened, encoder, Settings(), stored=stored)
+        collection, added = build(path, opened, encoder, Settings(), vector_dtype=stored)
         collection.close()
         return added.notes
 
@@ -163,6 +163,6 @@ def test_a_build_that_was_begun_as_int8_goes_on_so(
 
 
 def test_a_way_of_storing_that_there_is_not(path: Path) -> None:
-    with pytest.raises(InputError, match="stored='int4'; expected fp16 or int8"):
-        Collection.create(path, WordEncoder(DIM), stored="int4")
+    with pytest.raises(InputError, match="vector_dtype='int4'; expected fp16 or int8"):
+        Collection.create(path, WordEncoder(DIM), vector_dtype="int4")
     assert not path.exists()

@@ -573,7 +573,7 @@ def test_passages_that_we_would_not_write(long: Path, tmp_path: Path, statement:
     def ask() -> None:
         with Collection.open(path, ReadingEncoder()) as collection:
             for per in ("document", "passage"):
-                for hit in collection.search("sentence of other3", 5, per=per):
+                for hit in collection.search("sentence of other3", 5, group_by=per):
                     assert hit.text in f"word{hit.id} {LONG}"
             assert {document.id for document in collection} <= {str(i) for i in range(40)}
 

@@ -43,12 +43,12 @@ LONG = [
 
 
 def build_long(path: Path, stored: str) -> None:
-    with Collection.create(path, ReadingEncoder(), stored=stored) as collection:
+    with Collection.create(path, ReadingEncoder(), vector_dtype=stored) as collection:
         collection.add(LONG)
 
 
 def build(path: Path, stored: str) -> None:
-    with Collection.create(path, WordEncoder(), stored=stored) as collection:
+    with Collection.create(path, WordEncoder(), vector_dtype=stored) as collection:
         collection.add(BASE)
 
 

@@ -105,8 +105,8 @@ def undo(documents: list[Document]) -> Change:
     return Change(lambda c: c.undo(), model)
 
 
-def index_words() -> Change:
-    return Change(lambda c: c.index_words(), lambda m: None)
+def index_lexical() -> Change:
+    return Change(lambda c: c.index_lexical(), lambda m: None)
 
 
 ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, beta=1.0))
@@ -123,7 +123,7 @@ OPERATIONS: dict[str, list[list[Change]]] = {
         [put(LAST)],
     ],
     INT8: [[put(BASE), ADD], [DELETE, compact()]],
-    WORDS: [[ADD], [DELETE, index_words(), compact()], [put(LAST)]],
+    WORDS: [[ADD], [DELETE, index_lexical(), compact()], [put(LAST)]],
 }
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""
 FROM_NOTHING = ("build", INT8)
@@ -272,7 +272,7 @@ def opened(path: Path, operation: str, *, words: bool = True) -> Collection:
     if path.exists():
         return Collection.open(path, ReadingEncoder())
     stored = "int8" if operation == INT8 else "fp16"
-    return Collection.create(path, ReadingEncoder(), stored=stored, words=words)
+    return Collection.create(path, ReadingEncoder(), vector_dtype=stored, lexical=words)
 
 
 def observed(collection: Collection) -> Seen:

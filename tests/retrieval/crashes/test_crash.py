@@ -101,7 +101,7 @@ def test_a_build_of_passages_killed_at_every_step_goes_on(tmp_path: Path) -> Non
 
     def seen(path: Path) -> list[tuple[str, int, float]]:
         with Collection.open(path, ReadingEncoder()) as collection:
-            hits = collection.search("word3 text", 200, per="passage")
+            hits = collection.search("word3 text", 200, group_by="passage")
         return [(hit.id, hit.start, round(hit.score, 4)) for hit in hits]
 
     expected = seen(whole)

@@ -79,7 +79,7 @@ def test_flipped_bits_are_found_or_have_no_effect(
     path = tmp_path / "x.index"
     settings = Settings(kind="sq8")
     with Collection.create(
-        path, ReadingEncoder(max_length=48), settings, stored=stored
+        path, ReadingEncoder(max_length=48), settings, vector_dtype=stored
     ) as collection:
         collection.add(docstrings[:300])
         collection.delete(where="kind = 'class'")

@@ -104,7 +104,7 @@ def test_passages_have_their_places(tmp_path: Path) -> None:
         collection.add([{"id": "x", "text": "A short one."}, {"id": "long", "text": text}])
         export(collection, tmp_path / "x", "faiss")
         queries = encode_queries(collection.encoder, ["about c"])
-        hits = collection.search_many(queries, 4, candidates=0, per="passage")[0]
+        hits = collection.search_many(queries, 4, candidates=0, group_by="passage")[0]
     index, _ = read(tmp_path / "x")
     lines = [*map(json.loads, (tmp_path / "x" / "ids.jsonl").read_text().splitlines())]
     _, rows = index.search(queries, 4)

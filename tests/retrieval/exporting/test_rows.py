@@ -220,9 +220,9 @@ def test_passages_are_rows_with_their_place(tmp_path: Path) -> None:
         )
         for to in ("parquet", "npz"):
             export(collection, tmp_path / f"x.{to}", to, vectors="reduced")
-        hits = collection.search("about c", limit=100, per="passage")
+        hits = collection.search("about c", limit=100, group_by="passage")
         count = collection.info()["passages"]["rows"]
-        codes = collection.search("about c", limit=3, per="passage", candidates=0)
+        codes = collection.search("about c", limit=3, group_by="passage", candidates=0)
         reducer = collection.core.reduced_index.reducer
         for to in ("jsonl", "csv"):
             export(collection, tmp_path / f"x.{to}", to, vectors="reduced")

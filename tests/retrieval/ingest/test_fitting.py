@@ -126,9 +126,9 @@ def test_words_of_rows_that_others_add_meanwhile_are_indexed(
         return found
 
     with Collection.open(path, WordEncoder()) as collection:
-        collection.index_words(False)
+        collection.index_lexical(False)
         monkeypatch.setattr(writer, "new_words", slow)
-        collection.index_words()
+        collection.index_lexical()
         assert made == ([60, 64] if renumbered else [60])
         assert len({hit.id for hit in collection.search("text", 100, hybrid=1.0)}) == 64
         assert collection.search("another", 1, hybrid=1.0)[0].id == "3"

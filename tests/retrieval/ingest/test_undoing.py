@@ -107,7 +107,7 @@ CHANGES: dict[str, Change] = {
     "reduce": lambda c: c.reduce(Settings(k=7, kind="flat", beta=1.0)),
     "reduce without rescoring": lambda c: c.reduce(Settings(k=7, kind="flat", candidates=0)),
     "certify": lambda c: (c.add(MORE), c.certify()),
-    "no words": lambda c: c.index_words(False),
+    "no words": lambda c: c.index_lexical(False),
 }
 
 

@@ -74,7 +74,7 @@ def test_sizes_are_the_indexs_and_its_files(vectors: Matrix, tmp_path: Path) -> 
     assert [*tmp_path.iterdir()] == []
     assert index.sizes == sizes
     assert index.search(vectors[:2], 3, cos_sim) == ([[], []], [[], []])
-    half = SlimdexIndex(stored="int8", folder=tmp_path)
+    half = SlimdexIndex(vector_dtype="int8", folder=tmp_path)
     half.add_documents(vectors[:700].astype(np.float64), IDS[:700])
     half.build()
     assert half.sizes is not None
@@ -158,7 +158,7 @@ def test_what_are_no_vectors(vectors: Matrix, tmp_path: Path) -> None:
         index.search(wrong[2:3], 3, cos_sim)
     index.add_documents(vectors[5:7], IDS[5:7])  # what was refused left nothing
     assert sorted(index.search(vectors[:1], 30, cos_sim)[1][0]) == [*range(7)]
-    with pytest.raises(InputError, match="stored='fp8'; expected fp16 or int8"):
-        SlimdexIndex(stored="fp8")
+    with pytest.raises(InputError, match="vector_dtype='fp8'; expected fp16 or int8"):
+        SlimdexIndex(vector_dtype="fp8")
     with pytest.raises(InputError, match="k=64; expected 1 to the encoder's 48 dimensions"):
         SlimdexIndex(Settings(k=64)).add_documents(vectors, IDS)

@@ -65,7 +65,7 @@ def test_figures_are_those_of_eval(name: str, own_set: Path, tmp_path: Path) -> 
         assert found == pytest.approx(measured(collection, folder), abs=ROUNDED)
     assert found["ndcg@10"] > 0.05
     by_vectors = evaluated(SlimdexSearchWrapper(WordModel()), folder_task(folder))
-    by_meaning = evaluated(SlimdexSearch(encoder, words=False), folder_task(folder))
+    by_meaning = evaluated(SlimdexSearch(encoder, lexical=False), folder_task(folder))
     assert scores_of(by_vectors) == scores_of(by_meaning)
 
 
@@ -74,7 +74,7 @@ def test_own_ids_passages_and_few_candidates(tmp_path: Path, docstrings: list[Do
     """Documents with a query's id are dropped, and one more is searched for in their place."""
     folder = make_set(tmp_path / "set", docstrings[:800], asks_by_ids=True)
     encoder, settings = ReadingEncoder(max_length=32), Settings(candidates=110, kind="pq")
-    search = SlimdexSearch(encoder, settings, folder=tmp_path / "indexes", stored="int8")
+    search = SlimdexSearch(encoder, settings, folder=tmp_path / "indexes", vector_dtype="int8")
     found = scores_of(evaluated(search, folder_task(folder, drop_self=True)))
     ((place, sizes),) = search.sizes.items()
     assert place == ("set", "test", "default")
@@ -168,7 +168,7 @@ def test_lists_are_put_in_order(own_set: Path, tmp_path: Path) -> None:
     """mteb's reranking: among ten documents both order as one search of all would."""
     for search in (
         SlimdexSearchWrapper(WordModel()),
-        SlimdexSearch(WordEncoder(), words=False),
+        SlimdexSearch(WordEncoder(), lexical=False),
     ):
         task = folder_task(own_set)
         whole = evaluated(search, task, prediction_folder=tmp_path / type(search).__name__)

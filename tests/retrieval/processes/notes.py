@@ -163,7 +163,7 @@ def change(collection: Collection, chance: float, name: str, number: int, ledger
             collection.compact()
     elif chance < 0.28:
         with timed(ledger, "indexed"):
-            collection.index_words()
+            collection.index_lexical()
 
 
 def read(shared: Shared, name: str) -> None:

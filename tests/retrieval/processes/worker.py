@@ -103,7 +103,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "delete where": lambda collection, n: collection.delete(where=f"n >= {n} AND id <> 'first'"),
     "compact": lambda collection: (collection.compact(), None)[1],
     "reduce": lambda collection, i: (collection.reduce(SETTINGS[i]), None)[1],
-    "words": lambda collection, on: collection.index_words(on),
+    "words": lambda collection, on: collection.index_lexical(on),
     "search": search,
     "search words": search_words,
     "get": lambda collection, ids: tuple(each.text for each in collection.get(ids)),

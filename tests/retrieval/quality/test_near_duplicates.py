@@ -116,7 +116,7 @@ def test_a_passage_of_a_longer_document_is_no_duplicate(tmp_path: Path) -> None:
         collection.add(
             [{"id": "long", "text": long}, {"id": "short", "text": "the cat sat on a mat"}]
         )
-        assert len(collection.search("cat", per="passage", limit=9)) > 2
+        assert len(collection.search("cat", group_by="passage", limit=9)) > 2
         assert collection.near_duplicates(0.5) == []
 
 

@@ -101,7 +101,7 @@ def test_answers_are_those_of_brute_force(
 
 def test_many_queries_are_answered_as_one_by_one(collection: Collection) -> None:
     queries = [*QUERIES, *(f"libfoo{i} {COLOURS[i % 4]} dog" for i in range(40))]
-    for options in ({}, {"where": "n % 3 = 0"}, {"per": "passage"}, {"candidates": 0}):
+    for options in ({}, {"where": "n % 3 = 0"}, {"group_by": "passage"}, {"candidates": 0}):
         many = collection.search_many(queries, 7, hybrid=0.3, **options)
         for query, hits in zip(queries, many, strict=True):
             one = collection.search(query, 7, hybrid=0.3, **options)
@@ -233,30 +233,30 @@ def test_passages_are_found_by_their_words(tmp_path: Path) -> None:
             assert f"chapter{i}" in hit.text
             assert [hit.id, *(each.id for each in rest)] == ["long", "short"]
         assert collection.search("chapter2", 3, where="id = 'none'", hybrid=0.5) == []
-        hits = collection.search("chapter2 chapter9", 3, hybrid=0.8, per="passage")
+        hits = collection.search("chapter2 chapter9", 3, hybrid=0.8, group_by="passage")
         assert {hit.id for hit in hits[:2]} == {"long"}
         assert len({hit.start for hit in hits if hit.id == "long"}) >= 2
 
 
 def test_an_index_without_words_says_how_to_have_them(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x", WordEncoder(), EXACT, words=False) as collection:
+    with Collection.create(tmp_path / "x", WordEncoder(), EXACT, lexical=False) as collection:
         collection.add(DOCUMENTS)
-        with pytest.raises(InputError, match=r"no lexical index; expected one \(`slimdex words"):
+        with pytest.raises(InputError, match=r"no lexical index; expected one \(`slimdex lexical"):
             collection.search("cat", hybrid=0.5)
         plain = collection.search("cat", 3)
         assert collection.search("cat", 3, hybrid="auto") == plain
         assert collection.search("cat", 3, hybrid=0.0) == plain
-        assert collection.info()["words"] is None
-        collection.index_words()
-        assert collection.info()["words"]["disk_bytes_per_vector"] > 0
-        collection.index_words(False)
+        assert collection.info()["lexical"] is None
+        collection.index_lexical()
+        assert collection.info()["lexical"]["disk_bytes_per_vector"] > 0
+        collection.index_lexical(False)
         collection.delete(ids=[DOCUMENTS[0].id])  # until then, `undo` needs the words
         assert not [path for path in collection.path.iterdir() if "words" in path.name]
 
 
 def test_words_can_be_turned_on_before_there_are_documents(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x", WordEncoder(), EXACT, words=False) as collection:
-        collection.index_words()
+    with Collection.create(tmp_path / "x", WordEncoder(), EXACT, lexical=False) as collection:
+        collection.index_lexical()
         collection.add(DOCUMENTS)
         assert collection.search("pkg-13", 1)[0].found_by == "name"
         assert collection.verify() == []

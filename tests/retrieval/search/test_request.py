@@ -26,7 +26,7 @@ TWO = np.eye(2, 48, dtype=np.float32)
         ({"texts": ["a"], "vectors": TWO}, "1 texts of 2 queries; expected one of each"),
         ({"texts": "a", "limit": 2.5}, "limit=2.5; expected 1 or more"),
         ({"texts": "a", "candidates": -1}, r"candidates=-1; expected 0 \(rank by codes alone\)"),
-        ({"texts": "a", "per": "line"}, "per='line'; expected document or passage"),
+        ({"texts": "a", "group_by": "line"}, "group_by='line'; expected document or passage"),
         ({"texts": "a", "hybrid": 1.5}, "hybrid=1.5; expected off, auto, rrf, or a weight"),
         ({"vectors": TWO, "hybrid": "rrf"}, "hybrid='rrf' with vectors; expected texts"),
         ({"texts": "a", "min_score": float("nan")}, "min_score=nan; expected a cosine, -1 to 1"),

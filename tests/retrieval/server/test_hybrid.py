@@ -58,7 +58,7 @@ async def test_what_is_put_is_found_by_its_words(tmp_path: Path) -> None:
 async def test_without_words_it_is_said_how_to_have_them(tmp_path: Path) -> None:
     path = made(tmp_path / "notes.index")
     with Collection.open(path, WordEncoder()) as collection:
-        collection.index_words(False)
+        collection.index_lexical(False)
     async with asking({"notes": path}) as (client, _):
         assert (await client.post("/indexes/notes/search", json={"query": "cat"})).json()
         body = {"query": "cat", "hybrid": 0.5}

@@ -142,7 +142,7 @@ def test_an_index_is_not_created_there(mounts: Path, tmp_path: Path) -> None:
         ("reduce", "x.index", "--kind", "flat"),
         ("repair", "x.index"),
         ("sync", "x.index", "x.jsonl"),
-        ("words", "x.index", "--off"),
+        ("lexical", "x.index", "--off"),
         ("tune", "x.index", "--apply"),
         ("undo", "x.index"),
         ("build", "x.jsonl", "--out", "new.index"),

@@ -84,7 +84,7 @@ class SearchOptions:
     regex: Annotated[
         str | None, "PATTERN", "Only documents whose text matches: '^def test_'; (?i) ignores case."
     ] = None
-    per: Annotated[
+    group_by: Annotated[
         str,
         "What a hit is: a document with its nearest passage, or a passage; one document "
         "may then have several hits.",
@@ -117,7 +117,7 @@ class SearchOptions:
             limit=self.limit,
             where=narrowed(self.where, self.glob or (), self.regex),
             candidates=self.candidates,
-            per=self.per,
+            group_by=self.group_by,
             hybrid=self.hybrid,
             min_score=self.min_score,
             rerank_depth=self.rerank_depth,

@@ -18,7 +18,7 @@ K = Annotated[
     "Dimensions to keep of each vector: fewer take less memory and are less accurate; "
     "default of a new index: half.",
 ]
-NoWords = Annotated[bool, "Leave out the lexical index: searches are by meaning alone."]
+NoLexical = Annotated[bool, "Leave out the lexical index: searches are by meaning alone."]
 Stored = Annotated[
     str,
     "How full vectors are stored on disk: fp16, or int8 in half the bytes, which finds "
@@ -82,7 +82,7 @@ UNCHANGED = SettingsOptions(None, None, None, None, None, None)
 class StorageOptions:
     """Options of texts and vectors in a new index."""
 
-    stored: Stored = "fp16"
+    vector_dtype: Stored = "fp16"
     passages: Annotated[
         str,
         "TOKENS|off",
@@ -90,7 +90,7 @@ class StorageOptions:
         "as many as the encoder reads, if it has a limit; off: only the beginning of a longer "
         "text is found.",
     ] = "auto"
-    no_words: NoWords = False
+    no_lexical: NoLexical = False
 
     @property
     def passage_tokens(self) -> int | str:

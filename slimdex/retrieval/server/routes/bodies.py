@@ -50,7 +50,7 @@ class SearchBody(Body):
     regex: Text | None = Field(
         None, description="Only documents whose text matches this regular expression (RE2)."
     )
-    per: Literal["document", "passage"] = Field(
+    group_by: Literal["document", "passage"] = Field(
         "document", description="One hit per document or per passage."
     )
     candidates: int | None = Field(

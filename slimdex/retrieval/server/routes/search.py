@@ -108,7 +108,7 @@ def _request(body: SearchBody, where: str | None, reranker: CrossEncoder | None)
         limit=body.limit,
         where=where,
         candidates=body.candidates,
-        per=body.per,
+        group_by=body.group_by,
         hybrid=body.hybrid,
         min_score=body.min_score,
         rerank=reranker if body.rerank else None,

@@ -55,11 +55,11 @@ def test_passages(slimdex: Runner) -> None:
     assert hit["text"] == text[hit["start"] : hit["end"]]
     assert hit["line"] == 1 + text[: hit["start"]].count("\n")
     assert (hit["page"], hit["headings"], hit["anchor"]) == (None, [], "")
-    words = ("search", "x", "cat", "--per", "passage")
+    words = ("search", "x", "cat", "--group-by", "passage")
     found = slimdex(*words, "--json", "-n", "99").json["queries"][0]["hits"]
     assert len(found) == rows
     assert "line " in slimdex(*words).out
-    assert "per='line'; expected document or passage" in slimdex.refuses(*words[:-1], "line")
+    assert "group_by='line'; expected document or passage" in slimdex.refuses(*words[:-1], "line")
     assert f"2 documents ({rows} passages) in x" in slimdex("add", "x", "long.jsonl").out
     off = slimdex("build", "long.jsonl", "--out", "off", "--passages", "off", "--json").json
     assert off["passages"] == {"tokens": None, "documents_cut": 0, "rows": 2}
@@ -95,7 +95,7 @@ def test_a_build_that_goes_on_is_cut_as_it_was_begun(
 
 @pytest.mark.slow
 def test_vectors_stored_as_int8(pets: Runner) -> None:
-    words = ("build", "pets.jsonl", "--out", "bytes", "--json", "--stored")
+    words = ("build", "pets.jsonl", "--out", "bytes", "--json", "--vector-dtype")
     built = pets(*words, "int8").json
     assert built["stored"] == {"vectors": "int8", "bytes_per_vector": 32 + 2}
     assert built["files"]["vectors-000001.i8"] == 3 * 34

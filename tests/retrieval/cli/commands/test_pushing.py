@@ -84,7 +84,7 @@ def test_words_that_milvus_does_not_take_are_noted(pets: Runner) -> None:
     text = " ".join(f"word{i}" for i in range(9000))
     Path("long.csv").write_text(f"id,text\nlong,{text}\n")
     assert pets("build", "long.csv", "--out", "long", "--passages", "off").code == 0
-    assert pets("words", "long").code == 0
+    assert pets("lexical", "long").code == 0
     done = pets("push", "long", "--milvus", "pets.db")
     assert done.err == (
         "note: 1 passages have more words than Milvus takes (65,535 bytes); the others are found "

@@ -216,9 +216,9 @@ def test_a_part_of_a_long_text_is_shown_and_json_has_all_of_it(slimdex: Runner) 
 def test_hybrid_search(pets: Runner) -> None:
     asked = ("search", "pets", "rain", "--hybrid")
     assert pets.refuses(*asked, "on").startswith("error: hybrid='on'")
-    assert pets("words", "pets", "--off", "--json").json == {"documents": 3, "words": None}
-    assert "no lexical index; expected one (`slimdex words" in pets.refuses(*asked, "0.5")
-    made = pets("words", "pets")
+    assert pets("lexical", "pets", "--off", "--json").json == {"documents": 3, "lexical": None}
+    assert "no lexical index; expected one (`slimdex lexical" in pets.refuses(*asked, "0.5")
+    made = pets("lexical", "pets")
     assert re.fullmatch(r"words of 3 documents, \d+ bytes a vector\n", made.out)
     found = pets("search", "pets", "chased", "--hybrid", "1", "-n", "1", "--json").json
     assert found["queries"][0]["hits"][0]["id"] == "dog"
@@ -228,9 +228,9 @@ def test_hybrid_search(pets: Runner) -> None:
     pets("add", "pets", "more.jsonl")
     assert pets.found("pets", "zebra", "--hybrid", "1", "-n", "1")[0]["id"] == "x"
     assert pets("verify", "pets").code == 0
-    assert pets("words", "pets", "--off").out == "lexical index removed\n"
-    pets("build", "more.jsonl", "--out", "bare", "--no-words")
-    assert pets("info", "bare", "--json").json["words"] is None
+    assert pets("lexical", "pets", "--off").out == "lexical index removed\n"
+    pets("build", "more.jsonl", "--out", "bare", "--no-lexical")
+    assert pets("info", "bare", "--json").json["lexical"] is None
 
 
 @pytest.mark.slow

@@ -340,7 +340,9 @@ def test_no_documents(tmp_path: Path, old: Collection) -> None:
 def test_killed_at_every_step_it_goes_on(tmp_path: Path, stored: str) -> None:
     """No vector is encoded twice, and answers are the old ones or the new ones."""
     base = tmp_path / "base"
-    with Collection.create(base, WordEncoder(), crash_child.FLAT, stored=stored) as collection:
+    with Collection.create(
+        base, WordEncoder(), crash_child.FLAT, vector_dtype=stored
+    ) as collection:
         collection.add(crash_child.BASE)
         before = found(collection)
     whole = shutil.copytree(base, tmp_path / "whole")

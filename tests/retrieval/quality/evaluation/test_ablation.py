@@ -104,7 +104,7 @@ def test_an_index_of_float32_rows_loses_nothing(tmp_path: Path) -> None:
 
 def test_vectors_that_are_stored_as_int8_are_called_so(tmp_path: Path) -> None:
     documents = [Document(str(i), f"word{i % 7} word{i % 11} word{i}") for i in range(300)]
-    with Collection.create(tmp_path / "i", WordEncoder(), stored="int8") as collection:
+    with Collection.create(tmp_path / "i", WordEncoder(), vector_dtype="int8") as collection:
         collection.add(documents)
         first, second, *_ = losses(collection.core, sample=40)["steps"]
     assert (first["step"], second["of"]) == ("int8", "int8")

@@ -172,13 +172,13 @@ def test_the_default_search_is_measured_as_it_answers(
             sum(1 / np.log2(r + 2) for r in ranks) / len(asked)
         )
     assert report["default"]["ndcg@10"] > report["index"]["ndcg@10"]
-    words = collection.info()["words"]["disk_bytes_per_vector"]
+    words = collection.info()["lexical"]["disk_bytes_per_vector"]
     assert report["default"]["disk_bytes_per_vector"] == pytest.approx(
         report["index"]["disk_bytes_per_vector"] + words
     )
     assert report["default"]["agreement@10"] is None
     assert report["default"]["text_to_documents_p50_ms"] > 0
-    collection.index_words(False)
+    collection.index_lexical(False)
     without = evaluate(collection.core, queries, {d.id: {d.id: 1} for d in asked})
     assert "default" not in without
     assert without["index"]["ndcg@10"] == report["index"]["ndcg@10"]

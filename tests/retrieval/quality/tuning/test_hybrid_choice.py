@@ -47,7 +47,7 @@ def test_names_turn_words_on(collection: Collection) -> None:
     assert collection.hybrid == tuned.hybrid
     first = [collection.search(f"{name} w1", 1, hybrid="auto")[0].id for name in NAMES[:50]]
     assert first == NAMES[:50]
-    assert collection.info()["words"]["hybrid"] == tuned.hybrid
+    assert collection.info()["lexical"]["hybrid"] == tuned.hybrid
 
 
 def test_a_fusion_takes_no_proof_of_agreement(collection: Collection) -> None:
@@ -82,8 +82,8 @@ def test_what_meaning_finds_by_itself_turns_them_off(collection: Collection) -> 
 
 @pytest.mark.slow
 def test_few_labels_tell_nothing(collection: Collection) -> None:
-    collection.index_words(False)  # forgets an earlier choice
-    collection.index_words()
+    collection.index_lexical(False)  # forgets an earlier choice
+    collection.index_lexical()
     labels = {name: {name: 1} for name in NAMES[:50]}
     tuned = collection.tune(EASY, queries=[(n, f"{n} w1") for n in NAMES[:50]], labels=labels)
     assert tuned.hybrid is None
@@ -92,18 +92,18 @@ def test_few_labels_tell_nothing(collection: Collection) -> None:
     collection.tune(EASY, queries=asked, labels={n: {n: 1} for n in NAMES}, apply=True)
     known = collection.hybrid
     assert known not in ("off", "auto")
-    collection.index_words()  # rebuilt, which changes nothing of it
+    collection.index_lexical()  # rebuilt, which changes nothing of it
     tuned = collection.tune(EASY, queries=asked[:50], labels=labels, apply=True)
     assert (tuned.hybrid, collection.hybrid) == (known, known)
-    collection.index_words(False)
+    collection.index_lexical(False)
     assert collection.hybrid == "off"
-    collection.index_words()
+    collection.index_lexical()
     assert collection.hybrid == "auto"
 
 
 def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
-    collection.index_words(False)
-    collection.index_words()  # without the choice of another test
+    collection.index_lexical(False)
+    collection.index_lexical()  # without the choice of another test
     snapshot = collection.core.snapshot
     rows = {id: row for row, id in enumerate(collection.core.store.ids.by_row(COUNT))}
     for text, right in (("lib7-dev w1 w2", "lib7-dev"), ("w3 w4 lib9-dev", "lib11-dev")):
@@ -118,7 +118,7 @@ def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
 
 @pytest.mark.slow
 def test_without_words_nothing_is_said_of_them(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x.index", WordEncoder(), words=False) as made:
+    with Collection.create(tmp_path / "x.index", WordEncoder(), lexical=False) as made:
         made.add([Document(name, f"{name} text") for name in NAMES])
         queries = [(n, n) for n in NAMES]
         tuned = made.tune(EASY, queries=queries, labels={n: {n: 1} for n in NAMES})

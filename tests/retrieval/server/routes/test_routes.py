@@ -226,7 +226,7 @@ SEARCHES_REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"vector": [1e39] + [0.0] * 47}, 400, "expected finite numbers"),
     ({"vectors": [[1.0], [1.0, 2.0]]}, 400, "vectors of [1, 2] dimensions"),
     ({"query": "a", "candidates": -1}, 422, "candidates=-1: "),
-    ({"query": "a", "per": "word"}, 422, "per='word': "),
+    ({"query": "a", "group_by": "word"}, 422, "group_by='word': "),
 ]
 
 

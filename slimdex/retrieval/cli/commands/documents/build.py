@@ -63,9 +63,9 @@ def build(
                 make_encoder,
                 wanted,
                 wait=writing.wait,
-                stored=storage.stored,
+                vector_dtype=storage.vector_dtype,
                 passages=storage.passage_tokens,
-                words=not storage.no_words,
+                lexical=not storage.no_lexical,
                 workers=workers,
                 shared_filesystem=writing.shared_filesystem,
             )

@@ -1,4 +1,4 @@
-"""`slimdex words`."""
+"""`slimdex lexical`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...execution import Index
 from ...options.opening import Dir, Json, WriteOptions
 
 
-def words(
+def lexical(
     index: Dir,
     *,
     off: Annotated[bool, "Remove it; searches are by meaning alone."] = False,
@@ -22,8 +22,8 @@ def words(
     found = Index(index, writing=writing).do(IndexWords(not off))
     if as_json:
         console.print_json(found)
-    elif found["words"] is None:
+    elif found["lexical"] is None:
         console.line("lexical index removed")
     else:
-        each = found["words"]["disk_bytes_per_vector"]
+        each = found["lexical"]["disk_bytes_per_vector"]
         console.line(f"words of {found['documents']:,} documents, {each:,.0f} bytes a vector")
