@@ -6,7 +6,6 @@ that killed processes left.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -48,17 +47,24 @@ def remove_left_work(index: Path) -> None:
             with ExitStack() as stack:
                 if path.is_dir():
                     stack.enter_context(FileLock(path, LOCK).held(0))
+                own = _lock_of(path)
                 remove(path)
-            _remove_lock(path)
+                is_kept = own is not None and own == _lock_of(path)
+            if is_kept:
+                _remove_lock(path)
+
+
+def _lock_of(work: Path) -> tuple[int, int] | None:
+    """Which file locks a folder: one that its process has just created is another."""
+    try:
+        found = (work / f"{LOCK}.lock").stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _remove_lock(work: Path) -> None:
-    """Remove a folder of which Windows kept the lock, as it was open.
-
-    Elsewhere a lock that is left is of a process that has just created the folder.
-    """
-    if os.name != "nt":
-        return
+    """Remove a folder of which Windows kept the lock, as it was open."""
     with suppress(OSError):
         for file in work.glob(f"{LOCK}.*"):
             file.unlink()
