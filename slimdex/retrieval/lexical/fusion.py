@@ -146,7 +146,9 @@ class Fusion:
             scores = _reciprocal_ranks(found.rows, near.rows)
             scores += _reciprocal_ranks(found.rows, words.rows)
         elif isinstance(self.weight, str):
-            scores = found.cosines + word_bonuses(found.bm25, near.scores, words.scores, total)
+            scores = found.cosines + word_bonuses(
+                found.bm25, found.cosines, near.scores, words.scores, words.ideal, total
+            )
         else:
             scores = (1 - self.weight) * _spread(found.cosines, LEAST_COSINE, near.scores)
             scores += self.weight * _spread(found.bm25, 0.0, words.scores)

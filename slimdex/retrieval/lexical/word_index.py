@@ -76,11 +76,13 @@ class Found(NamedTuple):
     """Search results: rows (n,), best first, and their scores (n,).
 
     `named` (m,) are the rows whose name equals the query; if it occurs nowhere, within one edit.
+    `ideal` is the score of a row of mean length with each word of the query once; 0 if unknown.
     """
 
     scores: NDArray[np.float32]
     rows: Rows
     named: Rows = np.empty(0, np.int64)
+    ideal: float = 0.0
 
 
 class WordIndex:
@@ -208,7 +210,8 @@ class WordIndex:
                 kept &= ~contains(hidden, found.rows)
             if kept.sum() >= k or len(found.rows) < ask:
                 best = found.rows[kept][:k]
-                return Found(found.scores[kept][:k], best, best[np.isin(best, named)])
+                named = best[np.isin(best, named)]
+                return Found(found.scores[kept][:k], best, named, self._ideal(words))
             ask = min(8 * ask, len(self) + 1)
 
     def faults(self, rows: int) -> list[str]:
@@ -258,6 +261,10 @@ class WordIndex:
         terms = [(should, self._word(word)) for word in words]
         terms += [(should, tantivy.Query.boost_query(name, NAMED)) for name in names]
         return tantivy.Query.boolean_query(terms)
+
+    def _ideal(self, words: list[str]) -> float:
+        """BM25 of a row of mean length with each of these words once: their frequencies' sum."""
+        return sum(_idf(int(self._searcher.doc_freq(STEMS, word)), len(self)) for word in words)
 
     def _rare_first(self, words: list[str], k: int) -> Found | None:
         """The k best rows, scoring only rows with rare words; None if others may be among them.

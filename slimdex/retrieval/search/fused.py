@@ -124,7 +124,7 @@ class OwnSearches:
             return found
         kept = contains(self.dense.allowed, found.rows)
         named = found.named[contains(self.dense.allowed, found.named)]
-        return Found(found.scores[kept], found.rows[kept], named)
+        return Found(found.scores[kept], found.rows[kept], named, found.ideal)
 
 
 def _near(dense: DenseSearch, queries: Matrix, k: int) -> list[Found]:

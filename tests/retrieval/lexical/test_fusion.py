@@ -15,6 +15,8 @@ from slimdex.retrieval.lexical.word_index import Found
 SCORES = st.dictionaries(st.integers(0, 30), st.floats(0.125, 8, width=16), max_size=12)
 COSINES = st.dictionaries(st.integers(0, 30), st.floats(-0.875, 1, width=16), max_size=12)
 ALLOWED = st.sets(st.integers(0, 30))
+IDEAL = 12.0
+"""BM25 of a row with every word of the query."""
 
 
 def found(scores: dict[int, float]) -> Found:
@@ -26,7 +28,7 @@ def joined(
     near: dict[int, float], words: dict[int, float], allowed: set[int] | None = None
 ) -> Candidates:
     """Rows that a filter allows; those found by words alone have a cosine of -0.5."""
-    whole = Whole(found(near), found(words), 31)
+    whole = Whole(found(near), found(words)._replace(ideal=IDEAL), 31)
     if allowed is not None:
         near, words = ({r: s for r, s in own.items() if r in allowed} for own in (near, words))
     others = dict.fromkeys(words.keys() - near.keys(), -0.5)
@@ -92,7 +94,8 @@ def test_the_rule_is_the_same_whatever_is_allowed(
     every, some = joined(near, words), joined(near, words, allowed)
     scores = dict(zip(every.rows.tolist(), Fusion("auto").scores(every).tolist(), strict=True))
     assert Fusion("auto").scores(some).tolist() == [scores[row] for row in some.rows.tolist()]
-    bonuses = word_bonuses(every.bm25, found(near).scores, found(words).scores, 31)
+    best = found(near).scores, found(words).scores
+    bonuses = word_bonuses(every.bm25, every.cosines, *best, IDEAL, 31)
     np.testing.assert_allclose(list(scores.values()), every.cosines + bonuses)
 
 

@@ -89,7 +89,7 @@ def _worded(found: Sequence[Entities]) -> Found:
     """Rows found by the words of a query, if it has any, and those found by its names."""
     if not found:
         return found_of([])
-    scores, keys, _ = found_of(found[0])
+    scores, keys = found_of(found[0])[:2]
     is_named = np.isin(keys, [hit["key"] for hits in found[1:] for hit in hits])
     return Found(np.abs(scores), keys, keys[is_named])  # the embedded server's are negative
 

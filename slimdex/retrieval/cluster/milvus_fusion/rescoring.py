@@ -91,7 +91,7 @@ class RescoredHere:
 
     def _best(self, query: Matrix, hits: Entities, k: int) -> tuple[Matrix, Rows]:
         """Scores and rows (1, k or fewer) of the best of Milvus' hits."""
-        scores, keys, _ = found_of(hits)
+        scores, keys = found_of(hits)[:2]
         rows = self.live.rows_of(keys)
         scores, rows = scores[rows >= 0], rows[rows >= 0]
         if not self.rescored or self.metric is None or not len(rows):
