@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from slimdex.retrieval.atomic_files import publish_folder, remove_folder
 from slimdex.retrieval.cli.interrupts import STOPPED
-from tests import forked
+from tests import ctrl_c, forked
 from tests.chance import CHANCE, sweep
 
 BEGIN = """
@@ -40,13 +39,7 @@ main()
 
 
 def interrupted(program: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program, *words],
-        capture_output=True,
-        text=True,
-        # What a shell starts in the background ignores Ctrl-C, and so would we after it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    return subprocess.run(ctrl_c.program(program, *words), capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from tests import ctrl_c
 
 from .running import Runner, held, write
 
@@ -79,16 +80,8 @@ def test_who_reads_does_not_wait_for_a_change(pets: Runner) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_ends_the_waiting(pets: Runner) -> None:
-    command = [sys.executable, "-m", "slimdex", "delete", "pets", "cat", "--wait", "60"]
-    with (
-        held(60),
-        subprocess.Popen(
-            command,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        ) as process,
-    ):
+    command = ctrl_c.slimdex("delete", "pets", "cat", "--wait", "60")
+    with held(60), subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         time.sleep(5)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)

@@ -20,6 +20,7 @@ import pytest
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.operations import watching
+from tests import ctrl_c
 from tests.conftest import Report
 
 WHOLE = bool(os.environ.get("SLIMDEX_SWEEP"))
@@ -54,21 +55,15 @@ def write(path: Path, r: random.Random) -> None:
     path.write_text(text(r))
 
 
-def _interruptible() -> None:
-    """What a shell starts in the background ignores Ctrl-C, and so would our child."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Watcher:
     """A process that watches, and the lines that it has written."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "slimdex", "sync", *arguments, "--watch", "--json"],
+            ctrl_c.slimdex("sync", *arguments, "--watch", "--json"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=_interruptible,
         )
         self._lines: Queue[str] = Queue()
         self._said = list[str]()

@@ -17,6 +17,7 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from tests import ctrl_c
 
 from ..running import Runner, write
 
@@ -159,11 +160,7 @@ def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) 
 @pytest.mark.slow
 def test_a_build_that_is_stopped_says_how_to_go_on(slimdex: Runner, tiny_bert: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "slimdex", *many(tiny_bert, "--precision", "fp32")],
-        stderr=subprocess.PIPE,
-        text=True,
-        # What a shell starts in the background ignores Ctrl-C, and so would we after it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        ctrl_c.slimdex(*many(tiny_bert, "--precision", "fp32")), stderr=subprocess.PIPE, text=True
     ) as process:
         wait_for_vectors(process, 1024)
         process.send_signal(signal.SIGINT)
