@@ -99,8 +99,9 @@ class OwnSearches:
         is_usual = self.dense.allowed is None and self.dense.candidates == self._usual.candidates
         if is_usual and k <= self.dense.candidates:
             near = [whole.near for whole in wholes]
-        else:
-            near = _near(self.dense, queries, max(k, self.dense.candidates))
+        else:  # rows without words keep the order of meaning: k of them are enough
+            is_filtered = self.dense.allowed is not None
+            near = _near(self.dense, queries, k if is_filtered else max(k, self.dense.candidates))
         worded = [self._allowed(whole.words) for whole in wholes]
         missing = [
             without(np.union1d(words.rows, self._allowed(whole.near).rows), np.sort(found.rows))

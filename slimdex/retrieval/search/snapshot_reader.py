@@ -97,12 +97,13 @@ class SnapshotReader:
             rows, total = snapshot.document_rows, snapshot.state.rows
             return nearest_documents(search, queries, k, rows, total, least)
 
+        least = rescored if allowed is None else 0
         if fusion is None:
-            return Nearest(*found(dense, queries, rescored if allowed is None else 0))
+            return Nearest(*found(dense, queries, least))
         assert words is not None
         assert request.texts is not None
         fused = FusedSearch(OwnSearches(dense, words), fusion, request.texts, queries)
-        scores, rows = found(fused, np.arange(len(queries)), rescored)
+        scores, rows = found(fused, np.arange(len(queries)), least)
         return Nearest(scores, rows, fused.found_by(rows))
 
     def nearest_documents(self, request: SearchRequest) -> tuple[Matrix, Rows]:
