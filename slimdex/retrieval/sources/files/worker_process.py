@@ -14,7 +14,7 @@ from typing import Any
 from slimdex.indexes.execution.progress import progress
 
 from ...documents import Part
-from .limits import MEMORY, SECONDS, UnreadableError, size
+from .limits import MEMORY, PDF_MEMORY, SECONDS, UnreadableError, size
 from .outline import Extract
 
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from {} import main; main()"
@@ -52,7 +52,7 @@ class Worker:
             if was_late:
                 raise UnreadableError(f"takes over {self._seconds:.0f} s") from error
             raise UnreadableError(
-                f"its reader died; it may need over {size(MEMORY)} of memory"
+                f"its reader died; it may need over {size(_memory(name, kind))} of memory"
             ) from error
         except BaseException:
             self.close()
@@ -113,6 +113,11 @@ class _Late:
         self._timer = Timer(self._seconds, self._process.kill)
         self._timer.daemon = True
         self._timer.start()
+
+
+def _memory(name: str, kind: str) -> int:
+    """Memory that a file may take; a compressed one has no other sign of its kind than its name."""
+    return PDF_MEMORY if "pdf" in (kind, *name.lower().split(".")) else MEMORY
 
 
 def _asked(

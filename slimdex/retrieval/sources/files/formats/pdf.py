@@ -11,8 +11,9 @@ from typing import Any
 
 from slimdex.indexes.execution.progress import progress
 
+from ..allowance import Allowance
 from ..front_matter import moment
-from ..limits import LARGEST_PACKED_TEXT, UnreadableError
+from ..limits import LARGEST_PACKED_TEXT, PDF_MEMORY, UnreadableError
 from ..outline import Extract, Outline, words
 from . import tesseract
 
@@ -36,18 +37,21 @@ def read(data: bytes) -> Extract:
     """
     import pypdfium2
 
+    allowance = Allowance(PDF_MEMORY)
     try:
-        document = pypdfium2.PdfDocument(data)
+        with allowance:
+            document = pypdfium2.PdfDocument(data)
+            sections = _sections(document)
     except pypdfium2.PdfiumError as error:
         reason = REASONS.get(getattr(error, "err_code", None) or 0)
         if reason or "assword" in str(error):
             raise UnreadableError("encrypted") from error
         raise UnreadableError("broken PDF") from error
-    sections = _sections(document)
     outline, unread = Outline(LARGEST_PACKED_TEXT), 0
     for index in range(len(document)):
-        page = document[index]
-        text = _text(page)
+        with allowance:
+            page = document[index]
+            text = _text(page)
         if not text.strip() and _has_picture(page):
             try:
                 text = _recognised(page)
