@@ -17,8 +17,9 @@ LARGEST_RULES = 256 << 10
 MEMORY = 2 << 30
 """Address space of the worker process, in bytes."""
 PDF_MEMORY = 512 << 20
-"""Address space that reading a PDF may take besides the file, except to recognise pictures, in bytes:
-a few hundred bytes can describe any number of objects."""
+"""Address space for reading a PDF, besides the file and except to recognise pictures, in bytes.
+
+A few hundred bytes can describe any number of objects."""
 SECONDS = 60.0
 """Time limit for reading one file, in seconds."""
 
