@@ -36,6 +36,7 @@ class Limits:
     hits : hits per search.
     seconds : time of a search, including waiting.
     idle : seconds for receiving a body, or a line of a bulk upload.
+    stall : seconds without a byte of a body that is held in memory.
     waiting : waiting queries of all callers together.
     batch : queries encoded and searched together.
     senders : concurrent bulk uploads.
@@ -44,7 +45,7 @@ class Limits:
     """
 
     body: int = 8 * MIB
-    bodies: int = 512 * MIB
+    bodies: int = 64 * MIB
     line: int = 16 * MIB
     file: int = 64 * MIB
     indexes: int = 100
@@ -53,6 +54,7 @@ class Limits:
     hits: int = 1000
     seconds: float = 30.0
     idle: float = 60.0
+    stall: float = 10.0
     waiting: int = 2048
     batch: int = 256
     senders: int = 8

@@ -151,13 +151,16 @@ class AccessMiddleware:
                 )
             if reading.is_whole:  # the application waits for the caller to disconnect
                 return await receive()
-            left = start + idle - perf_counter() if reading.is_bounded else idle
+            left = idle
+            if reading.is_bounded:  # what has arrived takes room from other callers
+                left = min(start + idle - perf_counter(), self._limits.stall)
             try:
                 async with asyncio.timeout(left):
                     message = await receive()
             except TimeoutError:
+                after = f"{idle:g} s" if left == idle else f"{perf_counter() - start:.0f} s"
                 raise HTTPException(
-                    408, f"body incomplete after {idle:g} s; expected all of it"
+                    408, f"body incomplete after {after}; expected all of it"
                 ) from None
             reading.is_whole = not message.get("more_body", False)
             if reading.is_bounded:
