@@ -24,7 +24,7 @@ from .open_index import OpenIndex
 from .quality.measurable import Measurable
 from .search.request import Hits, SearchRequest
 from .search.searchable import Searchable
-from .search.snapshot_reader import SnapshotReader
+from .storage.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow
@@ -253,8 +253,9 @@ class Collection(Searchable, Measurable):
         """
         self.core.move_model(model)
 
-    def _found(self, request: SearchRequest) -> Hits:
-        return self.core.found(request)
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request."""
+        return self.core.answer(request)
 
     def chance_score(self, where: str | None = None) -> float | None:
         """Estimate the best score of the same number of random documents; lower hits mean nothing.
@@ -268,7 +269,7 @@ class Collection(Searchable, Measurable):
         """
         from .search.random_baseline import chance_score
 
-        return self.core.read(lambda view: chance_score(view, where))
+        return self.core.read(lambda snapshot: chance_score(snapshot, where))
 
     def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
         """Find the documents nearest in meaning to a document, best first, without itself.
@@ -277,7 +278,7 @@ class Collection(Searchable, Measurable):
         """
         from .search.related import related
 
-        return self.core.read(lambda view: related(view, id_text(id), limit, where))
+        return self.core.read(lambda snapshot: related(snapshot, id_text(id), limit, where))
 
     @overload
     def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
@@ -318,13 +319,17 @@ class Collection(Searchable, Measurable):
         if ids is not None:
             check_either(where, limit, offset)
             wanted = id_texts(ids)
-            found = self.core.read(lambda view: view.listed(view.rows_of(wanted), vectors=vectors))
+            found = self.core.read(
+                lambda snapshot: snapshot.listed(snapshot.rows_of(wanted), vectors=vectors)
+            )
             return found if is_several(ids) else found[0]
         part = page(where, limit, offset)
         if self.core.is_empty:
             return []
         return self.core.read(
-            lambda view: view.listed(view.rows_where(where)[part].tolist(), vectors=vectors)
+            lambda snapshot: snapshot.listed(
+                snapshot.rows_where(where)[part].tolist(), vectors=vectors
+            )
         )
 
     def to_arrow(self, where: str | None = None) -> pyarrow.Table:
@@ -336,13 +341,13 @@ class Collection(Searchable, Measurable):
         Raises `InputError` if there are no documents yet, `where` is invalid, or pyarrow missing.
         """
         require("to_arrow", "export", "pyarrow")
-        return self.core.read(lambda view: view.arrow(view.rows_where(where)))
+        return self.core.read(lambda snapshot: snapshot.arrow(snapshot.rows_where(where)))
 
     def count(self, where: str | None = None) -> int:
         """Count all documents, or those that a condition holds for."""
         if where is None or self.core.is_empty:
             return len(self)
-        return self.core.read(lambda view: len(view.rows_where(where)))
+        return self.core.read(lambda snapshot: len(snapshot.rows_where(where)))
 
     def __contains__(self, id: object) -> bool:
         """True if a document has this id."""
@@ -359,7 +364,7 @@ class Collection(Searchable, Measurable):
         """
         if self.core.is_empty:
             return iter(())
-        return self.core.read(SnapshotReader.opened).every_document()
+        return self.core.read(Snapshot.opened).every_document()
 
     def __repr__(self) -> str:
         """Path, size and settings, for notebooks."""

@@ -7,17 +7,18 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings, as_settings
 
 from .atomic_files import STORED_ENDINGS, FileRecord, file_name
+from .catalog.database import RenumberedError
 from .catalog.state import State
 from .catalog.store import DocumentStore
 from .encoders.adapters import MappedEncoder, as_encoder, source_spec, space_spec
@@ -34,8 +35,9 @@ from .encoders.base import (
 from .encoders.given_encoder import GIVEN
 from .encoders.opening import encoder_from_spec, is_loadable
 from .locks import WAIT
+from .search.hits import hits
+from .search.nearest import nearest, nearest_documents, searches_of
 from .search.request import Hits, SearchRequest
-from .search.snapshot_reader import SnapshotReader
 from .storage.commit_log import CommitLog
 from .storage.network_filesystems import check_local
 from .storage.snapshot import Snapshot
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from .trials.recall_trials import Pool
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class OpenIndex:
@@ -218,7 +221,7 @@ class OpenIndex:
     @property
     def reduced_index(self) -> ReducedIndex:
         """The vectors' index; raises `InputError` while there are no documents."""
-        return self.read(lambda view: view.snapshot.index)
+        return self.read(lambda snapshot: snapshot.index)
 
     @property
     def has_encoder(self) -> bool:
@@ -297,17 +300,28 @@ class OpenIndex:
             self.commit_log.commit(replace(self.state, encoder=spec))
             self._given, self._loaded, self._moved = [moved], None, None
 
-    def read(self, read: Callable[[SnapshotReader], T]) -> T:
-        """Call a function with the newest snapshot, and again if its files are gone by then.
+    def read(self, read: Callable[[Snapshot, *Ts], T], *args: *Ts) -> T:
+        """Call `read` with the newest snapshot, and again if that is replaced meanwhile.
 
         Raises `InputError` if there are no documents yet.
         """
-        return self._snapshots.read(lambda snapshot: read(self.view(snapshot)))
+        while True:
+            snapshot = self.snapshot
+            if snapshot.state.settings is None:
+                unfinished = "; an unfinished build: run it again" if snapshot.state.source else ""
+                raise InputError(f"{self.path} holds no documents yet{unfinished}")
+            try:
+                return read(snapshot, *args)
+            except RenumberedError:  # a compaction is committed and may not be in the head yet
+                self._snapshots.follow_compaction(snapshot)
+            except (CorruptError, OSError):  # files may have been deleted during loading
+                if self._snapshots.is_newest(snapshot):
+                    raise
 
     def check_files(self) -> None:
         """Raise `CorruptError` if a file of the newest commit is missing or too short."""
         if not self.is_empty:
-            self.read(lambda view: view.snapshot.check_files())
+            self.read(Snapshot.check_files)
 
     def unchanged(self) -> AbstractContextManager[Snapshot]:
         """Hold off changes; gives the newest snapshot."""
@@ -331,30 +345,25 @@ class OpenIndex:
         """Give the committed state to searches from now on; only within `change`."""
         self._snapshots.show(snapshot)
 
-    def view(self, snapshot: Snapshot) -> SnapshotReader:
-        """The documents and answers of a snapshot."""
-        return SnapshotReader(self.store, snapshot)
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request."""
+        first = request.first_stage
 
-    def found(self, request: SearchRequest) -> Hits:
-        """The hits of each query, whatever they score."""
+        def found(snapshot: Snapshot) -> Hits:
+            nonlocal first
+            searches = searches_of(snapshot, first)  # reports errors before a model is loaded
+            state = snapshot.state  # if it reads again, encoded again for another epoch only
+            first = first.encoded(lambda: self.encoder_of(state), state.epoch)
+            return hits(snapshot, *nearest(searches, first))
 
-        def read(view: SnapshotReader) -> Hits:
-            nonlocal request
-            _ = view.snapshot.index  # a damaged folder is reported before a model is loaded
-            view.fusion(request)  # so is a fusion that is impossible
-            state = view.snapshot.state  # if it reads again, encoded again for another epoch only
-            request = request.encoded(lambda: self.encoder_of(state), state.epoch)
-            return view.shown(*view.nearest(request))
-
-        return self.read(read)
+        return request.finished(self.read(found))
 
     def nearest(
         self, queries: Matrix, k: int = 10, where: str | None = None
     ) -> tuple[Matrix, Rows]:
-        """Scores and documents (q, k) for encoded queries; see
-        `SnapshotReader.nearest_documents`."""
+        """Scores and documents (q, k) for encoded queries, by their first rows."""
         request = SearchRequest(vectors=queries, limit=k, where=where)
-        return self.read(lambda view: view.nearest_documents(request))
+        return self.read(nearest_documents, request)
 
     def ranked(
         self, text: str, vector: Matrix, k: int, where: str | None = None
@@ -364,7 +373,7 @@ class OpenIndex:
         If words are fused, the order is not that of the cosines.
         """
         request = SearchRequest(texts=[text], vectors=vector, limit=k, where=where)
-        _, rows = self.read(lambda view: view.nearest_documents(request))
+        _, rows = self.read(nearest_documents, request)
         places = np.arange(rows.shape[1], dtype=np.float32)[None]
         return np.where(rows >= 0, -places, -np.inf).astype(np.float32), rows
 

@@ -11,7 +11,7 @@ from slimdex.indexes.errors import InputError
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
 from ..open_index import OpenIndex
-from ..search.snapshot_reader import SnapshotReader
+from ..storage.snapshot import Snapshot
 from . import (
     faiss_folder,
     npz_file,
@@ -123,14 +123,14 @@ def export(
 def _export_rows(core: OpenIndex, path: Path, to: str, vectors: str, where: str | None) -> Exported:
     made = ROW_FORMATS[to]
 
-    def written(new: Path, view: SnapshotReader) -> Exported:
-        chosen = Selection.of(view, vectors, where)
+    def written(new: Path, snapshot: Snapshot) -> Exported:
+        chosen = Selection.of(snapshot, vectors, where)
         notes = made.write(chosen, new)
         counts = len(chosen), chosen.count_documents()
         return Exported(to, path, vectors, chosen.dim, *counts, notes)
 
     def write(new: Path) -> Exported:
-        return core.read(lambda view: written(new, view))
+        return core.read(lambda snapshot: written(new, snapshot))
 
     check_new(path, made.kind)
     return publish_folder(path, write) if made.kind == FOLDER else publish_file(path, write)

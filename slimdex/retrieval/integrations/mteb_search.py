@@ -30,6 +30,7 @@ from ..encoders.transformer import TransformerEncoder
 from ..open_index import OpenIndex
 from ..quality.evaluation.deep_search import deep
 from ..quality.info import word_bytes
+from ..search.nearest import nearest_documents
 from ..search.request import SearchRequest
 from ..trials.query_pools import encoded
 from .mteb_index import SlimdexIndex, searches_for
@@ -274,7 +275,7 @@ def _answers(
 
         def coded(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
             request = SearchRequest(vectors=vector, limit=k, candidates=0)
-            return core.read(lambda view: view.nearest_documents(request))
+            return core.read(nearest_documents, request)
 
         answers = []
         for text, vector in asked:

@@ -22,7 +22,7 @@ from ..search.request import SearchRequest
 
 if TYPE_CHECKING:
     from ..ingest.writer import Added
-    from ..search.snapshot_reader import SnapshotReader
+    from ..storage.snapshot import Snapshot
 
 LISTED_AT_ONCE = 10
 LISTED_CHARACTERS = 4 << 20
@@ -392,15 +392,15 @@ class Listing:
             return {"documents": [], "count": 0, "more": False, "version": version}
         return collection.core.read(self._page) | {"version": version}
 
-    def _page(self, view: SnapshotReader) -> dict[str, Any]:
-        rows = view.rows_where(self.where)
+    def _page(self, snapshot: Snapshot) -> dict[str, Any]:
+        rows = snapshot.rows_where(self.where)
         count = len(rows)
         if self.after is not None:
-            rows = rows[rows > view.row_of(self.after)]
+            rows = rows[rows > snapshot.row_of(self.after)]
         found = list[Document]()
         for part in batches(min(self.limit, len(rows)), LISTED_AT_ONCE):
             numbers = rows[: self.limit][part].tolist()
-            read = view.documents(numbers)
+            read = snapshot.documents(numbers)
             found += [read[row] for row in numbers]
             if sum(len(document.text) for document in found) >= LISTED_CHARACTERS:
                 break

@@ -35,7 +35,7 @@ class Measurable:
         """
         from .health import health
 
-        return self.core.read(lambda view: health(self.core, view.snapshot, sample))
+        return self.core.read(lambda snapshot: health(self.core, snapshot, sample))
 
     def near_duplicates(self, min_score: float = 0.95) -> list[DuplicateGroup]:
         """Find documents whose vectors are nearly equal, exactly; see `near_duplicates`.
@@ -48,7 +48,7 @@ class Measurable:
         """
         from .near_duplicates import near_duplicates
 
-        return self.core.read(lambda view: near_duplicates(view, min_score))
+        return self.core.read(lambda snapshot: near_duplicates(snapshot, min_score))
 
     def tune(
         self,

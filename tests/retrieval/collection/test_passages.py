@@ -27,7 +27,8 @@ from slimdex.retrieval.passages import cut
 from slimdex.retrieval.quality.evaluation.ablation import losses
 from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
 from slimdex.retrieval.quality.refit_advice import fit_advice
-from slimdex.retrieval.search.document_search import nearest_documents
+from slimdex.retrieval.search.nearest import Searches, nearest
+from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.trials.query_pools import rows_of_documents
 from tests.encoders import ReadingEncoder, WordEncoder, failing
 
@@ -151,11 +152,15 @@ def test_more_is_asked_for_until_there_are_enough() -> None:
         found[queries[:, 0] > 0] = np.arange(99, -1, -1)[:k]
         return -np.cumsum(np.ones(found.shape, np.float32), axis=1), found
 
-    scores, found = nearest_documents(search, np.array([[0.0], [1.0]]), 3, rows, 100)
+    def best(queries: list[float], k: int) -> tuple[Matrix, np.ndarray]:
+        request = SearchRequest(vectors=np.array(queries, np.float32)[:, None], limit=k)
+        return nearest(Searches(search, rows, 100), request)[:2]
+
+    scores, found = best([0, 1], 3)
     assert asked == [12, 48, 192]
     assert found.tolist() == [[0, 70, 95], [99, 98, 97]]
     assert scores.tolist() == [[-1, -71, -96], [-1, -2, -3]]
-    _, found = nearest_documents(search, np.array([[0.0]]), 1000, rows, 100)
+    _, found = best([0], 1000)
     assert found[0, :8].tolist() == [0, 70, 95, 96, 97, 98, 99, -1]
 
 

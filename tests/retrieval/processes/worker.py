@@ -28,7 +28,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.operations.building import Sources
-from slimdex.retrieval.search.snapshot_reader import SnapshotReader
+from slimdex.retrieval.storage.snapshot import Snapshot
 from slimdex.retrieval.syncing import sync
 from tests.encoders import WordEncoder
 
@@ -89,9 +89,9 @@ def search_words(collection: Collection, word: str) -> Any:
 def see(collection: Collection) -> Any:
     """Version and documents of one snapshot."""
 
-    def seen(view: SnapshotReader) -> Any:
-        every = sorted((each.id, each.text) for each in view.opened().every_document())
-        return view.snapshot.state.version, tuple(every)
+    def seen(snapshot: Snapshot) -> Any:
+        every = sorted((each.id, each.text) for each in snapshot.opened().every_document())
+        return snapshot.state.version, tuple(every)
 
     return collection.core.read(seen)
 

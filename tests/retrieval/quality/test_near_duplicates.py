@@ -16,7 +16,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.quality.near_duplicates import delete_near_duplicates
-from slimdex.retrieval.search.snapshot_reader import SnapshotReader
+from slimdex.retrieval.storage.snapshot import Snapshot
 from tests.encoders import ReadingEncoder, WordEncoder
 
 Groups = dict[str, dict[str, float]]
@@ -99,9 +99,9 @@ def test_documents_of_several_passages(tmp_path: Path) -> None:
     encoder = ReadingEncoder()
     with Collection.create(tmp_path / "i", encoder, passages=16) as collection:
         collection.add([{"id": str(i), "text": text} for i, text in enumerate(texts)])
-        view = collection.core.snapshot
-        firsts = view.live_documents()
-        counts = view.document_rows.counts_of(firsts)
+        snapshot = collection.core.snapshot
+        firsts = snapshot.live_documents()
+        counts = snapshot.document_rows.counts_of(firsts)
         assert counts.max() > 5
         rows = np.split(stored(collection), np.cumsum(counts)[:-1])
         for least in (0.97, 0.8):
@@ -155,7 +155,7 @@ def test_others_commit_meanwhile(tmp_path: Path) -> None:
             pytest.MonkeyPatch.context() as p,
         ):
 
-            def then_deleted(given: Callable[[SnapshotReader], Any]) -> Any:
+            def then_deleted(given: Callable[[Snapshot], Any]) -> Any:
                 answer = read(given)
                 if "0" in other:
                     other.delete("0")

@@ -83,7 +83,7 @@ def same(collection: Collection) -> None:
     """The file says what the catalog says, to the type, and iteration and hits say it, too."""
     state, store = collection.core.state, collection.core.store
     snapshot = collection.core.snapshot
-    file = snapshot.documents()
+    file = snapshot.document_file()
     assert file is not None
     assert file.rows == state.rows
     rows = range(state.rows)
@@ -323,7 +323,7 @@ def test_a_snapshot_goes_on_reading_files_that_a_compaction_removed(
     collection.add(docstrings[300:400])
     assert len([*collection.path.glob("documents*")]) == 1
     assert [d.id for d in (first, *documents)] == [d.id for d in docstrings[:300]]
-    assert snapshot.documents() is not None
+    assert snapshot.document_file() is not None
     same(collection)
 
 
@@ -433,7 +433,7 @@ def test_a_document_whose_row_the_snapshot_does_not_have(
     collection: Collection, docstrings: list[Document], change: str
 ) -> None:
     """A change is committed, and its snapshot not shown yet: rows are those of another one."""
-    before = collection.core.view(collection.core.snapshot).opened().snapshot
+    before = collection.core.snapshot.opened()
     if change == "add":
         collection.add(docstrings[300:303])
     else:

@@ -164,8 +164,8 @@ def test_another_open_collection_follows(old: Collection) -> None:
         state = other.core.state
         request = request.encoded(lambda: other.core.encoder_of(state), state.epoch)
         assert old.reencode(WordEncoder(NEW)).finished
-        assert other.core.found(request) == old.core.found(request)  # encoded again
-        assert other.core.found(request)[0][0].id == "3"
+        assert other.answer(request) == old.answer(request)  # encoded again
+        assert other.answer(request)[0][0].id == "3"
         other.add({"id": "new", "text": "neverseen words"})
         assert old.search("neverseen", 1, hybrid="off")[0].id == "new"
 

@@ -25,7 +25,7 @@ from slimdex.retrieval.quality.evaluation.measures import (
     explained,
     latency,
 )
-from slimdex.retrieval.search.snapshot_reader import SnapshotReader
+from slimdex.retrieval.storage.snapshot import Snapshot
 from slimdex.retrieval.trials.query_pools import CLOZE, document_pool
 from slimdex.retrieval.trials.recall_trials import Pool
 from tests.conftest import Copies
@@ -318,16 +318,16 @@ def test_three_times_each_by_its_name(
             now += 0.007 * len(texts)
             return super().encode(texts)
 
-    stored = SnapshotReader.documents
+    stored = Snapshot.documents
 
-    def slow_documents(view: SnapshotReader, rows: Sequence[int]) -> dict[int, Document]:
+    def slow_documents(snapshot: Snapshot, rows: Sequence[int]) -> dict[int, Document]:
         nonlocal now
         now += 0.003
-        return stored(view, rows)
+        return stored(snapshot, rows)
 
     collection = Collection.create(tmp_path / "x", SlowEncoder())
     collection.add(docstrings[:300])
-    monkeypatch.setattr(SnapshotReader, "documents", slow_documents)
+    monkeypatch.setattr(Snapshot, "documents", slow_documents)
     monkeypatch.setattr(evaluation, "perf_counter", lambda: now)
     report = evaluate_self(collection.core, sample=20)
     index, exact = report["index"], report["exact"]
