@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple
 
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, shortened_repr
 from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings, as_settings
@@ -38,6 +38,7 @@ from .locks import WAIT
 from .search.hits import hits
 from .search.nearest import nearest, nearest_documents, searches_of
 from .search.request import Hits, SearchRequest
+from .search.searchable import Searchable
 from .storage.commit_log import CommitLog
 from .storage.network_filesystems import check_local
 from .storage.snapshot import Snapshot
@@ -50,8 +51,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class OpenIndex:
+class OpenIndex(Searchable):
     """An open index, on which the modules of slimdex work; users work with `Collection`.
+
+    What only this class adds to `Searchable` is no stable interface.
 
     Attributes
     ----------
@@ -61,13 +64,17 @@ class OpenIndex:
     def __init__(
         self,
         commit_log: CommitLog,
-        encoder: Encoder | None,
+        encoder: Encoder | None = None,
         *,
         model: str | None = None,
         trust_remote_code: bool = False,
         api_key_file: str | Path | None = None,
         shared_filesystem: bool = False,
     ) -> None:
+        if not isinstance(commit_log, CommitLog):
+            given, name = shortened_repr(commit_log), type(self).__name__
+            expected = f"{name}.open({given}), create or open_or_create"
+            raise InputError(f"{name}({given}); expected {expected}")
         self.commit_log = commit_log
         self._given = [] if encoder is None else [encoder]
         self._loaded: tuple[tuple[FileRecord | None, dict[str, Any]], Encoder] | None = None
@@ -87,8 +94,28 @@ class OpenIndex:
         passages: str | int | None = AUTO,
         lexical: bool = True,
         shared_filesystem: bool = False,
-    ) -> OpenIndex:
-        """Create an empty index; see `Collection.create`."""
+    ) -> Self:
+        """Create an empty collection in a new folder.
+
+        Parameters
+        ----------
+        encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for another model (in its
+            `fastest` precision, unless it was made with another one), a `StaticEncoder`, an
+            `HttpEncoder`, a `SentenceTransformer`, or a function from a list of texts to their
+            vectors (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
+        settings : how vectors are reduced and compared; by default `Settings()`.
+        vector_dtype : type of the vectors on disk: "fp16", or "int8" in half the bytes.
+        passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
+            a hit is a document with its best passage. By default the number that the encoder reads,
+            if it counts tokens; with "off", the rest of a text stays unread.
+        lexical : index the documents' words too, so that searches also find exact words and names.
+        shared_filesystem : as for `open`.
+
+        Raises
+        ------
+        InputError
+            If the folder exists, or the encoder does not allow the settings or the passages.
+        """
         if vector_dtype not in STORED_ENDINGS:
             raise InputError(
                 f"vector_dtype={vector_dtype!r}; expected {' or '.join(STORED_ENDINGS)}"
@@ -128,8 +155,27 @@ class OpenIndex:
         api_key_file: str | Path | None = None,
         wait: float = WAIT,
         shared_filesystem: bool = False,
-    ) -> OpenIndex:
-        """Open an existing index; see `Collection.open`."""
+    ) -> Self:
+        """Open an existing collection; its encoder is loaded on first use.
+
+        Parameters
+        ----------
+        encoder : the one that the collection was built with, in any precision; by default it is
+            loaded from where it was.
+        model : folder, hub id or URL of the encoder's model, if it has moved.
+        wait : seconds that a change waits for its turn while other processes write.
+        trust_remote_code : run Python code that comes with the encoder's model, if it has any.
+        api_key_file : holds the key of the encoder's server; by default as for `HttpEncoder`.
+        shared_filesystem : allow changes on a network file system (NFS, SMB, 9p), where locks must
+            work between all machines that change the collection. It can be read there in any case.
+
+        Raises
+        ------
+        InputError
+            If there is no collection, or the encoder is another one.
+        CorruptError
+            If the catalog is damaged.
+        """
         made = None if encoder is None else as_encoder(encoder)
         given = None if made is None else plain(made.spec())
         commit_log = CommitLog.open(Path(path).absolute(), wait)
@@ -289,7 +335,10 @@ class OpenIndex:
         )
 
     def move_model(self, model: str) -> None:
-        """Record another place of the encoder's model; see `Collection.move_model`."""
+        """Record another folder, or hub id, of the encoder's model.
+
+        Raises `InputError` if its weights are not those that the collection was built with.
+        """
         with self.change():
             spec = self.state.encoder
             source = source_spec(spec)

@@ -66,7 +66,7 @@ def _measured(tree: Tree, way: str, encoder: Encoder) -> dict[str, tuple[Row, ND
         Collection.create(Path(folder) / "x.index", encoder) as collection,
     ):
         collection.add([_document(path, text, way) for path, text in tree.files.items()])
-        costs: Row = {"rows": collection.core.snapshot.state.rows}
+        costs: Row = {"rows": collection.snapshot.state.rows}
         found = {}
         for number, (search, hybrid) in enumerate(SEARCHES.items()):
             progress(f"searching, {way}", number, len(SEARCHES))

@@ -114,10 +114,10 @@ def export(
     if vectors not in VECTORS:
         raise InputError(f"vectors={vectors!r}; expected {' or '.join(VECTORS)}")
     if to in ROW_FORMATS:
-        return _export_rows(collection.core, path, to, vectors, where)
+        return _export_rows(collection, path, to, vectors, where)
     if where is not None:
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
-    return _export_model(collection.core, path, to, vectors)
+    return _export_model(collection, path, to, vectors)
 
 
 def _export_rows(core: OpenIndex, path: Path, to: str, vectors: str, where: str | None) -> Exported:

@@ -142,7 +142,7 @@ class SlimdexSearch:
         if not len(corpus):
             return
         added = collection.add(_documents(corpus), refit="never")
-        snapshot, info = collection.core.snapshot, collection.info()
+        snapshot, info = collection.snapshot, collection.info()
         assert snapshot.state.settings is not None
         each = info["memory"]["disk_bytes_per_vector"] + (word_bytes(snapshot) or 0)
         disk = round(each * snapshot.state.rows)
@@ -176,7 +176,7 @@ class SlimdexSearch:
         else:
             texts = _texts(queries)
             asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
-            found = _answers(self._collection.core, names, asked, top_k, top_ranked)
+            found = _answers(self._collection, names, asked, top_k, top_ranked)
         self.clear()
         return found
 

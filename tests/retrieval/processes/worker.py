@@ -66,7 +66,7 @@ def sync_with(collection: Collection, name: str, documents: dict[str, str]) -> A
     source = collection.path.parent / f"{name}.jsonl"
     lines = [{"id": id, "text": text, "n": len(text)} for id, text in documents.items()]
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    sync(collection.core, Sources.open(str(source)))
+    sync(collection, Sources.open(str(source)))
 
 
 def search(collection: Collection, where: str | None) -> Any:
@@ -93,7 +93,7 @@ def see(collection: Collection) -> Any:
         every = sorted((each.id, each.text) for each in snapshot.opened().every_document())
         return snapshot.state.version, tuple(every)
 
-    return collection.core.read(seen)
+    return collection.read(seen)
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
