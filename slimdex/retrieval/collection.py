@@ -1,4 +1,4 @@
-"""Collection: documents in, hits out. The public face of an `OpenIndex`.
+"""Collection: documents in, hits out. What users do with an `OpenIndex`.
 
 Methods import what only they need, so that a search does not wait for it.
 """
@@ -6,25 +6,21 @@ Methods import what only they need, so that a search does not wait for it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 from uuid import UUID
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 
 from .documents import Document, Hit, id_text, id_texts, is_several
-from .encoders.base import AUTO, Encoder
+from .encoders.base import AUTO, Encoder, for_new_documents
 from .extras import require
-from .locks import WAIT
 from .open_index import OpenIndex
-from .quality.measurable import Measurable
-from .search.request import Hits, SearchRequest
-from .search.searchable import Searchable
-from .search.snapshot_reader import SnapshotReader
+from .storage.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,8 +29,12 @@ if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
     from .catalog.state import Certificate
+    from .ingest.migration.replacing import Replaced
     from .ingest.undoing import Undone
     from .ingest.writer import Added
+    from .quality.migration.options import Migration
+    from .quality.near_duplicates import DuplicateGroup
+    from .quality.tuning.targets import Target, Tuning
     from .sources.given_vectors import GivenVectors
 
 LOG = logging.getLogger("slimdex")
@@ -64,7 +64,7 @@ def page(where: str | None, limit: int | None, offset: int) -> slice:
     return slice(offset, None if limit is None else offset + limit)
 
 
-class Collection(Searchable, Measurable):
+class Collection(OpenIndex):
     """Documents that can be searched by meaning.
 
     Any number of processes and threads may search a collection and change it. Each search sees
@@ -80,106 +80,7 @@ class Collection(Searchable, Measurable):
     >>> notes.get("2").text, notes.count("id = '1'"), "3" in notes
     ('Stocks fell.', 1, False)
     >>> notes.close()
-
-    Attributes
-    ----------
-    core : the `OpenIndex` behind it, for functions of `slimdex.retrieval`; not a stable interface.
     """
-
-    def __init__(self, core: OpenIndex) -> None:
-        if not isinstance(core, OpenIndex):
-            expected = f"Collection.open({shortened_repr(core)}), create or open_or_create"
-            raise InputError(f"Collection({shortened_repr(core)}); expected {expected}")
-        self.core = core
-
-    @classmethod
-    def create(
-        cls,
-        path: str | Path,
-        encoder: Encoder | Callable[[list[str]], Any] | None = None,
-        settings: Settings | None = None,
-        *,
-        vector_dtype: str = "fp16",
-        passages: str | int | None = AUTO,
-        lexical: bool = True,
-        shared_filesystem: bool = False,
-    ) -> Collection:
-        """Create an empty collection in a new folder.
-
-        Parameters
-        ----------
-        encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for another model (in its
-            `fastest` precision, unless it was made with another one), a `StaticEncoder`, an
-            `HttpEncoder`, a `SentenceTransformer`, or a function from a list of texts to their
-            vectors (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
-        settings : how vectors are reduced and compared; by default `Settings()`.
-        vector_dtype : type of the vectors on disk: "fp16", or "int8" in half the bytes.
-        passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
-            a hit is a document with its best passage. By default the number that the encoder reads,
-            if it counts tokens; with "off", the rest of a text stays unread.
-        lexical : index the documents' words too, so that searches also find exact words and names.
-        shared_filesystem : as for `open`.
-
-        Raises
-        ------
-        InputError
-            If the folder exists, or the encoder does not allow the settings or the passages.
-        """
-        return cls(
-            OpenIndex.create(
-                path,
-                encoder,
-                settings,
-                vector_dtype=vector_dtype,
-                passages=passages,
-                lexical=lexical,
-                shared_filesystem=shared_filesystem,
-            )
-        )
-
-    @classmethod
-    def open(
-        cls,
-        path: str | Path,
-        encoder: Encoder | Callable[[list[str]], Any] | None = None,
-        *,
-        model: str | None = None,
-        trust_remote_code: bool = False,
-        api_key_file: str | Path | None = None,
-        wait: float = WAIT,
-        shared_filesystem: bool = False,
-    ) -> Collection:
-        """Open an existing collection; its encoder is loaded on first use.
-
-        Parameters
-        ----------
-        encoder : the one that the collection was built with, in any precision; by default it is
-            loaded from where it was.
-        model : folder, hub id or URL of the encoder's model, if it has moved.
-        wait : seconds that a change waits for its turn while other processes write.
-        trust_remote_code : run Python code that comes with the encoder's model, if it has any.
-        api_key_file : holds the key of the encoder's server; by default as for `HttpEncoder`.
-        shared_filesystem : allow changes on a network file system (NFS, SMB, 9p), where locks must
-            work between all machines that change the collection. It can be read there in any case.
-
-        Raises
-        ------
-        InputError
-            If there is no collection, or the encoder is another one.
-        CorruptError
-            If the catalog is damaged.
-        """
-        return cls(
-            OpenIndex.open(
-                path,
-                encoder,
-                model=model,
-                trust_remote_code=trust_remote_code,
-                api_key_file=api_key_file,
-                wait=wait,
-                shared_filesystem=shared_filesystem,
-            )
-        )
 
     @classmethod
     def open_or_create(
@@ -191,7 +92,7 @@ class Collection(Searchable, Measurable):
         vector_dtype: str | None = None,
         passages: str | int | None = AUTO,
         lexical: bool | None = None,
-    ) -> Collection:
+    ) -> Self:
         """Open the collection of a folder, or create it if there is no folder.
 
         The parameters are those of `create`. What is left out is the default for a new collection,
@@ -218,43 +119,16 @@ class Collection(Searchable, Measurable):
                     raise
         found = cls.open(path, encoder)
         try:
-            found.core.check_same(settings, vector_dtype, passages, lexical)
+            found.check_same(settings, vector_dtype, passages, lexical)
         except InputError:
             found.close()
             raise
         return found
 
-    def close(self) -> None:
-        """End: later calls raise `InputError`."""
-        self.core.close()
-
-    def __len__(self) -> int:
-        return len(self.core)
-
-    @property
-    def path(self) -> Path:
-        """The collection's folder."""
-        return self.core.path
-
     @property
     def version(self) -> int:
         """Number that grows with each commit, by any process."""
-        return self.core.snapshot.state.version
-
-    @property
-    def encoder(self) -> Encoder:
-        """The encoder that the collection was built with."""
-        return self.core.encoder
-
-    def move_model(self, model: str) -> None:
-        """Record another folder, or hub id, of the encoder's model.
-
-        Raises `InputError` if its weights are not those that the collection was built with.
-        """
-        self.core.move_model(model)
-
-    def _found(self, request: SearchRequest) -> Hits:
-        return self.core.found(request)
+        return self.snapshot.state.version
 
     def chance_score(self, where: str | None = None) -> float | None:
         """Estimate the best score of the same number of random documents; lower hits mean nothing.
@@ -268,7 +142,7 @@ class Collection(Searchable, Measurable):
         """
         from .search.random_baseline import chance_score
 
-        return self.core.read(lambda view: chance_score(view, where))
+        return self.read(lambda snapshot: chance_score(snapshot, where))
 
     def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
         """Find the documents nearest in meaning to a document, best first, without itself.
@@ -277,7 +151,7 @@ class Collection(Searchable, Measurable):
         """
         from .search.related import related
 
-        return self.core.read(lambda view: related(view, id_text(id), limit, where))
+        return self.read(lambda snapshot: related(snapshot, id_text(id), limit, where))
 
     @overload
     def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
@@ -318,13 +192,17 @@ class Collection(Searchable, Measurable):
         if ids is not None:
             check_either(where, limit, offset)
             wanted = id_texts(ids)
-            found = self.core.read(lambda view: view.listed(view.rows_of(wanted), vectors=vectors))
+            found = self.read(
+                lambda snapshot: snapshot.listed(snapshot.rows_of(wanted), vectors=vectors)
+            )
             return found if is_several(ids) else found[0]
         part = page(where, limit, offset)
-        if self.core.is_empty:
+        if self.is_empty:
             return []
-        return self.core.read(
-            lambda view: view.listed(view.rows_where(where)[part].tolist(), vectors=vectors)
+        return self.read(
+            lambda snapshot: snapshot.listed(
+                snapshot.rows_where(where)[part].tolist(), vectors=vectors
+            )
         )
 
     def to_arrow(self, where: str | None = None) -> pyarrow.Table:
@@ -336,18 +214,18 @@ class Collection(Searchable, Measurable):
         Raises `InputError` if there are no documents yet, `where` is invalid, or pyarrow missing.
         """
         require("to_arrow", "export", "pyarrow")
-        return self.core.read(lambda view: view.arrow(view.rows_where(where)))
+        return self.read(lambda snapshot: snapshot.arrow(snapshot.rows_where(where)))
 
     def count(self, where: str | None = None) -> int:
         """Count all documents, or those that a condition holds for."""
-        if where is None or self.core.is_empty:
+        if where is None or self.is_empty:
             return len(self)
-        return self.core.read(lambda view: len(view.rows_where(where)))
+        return self.read(lambda snapshot: len(snapshot.rows_where(where)))
 
     def __contains__(self, id: object) -> bool:
         """True if a document has this id."""
         try:
-            return not self.core.is_empty and bool(self.core.store.ids.known([id_text(id)]))
+            return not self.is_empty and bool(self.store.ids.known([id_text(id)]))
         except InputError:  # can't be an id
             return False
 
@@ -357,13 +235,13 @@ class Collection(Searchable, Measurable):
         If columns contain values that `document_lines` can't write, only the catalog has the
         documents; then a compaction during the iteration raises `InputError`.
         """
-        if self.core.is_empty:
+        if self.is_empty:
             return iter(())
-        return self.core.read(SnapshotReader.opened).every_document()
+        return self.read(Snapshot.opened).every_document()
 
     def __repr__(self) -> str:
         """Path, size and settings, for notebooks."""
-        settings = self.core.state.settings
+        settings = self.state.settings
         kept = f", k={settings.k}, kind={settings.kind!r}" if settings else ""
         return f"Collection({str(self.path)!r}, {len(self):,} documents{kept})"
 
@@ -371,13 +249,13 @@ class Collection(Searchable, Measurable):
         """Report contents, settings and costs as JSON values."""
         from .quality.info import facts
 
-        return self.core.read(facts)
+        return self.read(facts)
 
     def verify(self) -> list[str]:
         """Read every byte; returns one line for each fault."""
         from .ingest.repair import faults
 
-        return faults(self.core)
+        return faults(self)
 
     def add(
         self,
@@ -407,7 +285,7 @@ class Collection(Searchable, Measurable):
         """
         from .adding import add_given
 
-        added = add_given(self.core, documents, vectors=vectors, refit=refit)
+        added = add_given(self, documents, vectors=vectors, refit=refit)
         self._log(added.notes)
         return added
 
@@ -421,7 +299,7 @@ class Collection(Searchable, Measurable):
 
         Labels chose it (`tune`): "off", "rrf" or the weight of words; else it is "auto", by rule.
         """
-        return self.core.state.fusion
+        return self.state.fusion
 
     def index_lexical(self, wanted: bool = True) -> None:
         """Index the documents' words, or (`wanted=False`) drop that index.
@@ -430,7 +308,7 @@ class Collection(Searchable, Measurable):
         """
         from .ingest.writer import index_lexical
 
-        index_lexical(self.core, wanted)
+        index_lexical(self, wanted)
 
     def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.
@@ -442,7 +320,7 @@ class Collection(Searchable, Measurable):
             raise InputError("delete: expected either ids or a condition")
         from .ingest.writer import delete_found
 
-        return delete_found(self.core, None if ids is None else id_texts(ids), where)
+        return delete_found(self, None if ids is None else id_texts(ids), where)
 
     def sync(
         self,
@@ -478,13 +356,13 @@ class Collection(Searchable, Measurable):
         from .syncing import counts, sync
 
         if sources is None:
-            asked = last_sources(self.path, self.core.state.origins)
+            asked = last_sources(self.path, self.state.origins)
         else:
             asked = named_sources(sources, text, id, title)
         notes = list[str]()
         with listening(note=notes.append):
-            done = sync(self.core, asked.opened(), refit=refit)
-        remember_sources(self.path, asked, self.core.state.origins)
+            done = sync(self, asked.opened(), refit=refit)
+        remember_sources(self.path, asked, self.state.origins)
         self._log([*notes, *done.notes])
         return counts(done, len(self))
 
@@ -496,7 +374,7 @@ class Collection(Searchable, Measurable):
         """
         from .ingest.rewriting.compacting import compact
 
-        return compact(self.core)
+        return compact(self)
 
     def undo(self) -> Undone:
         """Return to the documents, settings and files before the last change; again, to the later.
@@ -509,7 +387,7 @@ class Collection(Searchable, Measurable):
         """
         from .ingest.undoing import undo
 
-        return undo(self.core)
+        return undo(self)
 
     def reduce(self, settings: Settings) -> list[str]:
         """Reduce the vectors with other settings, without encoding; returns notes for the user."""
@@ -517,7 +395,7 @@ class Collection(Searchable, Measurable):
 
         from .ingest.rewriting.fitting import refit
 
-        return refit(self.core, as_settings(settings))
+        return refit(self, as_settings(settings))
 
     def certify(self) -> Certificate:
         """Measure the agreement of the current settings with queries made of documents; keep it.
@@ -526,4 +404,121 @@ class Collection(Searchable, Measurable):
         """
         from .quality.tuning.tuner import certify
 
-        return certify(self.core)
+        return certify(self)
+
+    def health(self, *, sample: int = 2000) -> dict[str, Any]:
+        """Measure how far the documents are from those of the fit; see `health.health`.
+
+        Raises `InputError` for fewer than three documents, or if `sample` is less than 1.
+        """
+        from .quality.health import health
+
+        return self.read(lambda snapshot: health(self, snapshot, sample))
+
+    def near_duplicates(self, min_score: float = 0.95) -> list[DuplicateGroup]:
+        """Find documents whose vectors are nearly equal, exactly; see `near_duplicates`.
+
+        Parameters
+        ----------
+        min_score : least cosine of the encoder's vectors.
+
+        Raises `InputError` if there are no documents yet, or ``0 < min_score <= 1`` is not true.
+        """
+        from .quality.near_duplicates import near_duplicates
+
+        return self.read(lambda snapshot: near_duplicates(snapshot, min_score))
+
+    def tune(
+        self,
+        target: Target | None = None,
+        *,
+        queries: Sequence[str] | Sequence[tuple[str, str]] | None = None,
+        labels: Mapping[str, Mapping[str, int]] | None = None,
+        apply: bool = False,
+    ) -> Tuning:
+        """Find the cheapest settings that agree with exact search, and prove it; see `tuning`.
+
+        Parameters
+        ----------
+        target : by default an agreement of .99, at the lowest cost.
+        queries : real queries, as texts or (id, text); by default some are made of the documents.
+        labels : query id -> document id -> relevance, to choose (beta, gamma) and, with a words'
+            index, the fusion of `hybrid="auto"`.
+        apply : give the settings to the index, as `reduce` does, and keep the certificate.
+
+        Raises `InputError` if there are no documents, if the queries have no labels and are too few
+        to prove the target or, with `apply`, if nothing reaches it.
+        """
+        from .quality.tuning.targets import Target
+        from .quality.tuning.tuner import Asked, tune
+
+        return tune(self, target or Target(), Asked.of(queries, labels), apply=apply)
+
+    def migrate(
+        self,
+        encoder: Encoder | Callable[[list[str]], Any],
+        *,
+        queries: Sequence[tuple[str, str]] | None = None,
+        labels: Mapping[str, Mapping[str, int]] | None = None,
+        sample: int | None = None,
+        target: float | None = None,
+        apply: bool = False,
+    ) -> Migration:
+        """Measure what another encoder would give: by a map of its queries, and by encoding again.
+
+        Parameters
+        ----------
+        encoder : the new one.
+        queries, labels : as for `tune`; by default, queries are made of the documents.
+        sample : documents to encode for the map; by default 5%, from 2,000 to 10,000.
+        target : with `apply`, the nDCG@10 that the map must reach, proved with 95% confidence.
+        apply : map queries and new documents from now on; `undo_migration` undoes it. Documents
+            keep their vectors.
+
+        Raises
+        ------
+        InputError
+            If there are too few documents, the encoder is mapped already, or the map misses the
+            target.
+        """
+        from .encoders.adapters import as_encoder
+        from .quality.migration.migrator import migrate
+        from .quality.tuning.tuner import Asked
+
+        asked, made = Asked.of(queries, labels), for_new_documents(as_encoder(encoder))
+        return migrate(self, made, asked, sample=sample, target=target, apply=apply)
+
+    def reencode(
+        self,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
+        *,
+        minutes: float | None = None,
+    ) -> Replaced:
+        """Encode all documents again by another encoder, or go on with it.
+
+        Searches are answered by the old vectors until all documents have new ones; then one commit
+        replaces vectors, encoder, and fit. A kill loses the last 256 passages at most. Documents
+        can be added meanwhile.
+
+        Parameters
+        ----------
+        encoder : the new one; by default that of the last run or of `migrate`.
+        minutes : time after which a run ends, to be continued by another; by default it goes on to
+            the end.
+
+        Raises
+        ------
+        InputError
+            If there is no such encoder, or it is the index's own.
+        """
+        from .encoders.adapters import as_encoder
+        from .ingest.migration.replacing import next_encoder, replace_vectors
+
+        made = next_encoder(self) if encoder is None else for_new_documents(as_encoder(encoder))
+        return replace_vectors(self, made, None if minutes is None else 60 * minutes)
+
+    def undo_migration(self) -> None:
+        """Undo a `reencode` that is not finished, or else `migrate` with `apply`."""
+        from .ingest.migration.mapping import undo
+
+        undo(self)

@@ -7,17 +7,18 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple
 
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import CorruptError, InputError, shortened_repr
 from slimdex.indexes.json_text import parsed, written
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings, as_settings
 
 from .atomic_files import STORED_ENDINGS, FileRecord, file_name
+from .catalog.database import RenumberedError
 from .catalog.state import State
 from .catalog.store import DocumentStore
 from .encoders.adapters import MappedEncoder, as_encoder, source_spec, space_spec
@@ -34,8 +35,10 @@ from .encoders.base import (
 from .encoders.given_encoder import GIVEN
 from .encoders.opening import encoder_from_spec, is_loadable
 from .locks import WAIT
+from .search.hits import hits
+from .search.nearest import nearest, nearest_documents, searches_of
 from .search.request import Hits, SearchRequest
-from .search.snapshot_reader import SnapshotReader
+from .search.searchable import Searchable
 from .storage.commit_log import CommitLog
 from .storage.network_filesystems import check_local
 from .storage.snapshot import Snapshot
@@ -45,10 +48,13 @@ if TYPE_CHECKING:
     from .trials.recall_trials import Pool
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
-class OpenIndex:
+class OpenIndex(Searchable):
     """An open index, on which the modules of slimdex work; users work with `Collection`.
+
+    What only this class adds to `Searchable` is no stable interface.
 
     Attributes
     ----------
@@ -58,13 +64,17 @@ class OpenIndex:
     def __init__(
         self,
         commit_log: CommitLog,
-        encoder: Encoder | None,
+        encoder: Encoder | None = None,
         *,
         model: str | None = None,
         trust_remote_code: bool = False,
         api_key_file: str | Path | None = None,
         shared_filesystem: bool = False,
     ) -> None:
+        if not isinstance(commit_log, CommitLog):
+            given, name = shortened_repr(commit_log), type(self).__name__
+            expected = f"{name}.open({given}), create or open_or_create"
+            raise InputError(f"{name}({given}); expected {expected}")
         self.commit_log = commit_log
         self._given = [] if encoder is None else [encoder]
         self._loaded: tuple[tuple[FileRecord | None, dict[str, Any]], Encoder] | None = None
@@ -84,8 +94,28 @@ class OpenIndex:
         passages: str | int | None = AUTO,
         lexical: bool = True,
         shared_filesystem: bool = False,
-    ) -> OpenIndex:
-        """Create an empty index; see `Collection.create`."""
+    ) -> Self:
+        """Create an empty collection in a new folder.
+
+        Parameters
+        ----------
+        encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for another model (in its
+            `fastest` precision, unless it was made with another one), a `StaticEncoder`, an
+            `HttpEncoder`, a `SentenceTransformer`, or a function from a list of texts to their
+            vectors (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
+        settings : how vectors are reduced and compared; by default `Settings()`.
+        vector_dtype : type of the vectors on disk: "fp16", or "int8" in half the bytes.
+        passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
+            a hit is a document with its best passage. By default the number that the encoder reads,
+            if it counts tokens; with "off", the rest of a text stays unread.
+        lexical : index the documents' words too, so that searches also find exact words and names.
+        shared_filesystem : as for `open`.
+
+        Raises
+        ------
+        InputError
+            If the folder exists, or the encoder does not allow the settings or the passages.
+        """
         if vector_dtype not in STORED_ENDINGS:
             raise InputError(
                 f"vector_dtype={vector_dtype!r}; expected {' or '.join(STORED_ENDINGS)}"
@@ -125,8 +155,27 @@ class OpenIndex:
         api_key_file: str | Path | None = None,
         wait: float = WAIT,
         shared_filesystem: bool = False,
-    ) -> OpenIndex:
-        """Open an existing index; see `Collection.open`."""
+    ) -> Self:
+        """Open an existing collection; its encoder is loaded on first use.
+
+        Parameters
+        ----------
+        encoder : the one that the collection was built with, in any precision; by default it is
+            loaded from where it was.
+        model : folder, hub id or URL of the encoder's model, if it has moved.
+        wait : seconds that a change waits for its turn while other processes write.
+        trust_remote_code : run Python code that comes with the encoder's model, if it has any.
+        api_key_file : holds the key of the encoder's server; by default as for `HttpEncoder`.
+        shared_filesystem : allow changes on a network file system (NFS, SMB, 9p), where locks must
+            work between all machines that change the collection. It can be read there in any case.
+
+        Raises
+        ------
+        InputError
+            If there is no collection, or the encoder is another one.
+        CorruptError
+            If the catalog is damaged.
+        """
         made = None if encoder is None else as_encoder(encoder)
         given = None if made is None else plain(made.spec())
         commit_log = CommitLog.open(Path(path).absolute(), wait)
@@ -218,7 +267,7 @@ class OpenIndex:
     @property
     def reduced_index(self) -> ReducedIndex:
         """The vectors' index; raises `InputError` while there are no documents."""
-        return self.read(lambda view: view.snapshot.index)
+        return self.read(lambda snapshot: snapshot.index)
 
     @property
     def has_encoder(self) -> bool:
@@ -286,7 +335,10 @@ class OpenIndex:
         )
 
     def move_model(self, model: str) -> None:
-        """Record another place of the encoder's model; see `Collection.move_model`."""
+        """Record another folder, or hub id, of the encoder's model.
+
+        Raises `InputError` if its weights are not those that the collection was built with.
+        """
         with self.change():
             spec = self.state.encoder
             source = source_spec(spec)
@@ -297,17 +349,28 @@ class OpenIndex:
             self.commit_log.commit(replace(self.state, encoder=spec))
             self._given, self._loaded, self._moved = [moved], None, None
 
-    def read(self, read: Callable[[SnapshotReader], T]) -> T:
-        """Call a function with the newest snapshot, and again if its files are gone by then.
+    def read(self, read: Callable[[Snapshot, *Ts], T], *args: *Ts) -> T:
+        """Call `read` with the newest snapshot, and again if that is replaced meanwhile.
 
         Raises `InputError` if there are no documents yet.
         """
-        return self._snapshots.read(lambda snapshot: read(self.view(snapshot)))
+        while True:
+            snapshot = self.snapshot
+            if snapshot.state.settings is None:
+                unfinished = "; an unfinished build: run it again" if snapshot.state.source else ""
+                raise InputError(f"{self.path} holds no documents yet{unfinished}")
+            try:
+                return read(snapshot, *args)
+            except RenumberedError:  # a compaction is committed and may not be in the head yet
+                self._snapshots.follow_compaction(snapshot)
+            except (CorruptError, OSError):  # files may have been deleted during loading
+                if self._snapshots.is_newest(snapshot):
+                    raise
 
     def check_files(self) -> None:
         """Raise `CorruptError` if a file of the newest commit is missing or too short."""
         if not self.is_empty:
-            self.read(lambda view: view.snapshot.check_files())
+            self.read(Snapshot.check_files)
 
     def unchanged(self) -> AbstractContextManager[Snapshot]:
         """Hold off changes; gives the newest snapshot."""
@@ -331,30 +394,25 @@ class OpenIndex:
         """Give the committed state to searches from now on; only within `change`."""
         self._snapshots.show(snapshot)
 
-    def view(self, snapshot: Snapshot) -> SnapshotReader:
-        """The documents and answers of a snapshot."""
-        return SnapshotReader(self.store, snapshot)
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request."""
+        first = request.first_stage
 
-    def found(self, request: SearchRequest) -> Hits:
-        """The hits of each query, whatever they score."""
+        def found(snapshot: Snapshot) -> Hits:
+            nonlocal first
+            searches = searches_of(snapshot, first)  # reports errors before a model is loaded
+            state = snapshot.state  # if it reads again, encoded again for another epoch only
+            first = first.encoded(lambda: self.encoder_of(state), state.epoch)
+            return hits(snapshot, *nearest(searches, first))
 
-        def read(view: SnapshotReader) -> Hits:
-            nonlocal request
-            _ = view.snapshot.index  # a damaged folder is reported before a model is loaded
-            view.fusion(request)  # so is a fusion that is impossible
-            state = view.snapshot.state  # if it reads again, encoded again for another epoch only
-            request = request.encoded(lambda: self.encoder_of(state), state.epoch)
-            return view.shown(*view.nearest(request))
-
-        return self.read(read)
+        return request.finished(self.read(found))
 
     def nearest(
         self, queries: Matrix, k: int = 10, where: str | None = None
     ) -> tuple[Matrix, Rows]:
-        """Scores and documents (q, k) for encoded queries; see
-        `SnapshotReader.nearest_documents`."""
+        """Scores and documents (q, k) for encoded queries, by their first rows."""
         request = SearchRequest(vectors=queries, limit=k, where=where)
-        return self.read(lambda view: view.nearest_documents(request))
+        return self.read(nearest_documents, request)
 
     def ranked(
         self, text: str, vector: Matrix, k: int, where: str | None = None
@@ -364,7 +422,7 @@ class OpenIndex:
         If words are fused, the order is not that of the cosines.
         """
         request = SearchRequest(texts=[text], vectors=vector, limit=k, where=where)
-        _, rows = self.read(lambda view: view.nearest_documents(request))
+        _, rows = self.read(nearest_documents, request)
         places = np.arange(rows.shape[1], dtype=np.float32)[None]
         return np.where(rows >= 0, -places, -np.inf).astype(np.float32), rows
 

@@ -66,13 +66,13 @@ def _measured(tree: Tree, way: str, encoder: Encoder) -> dict[str, tuple[Row, ND
         Collection.create(Path(folder) / "x.index", encoder) as collection,
     ):
         collection.add([_document(path, text, way) for path, text in tree.files.items()])
-        costs: Row = {"rows": collection.core.snapshot.state.rows}
+        costs: Row = {"rows": collection.snapshot.state.rows}
         found = {}
         for number, (search, hybrid) in enumerate(SEARCHES.items()):
             progress(f"searching, {way}", number, len(SEARCHES))
             asked = SearchRequest(texts=texts, hybrid=hybrid)
-            files = collection.core.found(asked)
-            passages = collection.core.found(replace(asked, group_by="passage"))
+            files = collection.answer(asked)
+            passages = collection.answer(replace(asked, group_by="passage"))
             points = [*map(_points, tree.questions, files, passages)]
             found[search] = (costs, 100 * np.array(points, dtype=np.float64).T)
     return found

@@ -22,6 +22,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
+from slimdex.retrieval.search.nearest import nearest_documents
 from slimdex.retrieval.search.request import SearchRequest
 
 Answer = list[tuple[str, str]]
@@ -109,7 +110,7 @@ class Slimdex:
     def nearest(self, query: Query, k: int) -> Any:
         """Return scores and rows, in the order of `fetch`."""
         request = self._request(query, k)
-        return self._collection.core.read(lambda view: view.nearest(request))
+        return self._collection.read(nearest_documents, request)
 
     def fetch(self, query: Query, k: int) -> Answer:
         """Call `Collection.answer` with the text and its vector."""
@@ -121,7 +122,7 @@ class Slimdex:
 
     def codes(self) -> dict[str, int]:
         """Number of passages and bytes of their codes."""
-        codes = self._collection.core.reduced_index.index
+        codes = self._collection.reduced_index.index
         return {"rows": len(codes), "code_bytes": round(codes.row_nbytes * len(codes))}
 
     def _request(self, query: Query, k: int) -> SearchRequest:

@@ -185,7 +185,7 @@ class _Reader:
 
     def _opened(self) -> Collection:
         collection = Collection.open(self._path, self._encoder)
-        _ = collection.core.reduced_index  # it is loaded when it is first asked for
+        _ = collection.reduced_index  # it is loaded when it is first asked for
         return collection
 
 

@@ -7,7 +7,7 @@ set's ids are names, as of packages or functions, half of the queries may be tho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,9 +16,10 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import best_of
+from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
 from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -34,8 +35,7 @@ from slimdex.retrieval.quality.tuning.hybrid_choice import (
     fused_orders,
 )
 from slimdex.retrieval.quality.tuning.metric_choice import ndcg
-from slimdex.retrieval.search.dense import DenseSearch
-from slimdex.retrieval.search.fused import OwnSearches
+from slimdex.retrieval.search.nearest import IndexSearch
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.storage.snapshot import Snapshot
 
@@ -78,19 +78,27 @@ class Questions:
         return Questions(judged, self.vectors[chosen], self.are_names[chosen])
 
 
-@dataclass(frozen=True)
-class _ExactSearch(DenseSearch):
-    """Exact search of the uncompressed vectors (n, d), of unit length, in place of the index's."""
+class _ExactIndex(ReducedIndex):
+    """Exact search of the uncompressed vectors (n, d), of unit length, as deep as an index's."""
 
-    vectors: Matrix = field(kw_only=True)
+    def __init__(self, index: ReducedIndex, rows: Matrix) -> None:
+        super().__init__(index.reducer, index.index, index.vectors)
+        self._rows, self._depth = rows, index.candidates
 
-    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        cosines = normalize_rows(queries) @ self.vectors.T
-        return best_of([(cosines, np.arange(len(self.vectors)))], len(queries), k)
+    @property
+    def candidates(self) -> int:
+        return self._depth
 
-    def cosines(self, queries: Matrix, rows: Sequence[Rows]) -> list[NDArray[np.float32]]:
-        each = zip(normalize_rows(queries), rows, strict=True)
-        return [self.vectors[own] @ query for query, own in each]
+    def search(
+        self,
+        queries: Matrix,
+        k: int,
+        rows: Rows | None = None,
+        exclude: Rows = NO_ROWS,
+        candidates: int | None = None,
+    ) -> tuple[Matrix, Rows]:
+        rows = without(np.arange(len(self._rows)) if rows is None else rows, exclude)
+        return best_of([(normalize_rows(queries) @ self._rows[rows].T, rows)], len(queries), k)
 
 
 def measure_hybrid(
@@ -118,7 +126,7 @@ def measure_hybrid(
             start = perf_counter()
             collection.index_lexical()
             seconds["words_s"] = perf_counter() - start
-            snapshot = collection.core.snapshot
+            snapshot = collection.snapshot
             choice = by_labels(snapshot, tuning.vectors, tuning.judged)
             costs: Row = seconds | _costs(collection, snapshot, judging)
             chosen = fusion_of(choice.hybrid or OFF)
@@ -158,7 +166,7 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     """Yield a row for each way, for the set's own queries, and for names if there are any."""
     ways = [EXACT, EXACT_RULE, MEANING, WORDS, *map(way_of, FUSIONS)]
     found = np.empty((len(ways), 3, len(judging.judged)))
-    exact = _exact_search(task, snapshot)
+    exact = _exact_index(task, snapshot)
     for i, query in enumerate(judging.judged):
         vector = judging.vectors[i : i + 1]
         near, words, fused = fused_orders(snapshot, vector, query.text)
@@ -191,18 +199,18 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
             }
 
 
-def _exact_search(task: Task, snapshot: Snapshot) -> _ExactSearch:
+def _exact_index(task: Task, snapshot: Snapshot) -> _ExactIndex:
     vectors = normalize_rows(task.vectors.take(np.arange(len(task.vectors))))
-    rescored = snapshot.index.candidates_for(DEPTH)
-    return _ExactSearch(snapshot.index, snapshot.hidden, rescored, vectors=vectors)
+    return _ExactIndex(snapshot.index, vectors)
 
 
 def _exact_orders(
-    exact: _ExactSearch, snapshot: Snapshot, query: Matrix, text: str
+    exact: _ExactIndex, snapshot: Snapshot, query: Matrix, text: str
 ) -> tuple[Rows, Rows]:
     """Rows of an encoded query (1, d) by exact search, alone and fused with BM25 by the rule."""
     assert snapshot.words is not None
-    searches = OwnSearches(exact, snapshot.words)
+    rescored = exact.candidates_for(DEPTH)
+    searches = IndexSearch(exact, snapshot.words, snapshot.hidden, rescored)
     (found,) = searches.candidates(searches.whole([text], query), query, DEPTH)
     near = found.order(found.cosines)
     fused = found.order(Fusion(AUTO).scores(found))

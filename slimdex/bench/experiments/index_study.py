@@ -56,15 +56,13 @@ def measure_index(
     InputError
         If the index does not rescore, or has too few documents.
     """
-    index, hidden = collection.core.reduced_index, collection.core.snapshot.hidden
+    index, hidden = collection.reduced_index, collection.snapshot.hidden
     if index.metric is None:
         raise InputError("candidates=0: the codes' order is final; expected an index that rescores")
     texts = half_remembered(collection, queries, np.random.default_rng(seed))
     pool = Pool.asked(ASKED, encoded(collection.encoder, texts))
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
-        trials = Trials(
-            collection.core.snapshot, collection.core.commit_log.moments(), Path(folder)
-        )
+        trials = Trials(collection.snapshot, collection.commit_log.moments(), Path(folder))
         truth = trials.exact(pool, index.metric.rescorer)
         counts = [index.candidates if count is None else count for count in numbers]
         ranks = trials.ranks(index, pool, truth, max(counts))
@@ -96,7 +94,7 @@ def measure_path(path: Path, candidates: Sequence[int | None], queries: int) -> 
     """Sizes and settings of an index, memory taken by opening it, and `measure_index`."""
     before = Resident.now()
     with Collection.open(path) as collection:
-        rows = len(collection.core.reduced_index.index)
+        rows = len(collection.reduced_index.index)
         opened = Resident.now().since(before)
         measured = measure_index(collection, candidates, queries=queries)
         facts = collection.info()
@@ -124,11 +122,11 @@ def heads_and_lines(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 
 def half_remembered(collection: Collection, count: int, rng: np.random.Generator) -> list[str]:
     """Draw documents, and keep about three words in five of each, in their order."""
-    live = without(collection.core.snapshot.live_documents(), collection.core.snapshot.hidden)
+    live = without(collection.snapshot.live_documents(), collection.snapshot.hidden)
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
     rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()
-    found = collection.core.store.documents.read(rows, collection.core.snapshot.epoch)
+    found = collection.store.documents.read(rows, collection.snapshot.epoch)
     texts = []
     for row in rows:
         words = found[row].content.split()

@@ -83,7 +83,7 @@ class Subject:
         self.asked = np.sort(order)
         self.folder = folder
         self.collection = self.built("default", range(len(data.ids)))
-        self.core, self.snapshot = self.collection.core, self.collection.core.snapshot
+        self.snapshot = self.collection.snapshot
         self.real = real_queries(task, self.asked)
 
     def built(self, name: str, rows: Sequence[int] | Rows) -> Collection:
@@ -96,7 +96,7 @@ class Subject:
     @cached_property
     def trials(self) -> Trials:
         """Trials on the collection's vectors."""
-        return Trials(self.snapshot, self.core.commit_log.moments(), self.folder)
+        return Trials(self.snapshot, self.collection.commit_log.moments(), self.folder)
 
     def truth(self, cell: Cell) -> Rows:
         """Ten nearest documents of each real query, in a metric."""
@@ -176,7 +176,7 @@ def measure_metric(subject: Subject) -> Iterator[Row]:
     for number, cell in enumerate(CELLS, start=1):
         values[cell] = subject.judged(subject.truth(cell))[judging]
         progress("metrics by labels", number, len(CELLS))
-    data, core, snapshot = subject.task.dataset, subject.core, subject.snapshot
+    data, core, snapshot = subject.task.dataset, subject.collection, subject.snapshot
     names = [data.query_ids[i] for i in subject.asked[choosing].tolist()]
     texts = [data.query_texts[i] for i in subject.asked[choosing].tolist()]
     labels = {name: data.qrels[name] for name in names}
@@ -196,7 +196,7 @@ def measure_metric(subject: Subject) -> Iterator[Row]:
 
 def measure_target(subject: Subject) -> Iterator[Row]:
     """Measure the default, the choice of `tune`, and the smallest settings that suffice."""
-    tuned = tune(subject.core, Target(AGREEMENT))
+    tuned = tune(subject.collection, Target(AGREEMENT))
     index = subject.snapshot.index
     settings = subject.snapshot.state.settings
     assert settings is not None
@@ -273,7 +273,7 @@ def _smallest(
 def measure_coverage(subject: Subject) -> Iterator[Row]:
     """Compare bounds by queries made of documents with the agreement for real queries."""
     trials, (beta, gamma), rng = subject.trials, DEFAULT, np.random.default_rng(subject.seed)
-    store, encoder = subject.core.store, subject.encoder
+    store, encoder = subject.collection.store, subject.encoder
     pool = document_pool(subject.snapshot, store, encoder, POOL, rng)
     truth = trials.exact(pool, Rescorer.fit(trials.moments, beta, gamma))
     real_truth, most = subject.truth(DEFAULT), max(CANDIDATES)

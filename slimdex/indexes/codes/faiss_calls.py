@@ -69,9 +69,9 @@ def clusters(X: Matrix, count: int, seed: int = 0) -> Rows:
     return found
 
 
-def nearest(index: Any, queries: Matrix, k: int, params: Any = None) -> tuple[Matrix, Rows]:
-    """Return scores and rows, with -inf where FAISS returned no row."""
-    scores, rows = index.search(queries, k, params=params)
+def as_cosines(index: Any, results: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:
+    """Convert an index's results to cosines, with -inf where FAISS returned no row."""
+    scores, rows = results
     if index.metric_type == faiss.METRIC_L2:
         scores = cosines(scores)
     if rows.size and rows[:, -1].min() < 0:

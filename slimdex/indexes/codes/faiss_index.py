@@ -20,10 +20,10 @@ from .faiss_calls import (
     METRICS,
     SHORTER,
     TINY,
+    as_cosines,
     cosines,
     faiss_errors,
     limited_threads,
-    nearest,
     reason,
     refused,
 )
@@ -195,25 +195,23 @@ class FaissIndex:
 
         With `rows`, the search compares all of them and no others.
         """
-        queries = as_matrix(queries, dim=self.dim, name="queries")
-        if not self._by_distance:
-            return self._refusing(queries, k, rows)
-        lengths = np.sqrt(np.vecdot(queries, queries))[:, None]
-        lengths[lengths == 0.0] = TINY
-        scores, found = self._refusing(queries / lengths, k, rows)
-        return scores * lengths, found
-
-    def _refusing(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
+        queries, lengths = as_matrix(queries, dim=self.dim, name="queries"), None
+        if self._by_distance:
+            lengths = np.sqrt(np.vecdot(queries, queries))[:, None]
+            lengths[lengths == 0.0] = TINY
+            queries = queries / lengths
         try:
             with self._lock.shared():
-                return self._search(queries, k, rows)
+                if rows is not None:
+                    scores, found = self._among(queries, k, rows)
+                else:
+                    with limited_threads(0 if len(queries) == 1 else len(self)):
+                        scores, found = as_cosines(self._index, self._index.search(queries, k))
         except RuntimeError as error:
             raise refused("this kind of index", error) from error
+        return scores if lengths is None else scores * lengths, found
 
-    def _search(self, queries: Matrix, k: int, rows: Rows | None) -> tuple[Matrix, Rows]:
-        if rows is None:
-            with limited_threads(0 if len(queries) == 1 else len(self)):
-                return nearest(self._index, queries, k)
+    def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         if not len(rows) or not len(queries):
             return best_of([], len(queries), k)
         if self._takes_rows:
@@ -295,14 +293,14 @@ class FaissIndex:
             index, queries = core.storage, self._transformed(queries)
         selector: Any = faiss.IDSelectorBitmap  # FAISS's stubs have the C++ signature only
         params.sel = selector(bits)
-        return nearest(index, queries, k, params)
+        return as_cosines(index, index.search(queries, k, params=params))
 
     def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search all rows, requesting more results until enough are in `rows`."""
         allowed, wanted = self._mask(rows), min(k, len(rows))
         ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:
-            scores, found = nearest(self._index, queries, ask)
+            scores, found = as_cosines(self._index, self._index.search(queries, ask))
             kept = allowed[found] & (found >= 0)
             if ask == len(self) or kept.sum(axis=1).min() >= wanted:
                 return compacted(scores, found, kept, k)
@@ -313,7 +311,7 @@ class FaissIndex:
         index = faiss.clone_index(self._without_rows)
         with limited_threads(len(rows)):
             index.add(self._index.reconstruct_batch(rows))
-            scores, found = nearest(index, queries, k)
+            scores, found = as_cosines(index, index.search(queries, k))
         return scores, np.where(found < 0, -1, rows[found])
 
     @cached_property

@@ -44,7 +44,7 @@ class Index:
 
     def opened(self) -> Collection:
         """The open index; if another one has taken its place, that one."""
-        if self._collection is None or not self._collection.core.is_in_place:
+        if self._collection is None or not self._collection.is_in_place:
             from ..collection import Collection
 
             self._collection = Collection.open(
@@ -55,7 +55,7 @@ class Index:
                 trust_remote_code=self.opening.trust_remote_code,
                 api_key_file=self.opening.api_key_file,
             )
-            self._collection.core.commit_log.workers = self.workers
+            self._collection.commit_log.workers = self.workers
             if context := click.get_current_context(silent=True):  # none in MCP's threads
                 context.call_on_close(self._collection.close)
         return self._collection

@@ -18,7 +18,6 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import note, progress
 
 from ..open_index import OpenIndex
-from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
 from .milvus_columns import BM25, DIGEST, FULL, KEY, LONGEST_TEXT, VECTOR, fields_of
 from .milvus_lease import Lease
@@ -100,11 +99,11 @@ def push(
     """
     names = Names.asked(name) if name is not None else Names.of_folder(core.path)
     asked = options or PushOptions()
-    return core.read(lambda view: _push(view, server, names, asked))
+    return core.read(lambda snapshot: _push(snapshot, server, names, asked))
 
 
-def _push(view: SnapshotReader, server: Server, names: Names, options: PushOptions) -> PushResult:
-    pushed, fitted = described(view.snapshot, server, options)
+def _push(snapshot: Snapshot, server: Server, names: Names, options: PushOptions) -> PushResult:
+    pushed, fitted = described(snapshot, server, options)
     before = _current(server, names)
     with _leased(server, names) as (table, lease):
         if options.kind is None and (last := _kept(table, names, before)) is not None:
@@ -112,9 +111,9 @@ def _push(view: SnapshotReader, server: Server, names: Names, options: PushOptio
         target = names.rows(pushed.fingerprint)
         pushed = _made(server, table, names, pushed)
         keep(table, pushed, fitted)
-        source = RowSource(view, pushed, fitted)
+        source = RowSource(snapshot, pushed, fitted)
         sent, removed = _step(server, target, source, lease)
-        _note_words(view.snapshot, server, source)
+        _note_words(snapshot, server, source)
         server.settle(target, _vector_fields(pushed))
         if before != target:
             server.reload(target)  # not searched yet

@@ -18,9 +18,9 @@ from slimdex.indexes.search.rescoring import Rescorer
 
 from ..documents import Document, Hit, hit_from_json, hit_json
 from ..lexical.fusion import FOUND_BY, MEANING
-from ..search.document_search import hit_of
-from ..search.snapshot_reader import SnapshotReader
+from ..search.hits import hit_of
 from ..storage.document_lines import UnwritableError, line_of, values_of
+from ..storage.snapshot import Snapshot
 from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, WORDS, stored_values
 from .milvus_settings import OFF, THERE, Fitted, Pushed
 from .milvus_words import fitting, words_text
@@ -58,13 +58,12 @@ class LiveRows:
     keys: Rows
 
     @classmethod
-    def of(cls, view: SnapshotReader) -> LiveRows:
+    def of(cls, snapshot: Snapshot) -> LiveRows:
         """Live rows of a snapshot.
 
         Raises `InputError` if two passages have the same key, which is extremely improbable.
         """
-        snapshot = view.snapshot
-        ids = view.store.ids.by_row(snapshot.state.rows)
+        ids = snapshot.store.ids.by_row(snapshot.state.rows)
         rows = snapshot.searchable_rows()
         firsts = snapshot.document_rows.documents(rows)
         keys = np.array(
@@ -113,10 +112,10 @@ class RowSource:
     shortened : rows so far with more words than Milvus takes.
     """
 
-    def __init__(self, view: SnapshotReader, pushed: Pushed, fitted: Fitted) -> None:
-        self._view, self._snapshot = view, view.snapshot
+    def __init__(self, snapshot: Snapshot, pushed: Pushed, fitted: Fitted) -> None:
+        self._snapshot = snapshot
         self._pushed, self._fitted = pushed, fitted
-        self.live, self.shortened = LiveRows.of(view), 0
+        self.live, self.shortened = LiveRows.of(snapshot), 0
         self._full = FullVectors(fitted.rescorer) if fitted.rescorer else None
 
     def __len__(self) -> int:
@@ -143,8 +142,8 @@ class RowSource:
     def _without_vectors(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
         firsts = self._snapshot.document_rows.documents(rows)
         wanted = np.unique(firsts)
-        documents = self._view.documents(wanted.tolist())
-        contents = contents_of(self._view, wanted) if self._pushed.words else {}
+        documents = self._snapshot.documents(wanted.tolist())
+        contents = contents_of(self._snapshot, wanted) if self._pushed.words else {}
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)
         found = []
         for row, first, key, vector in zip(
@@ -177,10 +176,10 @@ class RowSource:
         ]
 
 
-def contents_of(view: SnapshotReader, documents: Rows) -> dict[int, str]:
+def contents_of(snapshot: Snapshot, documents: Rows) -> dict[int, str]:
     """Map the rows of documents to their encoded texts."""
-    rows = view.snapshot.document_rows.all_rows(documents).tolist()
-    texts = view.store.documents.contents_of(documents, view.snapshot.epoch)
+    rows = snapshot.document_rows.all_rows(documents).tolist()
+    texts = snapshot.store.documents.contents_of(documents, snapshot.epoch)
     return dict(zip(rows, texts, strict=True))
 
 

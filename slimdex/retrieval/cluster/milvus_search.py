@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix
+from slimdex.indexes.arrays import LARGEST, Matrix, as_matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note
 from slimdex.indexes.options import candidates_for, usual_candidates
@@ -26,11 +25,10 @@ from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
 from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Fusion
 from ..open_index import OpenIndex
-from ..search.document_search import Search, nearest_documents
-from ..search.fused import FusedSearch
+from ..search.hits import hits
+from ..search.nearest import Searches, nearest
 from ..search.request import PASSAGE, Hits, SearchRequest
 from ..search.searchable import Searchable
-from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
 from .milvus_columns import HIT, ID, ID_FIELD
 from .milvus_filter import UntranslatedError, translated
@@ -158,29 +156,31 @@ class MilvusCollection(Searchable):
         """Number of passages in Milvus, or of those that match a condition."""
         return self.server.count(self.target, self._filter(where))
 
-    def _found(self, request: SearchRequest) -> Hits:
-        """Search like `Collection`.
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request, as of a `Collection`.
 
         Raises `InputError` as `Collection.search_many`; if words are to count and were not pushed;
         if the server does not answer; or if the condition can't be translated and matches more than
         `MOST_IDS` documents.
         """
-        if request.limit > MOST_HITS:
-            raise InputError(f"limit={request.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
-        if request.candidates is not None and request.candidates > MOST_HITS:
-            raise InputError(f"candidates={request.candidates}; expected 0 to {MOST_HITS:,}")
-        self._fusion(request)  # an error is raised before a model is loaded
-        request = request.encoded(lambda: self.encoder)
+        first = request.first_stage
+        if first.limit > MOST_HITS:
+            raise InputError(f"limit={first.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
+        if first.candidates is not None and first.candidates > MOST_HITS:
+            raise InputError(f"candidates={first.candidates}; expected 0 to {MOST_HITS:,}")
+        self._fusion(first)  # an error is raised before a model is loaded
+        first = first.encoded(lambda: self.encoder)
         dim = self.pushed.dim
-        vectors = as_matrix(request.vectors, dim=dim, name="queries", largest=LARGEST)
-        request = replace(request, vectors=vectors)
+        vectors = as_matrix(first.vectors, dim=dim, name="queries", largest=LARGEST)
+        first = replace(first, vectors=vectors)
         try:
-            return self._found_now(request)
+            found = self._found_now(first)
         except RefusedError:
             if self.server.collection_of(self._names.alias) == self.target:
                 raise
             self._open()  # pushed again meanwhile, and the old collection was dropped
-            return self._found_now(request)
+            found = self._found_now(first)
+        return request.finished(found)
 
     def _fusion(self, request: SearchRequest) -> Fusion | None:
         """The fusion with lexical search; None without it.
@@ -209,7 +209,7 @@ class MilvusCollection(Searchable):
         request = replace(request, candidates=self._candidates(request))
         found = PushedRows(self.server, self.target, self.pushed, self.fitted, filter)
         if self.folder is not None:
-            return self.folder.read(lambda view: self._found_here(view, request, found, fusion))
+            return self.folder.read(self._found_here, request, found, fusion)
         there = RescoredThere(found, self._full, request.candidates or 0, self._usual_candidates)
         return [
             _found_there(there, query[None], text, request, fusion)
@@ -232,31 +232,22 @@ class MilvusCollection(Searchable):
 
     def _found_here(
         self,
-        view: SnapshotReader,
+        snapshot: Snapshot,
         request: SearchRequest,
         pushed: PushedRows,
         fusion: Fusion | None,
     ) -> Hits:
-        snapshot, rescored = view.snapshot, request.candidates or 0
-        live, usual = self._live_rows(view), self._usual_candidates
-        here = RescoredHere(pushed, live, snapshot.index.metric, rescored, usual)
+        live, rescored = self._live_rows(snapshot), request.candidates or 0
+        here = RescoredHere(pushed, live, snapshot.index.metric, rescored, self._usual_candidates)
+        hybrid = None if fusion is None else (here, fusion)
+        rows, total = snapshot.document_rows, snapshot.state.rows
+        searches = Searches(here.dense, rows, total, rescored, hybrid)
+        return hits(snapshot, *nearest(searches, request))
 
-        def found(search: Search, queries: NDArray[Any]) -> tuple[Matrix, Rows]:
-            rows, total, k = snapshot.document_rows, snapshot.state.rows, request.limit
-            if request.group_by == PASSAGE:
-                return search(queries, k)
-            return nearest_documents(search, queries, k, rows, total, rescored)
-
-        if fusion is None:
-            return view.shown(*found(here.dense, request.query_vectors))
-        fused = FusedSearch(here, fusion, _texts(request), request.query_vectors)
-        scores, rows = found(fused, np.arange(len(request)))
-        return view.shown(scores, rows, fused.found_by(rows))
-
-    def _live_rows(self, view: SnapshotReader) -> LiveRows:
+    def _live_rows(self, snapshot: Snapshot) -> LiveRows:
         """Rows by key, computed once per snapshot."""
-        if self._live is None or self._live[0] is not view.snapshot:
-            self._live = view.snapshot, LiveRows.of(view)
+        if self._live is None or self._live[0] is not snapshot:
+            self._live = snapshot, LiveRows.of(snapshot)
         return self._live[1]
 
     def _filter(self, where: str | None) -> str:
@@ -271,11 +262,11 @@ class MilvusCollection(Searchable):
             if self.folder is None:
                 raise
             why = str(error)
-            return self.folder.read(lambda view: self._keys_where(view, where, why))
+            return self.folder.read(self._keys_where, where, why)
 
-    def _keys_where(self, view: SnapshotReader, where: str, why: str) -> str:
-        live = self._live_rows(view)
-        rows = view.snapshot.document_rows.all_rows(view.rows_where(where))
+    def _keys_where(self, snapshot: Snapshot, where: str, why: str) -> str:
+        live = self._live_rows(snapshot)
+        rows = snapshot.document_rows.all_rows(snapshot.rows_where(where))
         keys = live.keys[np.isin(live.rows, rows)]
         if len(keys) > MOST_IDS:
             raise UntranslatedError(

@@ -11,9 +11,8 @@ from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit
-from ..open_index import OpenIndex
+from ..search.hits import nearest_hits
 from ..search.request import SearchRequest
-from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
 from .milvus_columns import DIGEST, KEY
 from .milvus_rows import RowSource, contents_of
@@ -38,26 +37,25 @@ def pushed_faults(
     """
     with MilvusCollection(uri, name, folder, token=token, insecure=insecure) as pushed:
         pushed.server.consistency = STRONG
-        core = pushed.folder
-        assert core is not None
-        return core.read(lambda view: [*_faults(pushed, core, view)])
+        assert pushed.folder is not None
+        return pushed.folder.read(lambda snapshot: [*_faults(pushed, snapshot)])
 
 
-def _faults(pushed: MilvusCollection, core: OpenIndex, view: SnapshotReader) -> Iterator[str]:
-    files, snapshot = pushed.pushed.sha256, view.snapshot
+def _faults(pushed: MilvusCollection, snapshot: Snapshot) -> Iterator[str]:
+    files = pushed.pushed.sha256
     if any(snapshot.state.files[role].sha256 != sha256 for role, sha256 in files.items()):
         yield f"{pushed!r}: the index has been reduced again; push it again"
         return
-    source = RowSource(view, pushed.pushed, pushed.fitted)
-    ids = view.store.ids.by_row(snapshot.state.rows)
+    source = RowSource(snapshot, pushed.pushed, pushed.fitted)
+    ids = snapshot.store.ids.by_row(snapshot.state.rows)
     found = list(_row_faults(pushed, source, ids))
     yield from found
     if not found and len(source):
         rng = np.random.default_rng(0)
         rows = np.sort(rng.choice(source.live.rows, min(QUERIES, len(source)), replace=False))
-        yield from _answer_faults(pushed, core, snapshot, rows)
+        yield from _answer_faults(pushed, snapshot, rows)
         if pushed.pushed.words:
-            yield from _word_faults(pushed, core, view, rows, ids)
+            yield from _word_faults(pushed, snapshot, rows, ids)
 
 
 def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> Iterator[str]:
@@ -89,11 +87,9 @@ def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> 
         yield f"{target}: {len(known):,} passages that are not in the index"
 
 
-def _answer_faults(
-    pushed: MilvusCollection, core: OpenIndex, snapshot: Snapshot, rows: Rows
-) -> Iterator[str]:
+def _answer_faults(pushed: MilvusCollection, snapshot: Snapshot, rows: Rows) -> Iterator[str]:
     queries: Matrix = snapshot.index.vectors.take(rows)
-    ours = core.found(SearchRequest(vectors=queries, limit=LIMIT))
+    ours = nearest_hits(snapshot, SearchRequest(vectors=queries, limit=LIMIT))
     theirs = pushed.search_many(queries, LIMIT)
     agreed = float(np.mean([_agreement(*pair) for pair in zip(ours, theirs, strict=True)]))
     if agreed < AGREED:
@@ -104,17 +100,17 @@ def _answer_faults(
 
 
 def _word_faults(
-    pushed: MilvusCollection, core: OpenIndex, view: SnapshotReader, rows: Rows, ids: list[str]
+    pushed: MilvusCollection, snapshot: Snapshot, rows: Rows, ids: list[str]
 ) -> Iterator[str]:
     """Yield a fault if documents that the index finds by their words are not found by them."""
-    texts = contents_of(view, np.unique(view.snapshot.document_rows.documents(rows)))
+    texts = contents_of(snapshot, np.unique(snapshot.document_rows.documents(rows)))
     queries = [texts[row] for row in rows.tolist()]
-    opposite: Matrix = -view.snapshot.index.vectors.take(rows)  # so that only words find them
+    opposite: Matrix = -snapshot.index.vectors.take(rows)  # so that only words find them
     request = SearchRequest(texts=queries, vectors=opposite, limit=LIMIT, hybrid=1.0)
     own = [ids[row] for row in rows.tolist()]
     ours, theirs = (
         np.array([id in {hit.id for hit in hits} for id, hits in zip(own, found, strict=True)])
-        for found in (core.found(request), pushed.answer(request))
+        for found in (nearest_hits(snapshot, request), pushed.answer(request))
     )
     if (agreed := float((ours & theirs).sum() / max(ours.sum(), 1))) < AGREED:
         yield (

@@ -11,7 +11,7 @@ from slimdex.indexes.errors import InputError
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
 from ..open_index import OpenIndex
-from ..search.snapshot_reader import SnapshotReader
+from ..storage.snapshot import Snapshot
 from . import (
     faiss_folder,
     npz_file,
@@ -114,23 +114,23 @@ def export(
     if vectors not in VECTORS:
         raise InputError(f"vectors={vectors!r}; expected {' or '.join(VECTORS)}")
     if to in ROW_FORMATS:
-        return _export_rows(collection.core, path, to, vectors, where)
+        return _export_rows(collection, path, to, vectors, where)
     if where is not None:
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
-    return _export_model(collection.core, path, to, vectors)
+    return _export_model(collection, path, to, vectors)
 
 
 def _export_rows(core: OpenIndex, path: Path, to: str, vectors: str, where: str | None) -> Exported:
     made = ROW_FORMATS[to]
 
-    def written(new: Path, view: SnapshotReader) -> Exported:
-        chosen = Selection.of(view, vectors, where)
+    def written(new: Path, snapshot: Snapshot) -> Exported:
+        chosen = Selection.of(snapshot, vectors, where)
         notes = made.write(chosen, new)
         counts = len(chosen), chosen.count_documents()
         return Exported(to, path, vectors, chosen.dim, *counts, notes)
 
     def write(new: Path) -> Exported:
-        return core.read(lambda view: written(new, view))
+        return core.read(lambda snapshot: written(new, snapshot))
 
     check_new(path, made.kind)
     return publish_folder(path, write) if made.kind == FOLDER else publish_file(path, write)

@@ -66,7 +66,7 @@ def _table(selection: Selection, rows: Rows) -> tuple[pa.Table, list[str]]:
     import pyarrow as pa
 
     firsts, place = np.unique(selection.firsts(rows), return_inverse=True)
-    documents = selection.view.arrow(firsts)
+    documents = selection.snapshot.arrow(firsts)
     if selection.is_cut:  # repeating the whole text per passage would be too large
         documents = documents.drop_columns(["text"]).take(pa.array(place))
         numbers = rows - selection.firsts(rows)

@@ -12,8 +12,7 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.search.reduced_index import reduced
 
 from ..documents import Hit
-from ..search.document_search import hit_of
-from ..search.snapshot_reader import SnapshotReader
+from ..search.hits import hit_of
 from ..storage.snapshot import Snapshot
 
 REDUCED, FULL = VECTORS = ("reduced", "full")
@@ -34,30 +33,24 @@ class Selection:
     vectors : `REDUCED` or `FULL`.
     """
 
-    view: SnapshotReader
+    snapshot: Snapshot
     rows: Rows
     vectors: str
 
     @classmethod
-    def of(cls, view: SnapshotReader, vectors: str, where: str | None = None) -> Selection:
+    def of(cls, snapshot: Snapshot, vectors: str, where: str | None = None) -> Selection:
         """Select the rows of all documents with text, or of those that match a condition.
 
         Raises `InputError` if there are none, or `where` is not a valid condition.
         """
-        snapshot = view.snapshot
-        rows = without(snapshot.document_rows.all_rows(view.rows_where(where)), snapshot.hidden)
+        rows = without(snapshot.document_rows.all_rows(snapshot.rows_where(where)), snapshot.hidden)
         if not len(rows):
             which = "documents" if where is None else f"documents where {shortened(where)}"
             raise InputError(f"{snapshot.path}: no {which} with text; expected some to export")
-        return cls(view, rows, vectors)
+        return cls(snapshot, rows, vectors)
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The snapshot that has the rows."""
-        return self.view.snapshot
 
     @property
     def dim(self) -> int:
@@ -91,13 +84,13 @@ class Selection:
     def ids(self, rows: Rows) -> list[str]:
         """Document ids of some rows, one per row."""
         firsts, place = np.unique(self.firsts(rows), return_inverse=True)
-        found = self.view.store.ids.of(firsts, self.snapshot.epoch)
+        found = self.snapshot.store.ids.of(firsts, self.snapshot.epoch)
         return [found[i] for i in place.tolist()]
 
     def hits(self, rows: Rows) -> list[Hit]:
         """Documents and passages of some rows, without scores."""
         firsts = self.firsts(rows)
-        found = self.view.documents(np.unique(firsts).tolist())
+        found = self.snapshot.documents(np.unique(firsts).tolist())
         return [
             hit_of(found[first], row - first, 0.0)
             for row, first in zip(rows.tolist(), firsts.tolist(), strict=True)

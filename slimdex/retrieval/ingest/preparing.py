@@ -113,7 +113,7 @@ class Prepared:
             return
         documents = [checked_document(document) for document in first]
         there = core.store.ids.look_up([document.id for document in documents])
-        core.read(lambda view: (view.snapshot.loaded(), view.snapshot.words))  # before the turn
+        core.read(lambda snapshot: (snapshot.loaded(), snapshot.words))  # before the turn
         if addition.vectors is not None:
             self._find_terms(documents, contents_of(documents, None, lambda: self.encoder))
         elif core.commit_log.workers is HERE:

@@ -89,7 +89,7 @@ def delete_found(core: OpenIndex, ids: Sequence[str] | None, where: str | None) 
         if ids is not None:
             rows = core.store.ids.rows(ids)
         else:
-            rows = core.view(core.snapshot).rows_where(where or "")
+            rows = core.snapshot.rows_where(where or "")
         delete(core, rows)
         return len(rows)
 

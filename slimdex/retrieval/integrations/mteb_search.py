@@ -30,6 +30,7 @@ from ..encoders.transformer import TransformerEncoder
 from ..open_index import OpenIndex
 from ..quality.evaluation.deep_search import deep
 from ..quality.info import word_bytes
+from ..search.nearest import nearest_documents
 from ..search.request import SearchRequest
 from ..trials.query_pools import encoded
 from .mteb_index import SlimdexIndex, searches_for
@@ -141,7 +142,7 @@ class SlimdexSearch:
         if not len(corpus):
             return
         added = collection.add(_documents(corpus), refit="never")
-        snapshot, info = collection.core.snapshot, collection.info()
+        snapshot, info = collection.snapshot, collection.info()
         assert snapshot.state.settings is not None
         each = info["memory"]["disk_bytes_per_vector"] + (word_bytes(snapshot) or 0)
         disk = round(each * snapshot.state.rows)
@@ -175,7 +176,7 @@ class SlimdexSearch:
         else:
             texts = _texts(queries)
             asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
-            found = _answers(self._collection.core, names, asked, top_k, top_ranked)
+            found = _answers(self._collection, names, asked, top_k, top_ranked)
         self.clear()
         return found
 
@@ -274,7 +275,7 @@ def _answers(
 
         def coded(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
             request = SearchRequest(vectors=vector, limit=k, candidates=0)
-            return core.read(lambda view: view.nearest_documents(request))
+            return core.read(nearest_documents, request)
 
         answers = []
         for text, vector in asked:

@@ -26,7 +26,7 @@ from ..collection import Collection
 from ..documents import Document
 from ..exporting.selection import REDUCED, Selection
 from ..extras import require
-from ..search.snapshot_reader import SnapshotReader
+from ..storage.snapshot import Snapshot
 from .colouring import colourings
 from .naming import names_of_clusters
 from .placing import SEED, placed, regions_of, shortened_rows
@@ -76,13 +76,13 @@ def write_map(collection: Collection, path: str | Path, *, where: str | None = N
     require("a map", "map")
 
     def write(new: Path) -> DocumentMap:
-        return collection.core.read(lambda view: _write(view, where, new, path))
+        return collection.read(lambda snapshot: _write(snapshot, where, new, path))
 
     return publish_file(path, write)
 
 
-def _write(view: SnapshotReader, where: str | None, new: Path, path: Path) -> DocumentMap:
-    selection = Selection.of(view, REDUCED, where)
+def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> DocumentMap:
+    selection = Selection.of(snapshot, REDUCED, where)
     total = np.unique(selection.firsts(selection.rows))
     firsts = total
     if len(total) > MOST:
@@ -93,11 +93,11 @@ def _write(view: SnapshotReader, where: str | None, new: Path, path: Path) -> Do
     count = max(min(round((len(X) / CLUSTER_SIZE) ** 0.5), MOST_CLUSTERS), 1)
     clusters = regions_of(places, count)
     progress("placing documents", len(firsts), len(firsts))
-    found = view.documents(firsts.tolist())
+    found = snapshot.documents(firsts.tolist())
     documents = [found[row] for row in firsts.tolist()]
     names = names_of_clusters((document.content for document in documents), clusters)
     data = _data(documents, places, clusters, names) | {"total": len(total)}
-    new.write_text(_page(view.snapshot.path.name, data), encoding="utf-8")
+    new.write_text(_page(snapshot.path.name, data), encoding="utf-8")
     return DocumentMap(path, len(documents), len(total), names)
 
 

@@ -61,15 +61,15 @@ def build(
         with closing(OpenIndex.open(path, wait=wait)) as found:
             _check_resumable(found, sources)  # before a model is loaded, which takes seconds
         encoder = for_new_documents(make_encoder())
-        core = OpenIndex.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
+        core = Collection.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
         with _closed_on_error(core):
             request(core, settings)
             core.commit_log.workers = workers
             added = add(core, sources)
             notes = [*_own_precision(core, encoder), *_own_storage(core, vector_dtype)]
             notes += _own_passages(core, passages)
-            return Collection(core), replace(added, notes=[*notes, *added.notes])
-    core = OpenIndex.create(
+            return core, replace(added, notes=[*notes, *added.notes])
+    core = Collection.create(
         path,
         make_encoder(),
         settings,
@@ -80,7 +80,7 @@ def build(
     )
     core.commit_log.workers = workers
     with _closed_on_error(core, remove=True):
-        return Collection(core), add(core, sources)
+        return core, add(core, sources)
 
 
 def request(core: OpenIndex, settings: Settings) -> None:

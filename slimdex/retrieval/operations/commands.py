@@ -22,7 +22,7 @@ from ..search.request import SearchRequest
 
 if TYPE_CHECKING:
     from ..ingest.writer import Added
-    from ..search.snapshot_reader import SnapshotReader
+    from ..storage.snapshot import Snapshot
 
 LISTED_AT_ONCE = 10
 LISTED_CHARACTERS = 4 << 20
@@ -53,7 +53,7 @@ class Add:
 
         check_refit(self.refit)
         opened = self.sources.opened()
-        added = add_sources(collection.core, opened, refit=self.refit)
+        added = add_sources(collection, opened, refit=self.refit)
         return with_addition(collection, added)
 
 
@@ -86,7 +86,7 @@ class Put:
         from ..adding import add_given
 
         put = [_put_document(**given) for given in self.documents]
-        added = add_given(collection.core, [*{each.id: each for each in put}.values()])
+        added = add_given(collection, [*{each.id: each for each in put}.values()])
         return {
             "ids": [each.id for each in put],
             "added": added.documents,
@@ -125,8 +125,8 @@ class Sync:
         """Return the counts of `syncing.counts`, and "gone": deleted rows that still take space."""
         from ..syncing import counts, sync
 
-        added = sync(collection.core, self.sources.opened(), refit=self.refit)
-        documents, gone = len(collection), collection.core.snapshot.deleted_count
+        added = sync(collection, self.sources.opened(), refit=self.refit)
+        documents, gone = len(collection), collection.snapshot.deleted_count
         if self.compacts and gone > documents:
             collection.compact()
             gone = 0
@@ -146,7 +146,7 @@ class Delete:
         """Return the numbers of deleted and left documents, and "gone": rows still taking space."""
         ids = None if self.ids is None else [*self.ids]
         deleted = collection.delete(ids, where=self.where)
-        gone = collection.core.snapshot.deleted_count
+        gone = collection.snapshot.deleted_count
         return {"deleted": deleted, "documents": len(collection), "gone": gone}
 
 
@@ -162,7 +162,7 @@ class Dedup:
         from ..quality.near_duplicates import delete_near_duplicates
 
         if self.deletes:
-            groups = delete_near_duplicates(collection.core, self.min_score)
+            groups = delete_near_duplicates(collection, self.min_score)
         else:
             groups = collection.near_duplicates(self.min_score)
         duplicates = sum(len(group.others) for group in groups)
@@ -195,7 +195,7 @@ class Reduce:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return `Collection.info` after the reduction."""
-        state = collection.core.state
+        state = collection.state
         wanted = state.requested.changed(self.settings, state.dim)
         for line in collection.reduce(wanted):
             note(line)
@@ -238,7 +238,7 @@ class Search:
         from ..search.excerpts import beginning, nearest_passages
 
         request = self.request
-        columns = chosen_columns(self.columns, list(collection.core.store.columns.committed))
+        columns = chosen_columns(self.columns, list(collection.store.columns.committed))
         found = collection.answer(request)
         texts = None
         if self.excerpts and request.texts is None:
@@ -360,7 +360,7 @@ class Related:
 
 def _id_of(collection: Collection, id: str) -> str:
     """Return an id or, if it is unknown, the id of the only document with this path."""
-    if id in collection or "path" not in collection.core.store.columns.committed:
+    if id in collection or "path" not in collection.store.columns.committed:
         return id
     from ..catalog.where.conditions import Compare, as_sql
 
@@ -388,19 +388,19 @@ class Listing:
         Raises `InputError` if the condition is invalid, or `after` unknown.
         """
         version = collection.version
-        if collection.core.is_empty:
+        if collection.is_empty:
             return {"documents": [], "count": 0, "more": False, "version": version}
-        return collection.core.read(self._page) | {"version": version}
+        return collection.read(self._page) | {"version": version}
 
-    def _page(self, view: SnapshotReader) -> dict[str, Any]:
-        rows = view.rows_where(self.where)
+    def _page(self, snapshot: Snapshot) -> dict[str, Any]:
+        rows = snapshot.rows_where(self.where)
         count = len(rows)
         if self.after is not None:
-            rows = rows[rows > view.row_of(self.after)]
+            rows = rows[rows > snapshot.row_of(self.after)]
         found = list[Document]()
         for part in batches(min(self.limit, len(rows)), LISTED_AT_ONCE):
             numbers = rows[: self.limit][part].tolist()
-            read = view.documents(numbers)
+            read = snapshot.documents(numbers)
             found += [read[row] for row in numbers]
             if sum(len(document.text) for document in found) >= LISTED_CHARACTERS:
                 break
@@ -426,7 +426,7 @@ class Health:
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return `Collection.health`, with the word for its rows as "noun"."""
         report = collection.health(sample=self.sample)
-        return report | {"noun": collection.core.snapshot.noun}
+        return report | {"noun": collection.snapshot.noun}
 
 
 @dataclass(frozen=True)
@@ -435,4 +435,4 @@ class Columns:
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return `ColumnValues.facts`."""
-        return {"columns": collection.core.store.columns.facts()}
+        return {"columns": collection.store.columns.facts()}

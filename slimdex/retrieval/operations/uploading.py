@@ -39,7 +39,7 @@ class AddFile:
 
         Raises `InputError` if the kind of file is unknown, or there is nothing to read in it.
         """
-        core, sources = collection.core, Sources([self._opened()])
+        core, sources = collection, Sources([self._opened()])
         notes = agree_with(core.store.columns.with_values, sources.opened)
         columns = sources.columns(core.store)
         added = adding.add(core, Addition(sources.documents(), columns))

@@ -9,14 +9,13 @@ from slimdex.indexes.arrays import without
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..atomic_files import size
-from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
 from .refit_advice import fit_advice, kind_advice
 
 
-def facts(view: SnapshotReader) -> dict[str, Any]:
+def facts(snapshot: Snapshot) -> dict[str, Any]:
     """The report of `Collection.info`, in JSON values."""
-    snapshot, path = view.snapshot, view.snapshot.path
+    path = snapshot.path
     state, index = snapshot.state, snapshot.index
     searched = snapshot.searchable_count
     advice = fit_advice(path, state.fitted, searched, index, snapshot.noun)
@@ -29,7 +28,7 @@ def facts(view: SnapshotReader) -> dict[str, Any]:
         "passages": _passages(snapshot),
         "deleted": snapshot.deleted_count,
         "without_text": len(snapshot.hidden) - len(snapshot.deleted),
-        "cut": _cut(view),
+        "cut": _cut(snapshot),
         "fitted_documents": state.fitted,
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
@@ -39,7 +38,7 @@ def facts(view: SnapshotReader) -> dict[str, Any]:
         "encoder": state.encoder,
         "next_encoder": _next_encoder(snapshot),
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
-        "columns": view.store.columns.committed,
+        "columns": snapshot.store.columns.committed,
         "memory": memory(snapshot),
         "notes": advice,
         "lexical": _lexical(snapshot),
@@ -87,9 +86,9 @@ def _passages(snapshot: Snapshot) -> dict[str, int | None]:
     }
 
 
-def _cut(view: SnapshotReader) -> dict[str, float]:
+def _cut(snapshot: Snapshot) -> dict[str, float]:
     """Number of documents that were read only in part, and the share that was read."""
-    count, share = view.store.readings.count_cut()
+    count, share = snapshot.store.readings.count_cut()
     return {"documents": count, "share_read": round(share, 4)}
 
 

@@ -29,7 +29,6 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..ingest.writer import delete
 from ..open_index import OpenIndex
-from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
 
 AXES = 128
@@ -73,19 +72,19 @@ class Pairs(NamedTuple):
     scores: NDArray[np.float32]
 
 
-def near_duplicates(view: SnapshotReader, min_score: float = 0.95) -> list[DuplicateGroup]:
+def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[DuplicateGroup]:
     """Find the groups of near-duplicates; see the module. Documents without text are left out.
 
     Takes time in proportion to the square of the number of rows, and 516 bytes of memory a row.
 
     Raises `InputError` unless ``0 < min_score <= 1``.
     """
-    rows, owners, scores = _joined(view.snapshot, min_score)
+    rows, owners, scores = _joined(snapshot, min_score)
     joined = np.flatnonzero(owners >= 0)
     if not len(joined):
         return []
     named = np.union1d(joined, owners[joined])
-    found = view.store.ids.of(rows[named], view.snapshot.epoch)
+    found = snapshot.store.ids.of(rows[named], snapshot.epoch)
     ids = dict(zip(named.tolist(), found, strict=True))
     groups: dict[int, DuplicateGroup] = {}
     for other, kept in zip(joined.tolist(), owners[joined].tolist(), strict=True):
@@ -103,7 +102,7 @@ def delete_near_duplicates(core: OpenIndex, min_score: float = 0.95) -> list[Dup
     core.check_writable()
     while True:
         version, groups = core.read(
-            lambda view: (view.snapshot.state.version, near_duplicates(view, min_score))
+            lambda snapshot: (snapshot.state.version, near_duplicates(snapshot, min_score))
         )
         if not groups:
             return groups

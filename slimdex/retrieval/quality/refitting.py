@@ -13,7 +13,6 @@ from ..catalog.state import Certificate
 from ..ingest import writer
 from ..ingest.rewriting.fitting import refit
 from ..open_index import OpenIndex
-from ..search.snapshot_reader import SnapshotReader
 from ..storage.snapshot import Snapshot
 from ..trials.recall_trials import Pool
 from .certified_recall import (
@@ -172,9 +171,9 @@ def _refit(
 def _measured(core: OpenIndex, certificate: Certificate) -> tuple[Pool, Measured]:
     """Measure the agreement of the newest snapshot, by as many queries as before."""
 
-    def measure(view: SnapshotReader) -> tuple[Pool, Measured]:
-        pool = core.pool(view.snapshot, certificate.queries)
-        return pool, measured(view.snapshot.index, pool, view.snapshot.hidden)
+    def measure(snapshot: Snapshot) -> tuple[Pool, Measured]:
+        pool = core.pool(snapshot, certificate.queries)
+        return pool, measured(snapshot.index, pool, snapshot.hidden)
 
     return core.read(measure)
 

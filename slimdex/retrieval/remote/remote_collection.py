@@ -102,6 +102,10 @@ class RemoteCollection(Searchable):
         except BusyError as error:
             raise InUseError(str(error)) from error
 
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request."""
+        return request.finished(self._found(request.first_stage))
+
     def _found(self, request: SearchRequest) -> Hits:
         rows = None if request.texts is not None else request.query_vectors.tolist()
         body = {

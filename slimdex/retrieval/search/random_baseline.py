@@ -19,7 +19,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, contains, without
 
-from .snapshot_reader import SnapshotReader
+from ..storage.snapshot import Snapshot
 
 SAMPLE = 256
 """Rows from which pairs are made: other samples gave deviations within 8% of each other."""
@@ -31,7 +31,7 @@ queries share less. So it is in few dimensions, and with beta 1 and gamma 0: of 
 42% were below, with static vectors and a deviation of 0.147."""
 
 
-def chance_score(view: SnapshotReader, where: str | None = None) -> float | None:
+def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
     """Estimate the best score of random documents; None where that is not known.
 
     Parameters
@@ -43,11 +43,10 @@ def chance_score(view: SnapshotReader, where: str | None = None) -> float | None
     A cosine in the index's metric. None without rescoring, with fewer than `FEWEST` rows, and if
     scores vary too much, see `WIDEST`.
     """
-    snapshot = view.snapshot
     index, hidden = snapshot.index, snapshot.hidden
     count = snapshot.searchable_count
     if where is not None:
-        found = snapshot.document_rows.all_rows(view.rows_where(where))
+        found = snapshot.document_rows.all_rows(snapshot.rows_where(where))
         count = min(len(found), count)
     if index.metric is None or count < FEWEST:
         return None

@@ -9,11 +9,12 @@ from slimdex.indexes.errors import InputError
 
 from ..catalog.database import RenumberedError
 from ..documents import Hit
+from ..storage.snapshot import Snapshot
+from .hits import nearest_hits
 from .request import SearchRequest
-from .snapshot_reader import SnapshotReader
 
 
-def related(view: SnapshotReader, id: str, limit: int = 10, where: str | None = None) -> list[Hit]:
+def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = None) -> list[Hit]:
     """Find the documents nearest to a document, best first, without itself.
 
     The query is the mean of the stored vectors of its passages, each of length 1, so nothing is
@@ -29,8 +30,7 @@ def related(view: SnapshotReader, id: str, limit: int = 10, where: str | None = 
         If the id is unknown, the document has no text, or as a search does.
     """
     SearchRequest(texts=id, limit=limit)  # checks the limit
-    snapshot = view.snapshot
-    first = view.row_of(id)
+    first = snapshot.row_of(id)
     if first >= snapshot.state.rows:
         raise RenumberedError  # added since: a newer snapshot has it
     rows = snapshot.document_rows.all_rows(np.array([first]))
@@ -39,5 +39,5 @@ def related(view: SnapshotReader, id: str, limit: int = 10, where: str | None = 
         raise InputError(f"document {id!r} has no text; expected one with text")
     mean = normalize_rows(snapshot.index.vectors.take(rows)).mean(axis=0, keepdims=True)
     request = SearchRequest(vectors=mean, limit=limit + 1, where=where)
-    (found,) = view.shown(*view.nearest(request))
+    (found,) = nearest_hits(snapshot, request)
     return [hit for hit in found if hit.id != id][:limit]

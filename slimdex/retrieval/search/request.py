@@ -185,6 +185,10 @@ class SearchRequest:
         """True if scores are cosines at full dimension, comparable with random documents'."""
         return self.candidates != 0 and self.rerank is None
 
+    def finished(self, found: Hits) -> Hits:
+        """Answer with the hits of the first stage: filter them by score, and rerank them."""
+        return self.reranked(self.kept(found))
+
     def kept(self, found: Hits) -> Hits:
         """Remove hits below `min_score`."""
         least = self.min_score

@@ -23,8 +23,8 @@ class Searchable(ABC):
     """Documents that can be searched semantically."""
 
     @abstractmethod
-    def _found(self, request: SearchRequest) -> Hits:
-        """The hits of each query, regardless of `min_score`."""
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request."""
 
     @abstractmethod
     def close(self) -> None:
@@ -74,17 +74,18 @@ class Searchable(ABC):
         InputError
             If the query has another type, there are no documents yet, or `where` is invalid.
         """
-        found = self.search_many(
-            [query] if isinstance(query, str) else _one_vector(query),
-            limit,
-            where,
+        request = SearchRequest(
+            texts=[query] if isinstance(query, str) else None,
+            vectors=None if isinstance(query, str) else _one_vector(query),
+            limit=limit,
+            where=where,
             min_score=min_score,
             rerank=rerank,
             candidates=candidates,
             group_by=group_by,
             hybrid=hybrid,
         )
-        return found[0]
+        return self.answer(request)[0]
 
     def search_many(
         self,
@@ -118,10 +119,6 @@ class Searchable(ABC):
             hybrid=hybrid,
         )
         return self.answer(request)
-
-    def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request."""
-        return request.reranked(request.kept(self._found(request.first_stage)))
 
 
 def _one_vector(query: Any) -> Any:

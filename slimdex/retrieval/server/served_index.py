@@ -79,7 +79,7 @@ class ServedIndex:
         self._users, self._is_closing = 0, False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
-        self._columns = _Fact(self, lambda collection: collection.core.store.columns.facts())
+        self._columns = _Fact(self, lambda collection: collection.store.columns.facts())
         self._chance = _Fact(self, Collection.chance_score)
         self._queries = self._batcher(self._encode_queries, "encode", metrics)
         self._texts = self._batcher(self._encode_texts, "embed", metrics)
@@ -227,10 +227,10 @@ class ServedIndex:
     async def load(self) -> None:
         """Load the encoder and the codes, before the first query needs them."""
         collection = self.collection
-        if collection.core.is_empty:
+        if collection.is_empty:
             return
-        if collection.core.lacks_encoder:
-            await self.read(lambda collection: collection.core.reduced_index)
+        if collection.lacks_encoder:
+            await self.read(lambda collection: collection.reduced_index)
         else:
             request = SearchRequest(texts=["slimdex"], limit=1)
             await self._found(request)  # without a time limit: a large model may take longer
@@ -238,14 +238,14 @@ class ServedIndex:
     async def can_read(self) -> bool:
         """True if the catalog can be read."""
         with suppress(SlimdexError, OSError):
-            await self.read(lambda collection: collection.core.store.state())
+            await self.read(lambda collection: collection.store.state())
             return True
         return False
 
     async def is_whole(self) -> bool:
         """True if all files are there and as long as they have to be."""
         with suppress(SlimdexError, OSError):
-            await self.read(lambda collection: collection.core.check_files())
+            await self.read(lambda collection: collection.check_files())
             return True
         return False
 
@@ -311,7 +311,7 @@ class ServedIndex:
             )
 
     def _encode_queries(self, asked: Sequence[Sequence[str]]) -> list[tuple[Matrix, int, float]]:
-        start, core = perf_counter(), self.collection.core
+        start, core = perf_counter(), self.collection
         texts = [text for own in asked for text in own]
         state = core.state
         vectors = encode_queries(core.encoder_of(state), texts)
@@ -324,7 +324,7 @@ class ServedIndex:
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
         last = {document.id: document for document in documents}  # as if added one after another
-        return [add_given(self.collection.core, [*last.values()])] * len(documents)
+        return [add_given(self.collection, [*last.values()])] * len(documents)
 
     def _search(self, asked: Sequence[SearchRequest]) -> list[_Hits]:
         """Search, combining requests that differ only in their queries."""

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import Rows, without
-from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.arrays import Rows, batches, without
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
+from ..catalog.database import RenumberedError
 from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
+from ..catalog.store import DocumentStore
+from ..documents import Document
 from ..lexical.word_index import WordIndex
 from .commit_log import CommitLog
 from .document_file import DocumentFile, parts
 from .head import Head
 from .index_files import load_index
+
+if TYPE_CHECKING:
+    import pyarrow
+
+READ_AT_ONCE = 1024
+"""Documents per read when iterating over all of them."""
 
 
 def fitted_files(state: State) -> tuple[Any, ...]:
@@ -60,10 +69,15 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An immutable state, whose index is loaded on first use."""
+    """An immutable state, whose index is loaded on first use, and the catalog of its documents.
+
+    Methods that read the catalog raise `RenumberedError` once a compaction has renumbered its rows:
+    then a newer snapshot is required.
+    """
 
     path: Path
     head: Head
+    store: DocumentStore
     _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until used
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _words: list[WordIndex] = field(default_factory=list)  # one or none
@@ -77,6 +91,7 @@ class Snapshot:
         return cls(
             commit_log.path,
             commit_log.head,
+            commit_log.store,
             _loaded=[] if loaded is None else [loaded],
             _words=[] if words is None else [words],
         )
@@ -174,7 +189,12 @@ class Snapshot:
         """The rows that a search can find, in order."""
         return without(np.arange(self.state.rows), self.hidden)
 
-    def documents(self) -> DocumentFile | None:
+    def opened(self) -> Snapshot:
+        """Open the documents' files, so that they stay readable when deleted."""
+        self.document_file()
+        return self
+
+    def document_file(self) -> DocumentFile | None:
         """The documents by row; None if only the catalog has them in their current form."""
         if not self._documents:  # two threads may do this at once, which is harmless
             lines, file = self.state.lines, None
@@ -212,3 +232,55 @@ class Snapshot:
         saved_rows = len(index.index)
         index.extend()
         return Loaded(index, saved_rows)
+
+    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Documents by their first row, from the file if current, otherwise from the catalog."""
+        self.store.database.ensure_open()
+        file = self.document_file()
+        if file is None:
+            return self.store.documents.read(rows, self.epoch)
+        return file.documents(rows, self.columns)
+
+    def every_document(self) -> Iterator[Document]:
+        """Iterate over the documents, in the order of their rows."""
+        rows = self.live_documents()
+        for part in batches(len(rows), READ_AT_ONCE):
+            try:
+                found = self.documents(rows[part].tolist())
+            except RenumberedError as error:
+                path = self.path
+                raise InputError(f"{path} was compacted meanwhile; begin again") from error
+            yield from (found[int(row)] for row in rows[part])
+
+    def row_of(self, id: str) -> int:
+        """First row of a document; raises `InputError` if its id is unknown."""
+        return self.store.ids.row_by_id([id], self.epoch)[id]
+
+    def rows_of(self, ids: Sequence[str]) -> list[int]:
+        """First rows of these ids, in their order; raises `InputError` if an id is unknown."""
+        rows = self.store.ids.row_by_id(ids, self.epoch)
+        if max(rows.values(), default=-1) >= self.state.rows:
+            raise RenumberedError  # added since: a newer snapshot has them
+        return [rows[id] for id in ids]
+
+    def listed(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
+        """Documents of first rows, in their order, with their vectors if asked for."""
+        found = self.documents(rows)
+        if vectors and rows:
+            firsts = np.unique(rows)
+            X = self.index.vectors.take(self.document_rows.all_rows(firsts))
+            ends = np.cumsum(self.document_rows.counts_of(firsts))[:-1]
+            for first, own in zip(firsts.tolist(), np.split(X, ends), strict=True):
+                found[first] = replace(found[first], vectors=own)
+        return [found[row] for row in rows]
+
+    def arrow(self, rows: Rows) -> pyarrow.Table:
+        """Id, title, text and the user's columns of documents by their first rows, in order."""
+        return self.store.documents.arrow(rows, self.epoch)
+
+    def rows_where(self, where: str | None) -> Rows:
+        """First rows of live documents, or of those that match a condition, in order."""
+        if where is None:
+            return self.live_documents()
+        found = self.store.documents.rows_where(where, self.state.rows, self.epoch)
+        return np.setdiff1d(found, self.deleted, assume_unique=True)

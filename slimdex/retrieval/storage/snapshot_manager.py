@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import RLock
-from typing import TypeVar
 
 from slimdex.indexes.errors import CorruptError, InputError
 
-from ..catalog.database import RenumberedError
 from .commit_log import CommitLog
 from .snapshot import Snapshot
-
-T = TypeVar("T")
 
 
 class SnapshotManager:
@@ -44,25 +40,16 @@ class SnapshotManager:
         """
         self._shown = snapshot or self._shown.followed_by(self._commit_log)
 
-    def read(self, read: Callable[[Snapshot], T]) -> T:
-        """Call `read` with the newest snapshot, and again if that is replaced meanwhile.
+    def follow_compaction(self, snapshot: Snapshot) -> None:
+        """Show what is committed after a compaction that has renumbered a snapshot's rows."""
+        self._follow(catalog=snapshot is self._shown)
 
-        Raises `InputError` if there are no documents yet.
-        """
-        while True:
-            snapshot = self.snapshot
-            if snapshot.state.settings is None:
-                unfinished = "; an unfinished build: run it again" if snapshot.state.source else ""
-                raise InputError(f"{self._commit_log.path} holds no documents yet{unfinished}")
-            try:
-                return read(snapshot)
-            except RenumberedError:  # a compaction is committed and may not be in the head yet
-                self._follow(catalog=snapshot is self._shown)
-            except (CorruptError, OSError):  # files may have been deleted during loading
-                if self.snapshot.state == snapshot.state:
-                    self._follow(catalog=True)
-                    if snapshot.state == self._shown.state:
-                        raise
+    def is_newest(self, snapshot: Snapshot) -> bool:
+        """True if no other state was committed since, by the head and the catalog."""
+        if self.snapshot.state != snapshot.state:
+            return False
+        self._follow(catalog=True)
+        return snapshot.state == self._shown.state
 
     @contextmanager
     def unchanged(self) -> Iterator[Snapshot]:

@@ -79,7 +79,7 @@ def write(name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def hold(seconds: float, opened: Connection) -> None:
-    with Collection.open("pets") as pets, pets.core.change():
+    with Collection.open("pets") as pets, pets.change():
         opened.send("open")
         time.sleep(seconds)
 

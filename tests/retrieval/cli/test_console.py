@@ -70,7 +70,7 @@ def test_encoding_counts_up_to_all_documents_also_after_an_interruption(tmp_path
     def watched(stage: str, done: int, total: int) -> None:
         if stage == "encoding":
             seen.append((done, total))
-            if collection.core.state.encoded and not stopped:
+            if collection.state.encoded and not stopped:
                 stopped.append(True)
                 raise Stopped
 
@@ -78,12 +78,12 @@ def test_encoding_counts_up_to_all_documents_also_after_an_interruption(tmp_path
     with Collection.create(tmp_path / "x", WordEncoder(), Settings(kind="flat")) as collection:
         with pytest.raises(Stopped), listening(watched):
             collection.add([Document(str(i), t) for i, t in enumerate(texts)])
-        kept = collection.core.state.encoded
+        kept = collection.state.encoded
         assert seen == sorted(seen)
         assert kept == 1024
         seen.clear()
         with listening(watched):
-            adding.resume(collection.core)
+            adding.resume(collection)
     assert seen[0][0] == pytest.approx(kept, rel=0.1)
     assert seen == sorted(seen)
     assert seen[-1] == (3000, 3000)

@@ -29,7 +29,7 @@ from slimdex.retrieval.cluster.milvus_server import Server
 from slimdex.retrieval.collection import Collection
 with Collection.open(sys.argv[1]) as collection, Server(sys.argv[2]) as server:
     with listening(lambda *said: print(*said, flush=True)):
-        push(collection.core, server)
+        push(collection, server)
 """
 STARTS_SECONDS = 60
 CORE = "milvus-lite==2.5.1"

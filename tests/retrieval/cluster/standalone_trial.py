@@ -78,12 +78,12 @@ def main(package: str, index: str, folder: str, out: str) -> None:
             said["version"] = server.can.version
             said["conditions"], said["wrong"] = conditions(server)
             try:
-                push(collection.core, server, options=PushOptions(rescored="there"))
+                push(collection, server, options=PushOptions(rescored="there"))
             except InputError as error:
                 said["there"] = str(error)
             said["kinds"] = {}
             for kind in KINDS:
-                push(collection.core, server, options=PushOptions(kind))
+                push(collection, server, options=PushOptions(kind))
                 said["kinds"][kind] = pushed_faults(Path(index), standalone.uri)
             with MilvusCollection(standalone.uri, index=index, encoder=ReadingEncoder()) as found:
                 found.server.consistency = "Strong"
@@ -98,10 +98,10 @@ def main(package: str, index: str, folder: str, out: str) -> None:
             report = _killer(standalone)
             options = PushOptions("HNSW")
             with listening(report):
-                said["gone"].append(refused(lambda: push(collection.core, server, options=options)))
+                said["gone"].append(refused(lambda: push(collection, server, options=options)))
         standalone.start()
         with Server(standalone.uri) as server:
-            push(collection.core, server, options=PushOptions("HNSW"))
+            push(collection, server, options=PushOptions("HNSW"))
         said["mended"] = pushed_faults(Path(index), standalone.uri)
     standalone.kill()
     Path(out).write_text(json.dumps(said))

@@ -87,14 +87,14 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
 
 @pytest.fixture(scope="module")
 def here(server: Server, own: Collection) -> Iterator[MilvusCollection]:
-    push(own.core, server, "fused_here", FLAT)
+    push(own, server, "fused_here", FLAT)
     with MilvusCollection(server.uri, "fused_here", own.path, WordEncoder()) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def there(server: Server, own: Collection) -> Iterator[MilvusCollection]:
-    push(own.core, server, "fused_there", replace(FLAT, rescored="there"))
+    push(own, server, "fused_there", replace(FLAT, rescored="there"))
     with MilvusCollection(server.uri, "fused_there", encoder=WordEncoder()) as found:
         yield found
 
@@ -131,7 +131,7 @@ def test_the_order_is_the_indexs_own(
 
 
 def test_reduced_vectors_alone_and_words(server: Server, own: Collection) -> None:
-    push(own.core, server, "fused_off", replace(FLAT, rescored="off"))
+    push(own, server, "fused_off", replace(FLAT, rescored="off"))
     with MilvusCollection(server.uri, "fused_off", encoder=WordEncoder()) as found:
         theirs = found.search_many(QUERIES, 10, hybrid=1.0)
         with MilvusCollection(server.uri, "fused_off", own.path, WordEncoder()) as beside:
@@ -150,7 +150,7 @@ def test_names_come_first_and_passages_are_found_by_their_words(
     path = tmp_path / "named.index"
     named = [Document(id, "A page on something else entirely.") for id in NAMED]
     with created(path, documents() + named) as own:
-        push(own.core, server, "named", replace(FLAT, rescored="there"))
+        push(own, server, "named", replace(FLAT, rescored="there"))
         assert ids(own, "usage.md", hybrid=0.1)[0] == NAMED[0]
     with (
         MilvusCollection(server.uri, "named", encoder=WordEncoder()) as there,
@@ -168,12 +168,12 @@ def test_names_come_first_and_passages_are_found_by_their_words(
 
 def test_auto_is_the_choice_of_the_index(server: Server, tmp_path: Path) -> None:
     with created(tmp_path / "tuned.index", documents()) as own:
-        keep_fusion(own.core, "0.5")
-        push(own.core, server, "tuned", replace(FLAT, rescored="there"))
+        keep_fusion(own, "0.5")
+        push(own, server, "tuned", replace(FLAT, rescored="there"))
         with MilvusCollection(server.uri, "tuned", encoder=WordEncoder()) as found:
             assert ids(found, MEMORY, hybrid="auto") == ids(own, MEMORY, hybrid=0.5)
-        keep_fusion(own.core, "off")
-        assert push(own.core, server, "tuned", replace(FLAT, rescored="there")).sent == 0
+        keep_fusion(own, "off")
+        assert push(own, server, "tuned", replace(FLAT, rescored="there")).sent == 0
         with MilvusCollection(server.uri, "tuned", encoder=WordEncoder()) as found:
             assert ids(found, MEMORY, hybrid="auto") == ids(own, MEMORY, hybrid="off")
             vectors = WordEncoder().encode([MEMORY])
@@ -190,7 +190,7 @@ def test_a_server_without_bm25_searches_by_meaning_and_says_so(
     try:
         server.can = old
         with listening(note=notes.append):
-            push(own.core, server, "wordless", FLAT)
+            push(own, server, "wordless", FLAT)
     finally:
         server.can = can
     said = "Milvus v2.3.5 has no BM25 function (2.5 and newer have one)"
@@ -208,7 +208,7 @@ def test_a_server_without_bm25_searches_by_meaning_and_says_so(
         with pytest.raises(InputError, match="hybrid='rrf': 'wordless' was pushed without words; "):
             found.search(MEMORY, hybrid="rrf")
         assert ids(found, MEMORY, hybrid="auto") == ids(found, MEMORY, hybrid="off")
-    assert push(own.core, server, "wordless", FLAT).is_new  # as if the server had been upgraded
+    assert push(own, server, "wordless", FLAT).is_new  # as if the server had been upgraded
     with MilvusCollection(server.uri, "wordless", own.path, WordEncoder()) as found:
         assert ids(found, MEMORY, hybrid=1.0) == ids(own, MEMORY, hybrid=1.0)
 
@@ -216,18 +216,18 @@ def test_a_server_without_bm25_searches_by_meaning_and_says_so(
 def test_an_index_without_words_pushes_none(server: Server, tmp_path: Path) -> None:
     with created(tmp_path / "plain.index", documents()[:50]) as own:
         own.index_lexical(False)
-        first = push(own.core, server, "plain", FLAT)
+        first = push(own, server, "plain", FLAT)
         assert WORDS not in next(server.every(first.collection, ["*"]))[0]
         own.index_lexical()
-        assert push(own.core, server, "plain", FLAT).is_new
-        assert push(own.core, server, "plain", FLAT).sent == 0
+        assert push(own, server, "plain", FLAT).is_new
+        assert push(own, server, "plain", FLAT).sent == 0
 
 
 def test_a_long_text_is_found_by_its_first_words(server: Server, tmp_path: Path) -> None:
     text, notes = " ".join(f"word{i}" for i in range(9000)), list[str]()
     with created(tmp_path / "long.index", [*documents()[:20], Document("long", text)]) as own:
         with listening(note=notes.append):
-            push(own.core, server, "long", FLAT)
+            push(own, server, "long", FLAT)
         assert notes == [
             "1 passages have more words than Milvus takes (65,535 bytes); the others are found by "
             "meaning alone"
@@ -239,7 +239,7 @@ def test_a_long_text_is_found_by_its_first_words(server: Server, tmp_path: Path)
 def test_verification_reads_words(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "verified.index"
     with created(path, documents()[:60]) as own:
-        done = push(own.core, server, "verified", FLAT)
+        done = push(own, server, "verified", FLAT)
     assert pushed_faults(path, server.uri, "verified") == []
     rows = [row for part in server.every(done.collection, ["*"]) for row in part]
     server.put(done.collection, [{**row, WORDS: "other words"} for row in map(written, rows)])
@@ -262,8 +262,8 @@ def test_the_core_of_milvus_2_5(
     monkeypatch.setattr(Server, "collection_of", aliased)
     with core_process(tmp_path) as uri, Server(uri) as server:
         assert (server.can.dtype, server.can.bm25) == ("float16", True)
-        push(own.core, server, "there", replace(FLAT, rescored="there"))
-        push(own.core, server, "here", FLAT)
+        push(own, server, "there", replace(FLAT, rescored="there"))
+        push(own, server, "here", FLAT)
         with (
             MilvusCollection(uri, "here", own.path, WordEncoder()) as here,
             MilvusCollection(uri, "there", encoder=WordEncoder()) as there,

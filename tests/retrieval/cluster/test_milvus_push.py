@@ -38,7 +38,7 @@ NAMES = Names.asked("notes_index")
 
 def pushed(index: Path, server: Server, options: PushOptions | None = None) -> PushResult:
     with Collection.open(index, ReadingEncoder()) as collection:
-        return push(collection.core, server, options=options)
+        return push(collection, server, options=options)
 
 
 def rows_there(server: Server) -> dict[int, dict[str, Any]]:
@@ -52,12 +52,12 @@ def test_every_passage_is_there_reduced_and_typed(empty: Server, index: Path) ->
     done = pushed(index, empty)
     found = rows_there(empty)
     with Collection.open(index, ReadingEncoder()) as collection:
-        snapshot, documents = collection.core.snapshot, list(collection)
+        snapshot, documents = collection.snapshot, list(collection)
         numbers = {d.id: max(len(d.passages), 1) for d in documents}
         assert set(found) == {key_of(id, i) for id, count in numbers.items() for i in range(count)}
         assert done.sent == done.rows == len(found) == sum(numbers.values()) > COUNT
         first = {d.id: i for d, i in zip(documents, snapshot.live_documents(), strict=True)}
-        vector = collection.core.commit_log.vectors().take(np.array([first["d30"]]))
+        vector = collection.commit_log.vectors().take(np.array([first["d30"]]))
         expected = reduced(snapshot.index.reducer, vector)[0]
     row = found[key_of("d30", 0)]
     np.testing.assert_allclose(row["vector"], expected, atol=1e-6)
@@ -229,10 +229,10 @@ def test_a_server_that_is_killed_while_pushed_to(
                     pytest.raises(InputError, match=f"^milvus {process.uri}: [^\n]+$"),
                     listening(fail),
                 ):
-                    push(collection.core, server)
+                    push(collection, server)
             process.start()
         with Server(process.uri) as server:
-            assert push(collection.core, server).rows == len(rows_there(server))
+            assert push(collection, server).rows == len(rows_there(server))
     assert pushed_faults(index, process.uri) == []
     with MilvusCollection(process.uri, index=index, encoder=ReadingEncoder()) as found:
         process.kill()

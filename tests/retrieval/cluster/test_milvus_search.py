@@ -39,14 +39,14 @@ def own(folder: Path) -> Iterator[Collection]:
 
 @pytest.fixture(scope="module")
 def here(server: Server, own: Collection) -> Iterator[MilvusCollection]:
-    push(own.core, server, "kept_here", PushOptions(KIND))
+    push(own, server, "kept_here", PushOptions(KIND))
     with MilvusCollection(server.uri, "kept_here", own.path, ReadingEncoder()) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def there(server: Server, own: Collection) -> Iterator[MilvusCollection]:
-    push(own.core, server, "kept_there", PushOptions(KIND, "there"))
+    push(own, server, "kept_there", PushOptions(KIND, "there"))
     with MilvusCollection(server.uri, "kept_there", encoder=ReadingEncoder()) as found:
         yield found
 
@@ -90,7 +90,7 @@ def test_candidates_that_few_are_the_nearest_by_reduced_vectors(
 
 
 def test_order_of_codes_alone(server: Server, own: Collection) -> None:
-    push(own.core, server, "no_rescoring", PushOptions(KIND, "off"))
+    push(own, server, "no_rescoring", PushOptions(KIND, "off"))
     with MilvusCollection(server.uri, "no_rescoring", encoder=ReadingEncoder()) as found:
         hits = found.search("word8 word3 title", 5, hybrid="off")
         with MilvusCollection(server.uri, "no_rescoring", own.path, ReadingEncoder()) as beside:
@@ -157,7 +157,7 @@ def test_documents_that_have_gone_since_the_push_are_not_found(
 ) -> None:
     shutil.copytree(built, tmp_path / "index")
     with Collection.open(tmp_path / "index", ReadingEncoder()) as collection:
-        push(collection.core, server, "stale", PushOptions(KIND))
+        push(collection, server, "stale", PushOptions(KIND))
         assert collection.search("word8 word3 title", 1)[0].id == "d8"
         collection.delete(["d8"])
     with MilvusCollection(server.uri, "stale", tmp_path / "index", ReadingEncoder()) as found:
@@ -167,7 +167,7 @@ def test_documents_that_have_gone_since_the_push_are_not_found(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["IVF_SQ8", "HNSW", "HNSW_SQ", "IVF_FLAT"])
 def test_every_kind_of_the_server_finds_most(server: Server, own: Collection, kind: str) -> None:
-    push(own.core, server, "kinds", PushOptions(kind))
+    push(own, server, "kinds", PushOptions(kind))
     with MilvusCollection(server.uri, "kinds", own.path, ReadingEncoder()) as found:
         theirs = found.search_many(QUERIES, 10, hybrid="off")
         below = found.search_many(QUERIES, 10, "n < 40", hybrid="off")

@@ -144,7 +144,7 @@ def test_an_index_is_the_same_whoever_built_it(
     for name in ("here", "cluster"):
         with Collection.create(tmp_path / name, ReadingEncoder(), Settings(24)) as collection:
             if name == "cluster":
-                collection.core.commit_log.workers = cluster
+                collection.commit_log.workers = cluster
             collection.add(docstrings)
     assert_same_files(tmp_path / "here", tmp_path / "cluster")
 

@@ -158,7 +158,7 @@ def test_what_it_says_of_itself(pets: Collection) -> None:
     info = pets.info()
     assert (info["documents"], info["columns"]) == (3, {"year": "BIGINT"})
     assert pets.verify() == []
-    codes = pets.path / pets.core.state.files["codes"].name
+    codes = pets.path / pets.state.files["codes"].name
     codes.write_bytes(codes.read_bytes()[:-1] + b"?")
     assert [fault for fault in pets.verify() if "codes" in fault]
 

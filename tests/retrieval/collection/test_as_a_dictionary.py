@@ -170,9 +170,9 @@ class CollectionMachine(RuleBasedStateMachine):
         had = {p for id in (*going, *gone) for p in self.passages(self.model[id][0])}
         encoded = {passage for text in new for passage in self.passages(text)} - had
         before = len(self.encoder.encoded)
-        rows = self.collection.core.store.ids.rows
+        rows = self.collection.store.ids.rows
         added = adding.add(
-            self.collection.core,
+            self.collection,
             Addition(_documents(documents), missing=lambda first: rows(gone)),
         )
         assert added.unchanged == same
@@ -210,9 +210,9 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.collection.compact()
-        assert len(self.collection.core.snapshot.deleted) == 0
+        assert len(self.collection.snapshot.deleted) == 0
         rows = sum(len(self.passages(text)) for text, _ in self.model.values())
-        assert len(self.collection.core.commit_log.vectors()) == rows
+        assert len(self.collection.commit_log.vectors()) == rows
 
     @rule()
     def undo(self) -> None:
@@ -226,7 +226,7 @@ class CollectionMachine(RuleBasedStateMachine):
 
     def _before(self) -> Model | None:
         """The documents before the last change, or None if it can't be undone."""
-        head = self.collection.core.commit_log.before()
+        head = self.collection.commit_log.before()
         if head is None:
             return None
         version = max((v for v in self.models if v <= head.state.version), default=None)
@@ -374,7 +374,7 @@ class WordsMachine(PassagesMachine):
     def index_lexical(self, on: bool) -> None:
         self.collection.index_lexical(on)
 
-    @precondition(lambda self: self.collection.core.state.words)
+    @precondition(lambda self: self.collection.state.words)
     @rule(query=TEXTS.map(" ".join) | IDS)
     def search_words(self, query: str) -> None:
         """Rows with any of the words, no other, each once."""
@@ -388,14 +388,14 @@ class WordsMachine(PassagesMachine):
         hits = self.collection.search_many([query], 1000, hybrid=1.0, group_by="passage")[0]
         assert sorted((hit.id, hit.text) for hit in hits if hit.found_by != "meaning") == expected
 
-    @precondition(lambda self: self.collection.core.state.words)
+    @precondition(lambda self: self.collection.state.words)
     @rule(query=TEXTS.map(" ".join))
     def search_words_when_compact(self, query: str) -> None:
         """Frequencies are those of an index that is made just now."""
         self.collection.compact()
-        snapshot = self.collection.core.snapshot
+        snapshot = self.collection.snapshot
         with tempfile.TemporaryDirectory() as folder:
-            rows = self.collection.core.store.documents.named_contents(0, snapshot.state.rows)
+            rows = self.collection.store.documents.named_contents(0, snapshot.state.rows)
             expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
         found = snapshot.words.search(query, 1000, hidden=snapshot.hidden)

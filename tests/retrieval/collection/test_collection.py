@@ -58,7 +58,7 @@ def test_hits_carry_the_document(path: Path, encoder: WordEncoder) -> None:
 def test_scores_are_the_cosines_of_the_definition(
     large: Collection, docstrings: list[Document]
 ) -> None:
-    vectors = large.core.commit_log.vectors().take(np.arange(len(docstrings)))
+    vectors = large.commit_log.vectors().take(np.arange(len(docstrings)))
     whitening = Whitening(48, 0.0, 0.25).fit(vectors)
     queries = ["remove a directory tree", "parse a date"]
     encoded = WordEncoder().encode(queries)
@@ -74,9 +74,9 @@ def test_scores_are_the_cosines_of_the_definition(
 
 
 def test_defaults_on_enough_documents(large: Collection) -> None:
-    settings = large.core.state.settings
+    settings = large.state.settings
     assert settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
-    assert large.core.reduced_index.index.row_nbytes == 3
+    assert large.reduced_index.index.row_nbytes == 3
 
 
 def test_reopened_it_answers_the_same(large: Collection, path: Path) -> None:
@@ -110,9 +110,9 @@ def test_added_in_parts_finds_the_same_as_at_once(
     parts = Collection.create(tmp_path / "parts", WordEncoder())
     for low in range(0, 1200, 250):
         parts.add(docstrings[low : low + 250])
-    assert parts.core.commit_log.moments().n == whole.core.commit_log.moments().n
+    assert parts.commit_log.moments().n == whole.commit_log.moments().n
     np.testing.assert_allclose(
-        parts.core.commit_log.moments().scatter, whole.core.commit_log.moments().scatter, rtol=1e-9
+        parts.commit_log.moments().scatter, whole.commit_log.moments().scatter, rtol=1e-9
     )
     parts.reduce(Settings())
     queries = ["parse a date", "send an email"]
@@ -127,12 +127,12 @@ def test_a_small_collection_grows_into_what_was_asked_for(
     collection = Collection.create(path, WordEncoder())
     (note,) = collection.add(docstrings[:10]).notes
     assert note.startswith("a small index, which adapts by itself as it grows")
-    assert collection.core.state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
+    assert collection.state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
     assert collection.add(docstrings[10:300]).notes == []  # said once
-    assert collection.core.state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")
+    assert collection.state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")
     collection.add(docstrings[300:])
-    assert collection.core.state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
-    state = collection.core.state
+    assert collection.state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
+    state = collection.state
     assert ours(path) == state.file_names
     assert len(state.used_names) == 10
 
@@ -162,7 +162,7 @@ def test_an_older_document_of_the_same_id_is_replaced(path: Path, encoder: WordE
     assert [h.text for h in collection.search_many("cat", limit=9)[0] if h.id == "cat"] == [
         "a feline slept"
     ]
-    assert collection.core.commit_log.moments().n == 4
+    assert collection.commit_log.moments().n == 4
 
 
 def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> None:
@@ -172,13 +172,13 @@ def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> No
     module = docstrings[0].metadata["module"]
     gone = sum(d.metadata["module"] == module and d.id != victim for d in docstrings)
     assert large.delete(where=f"module = '{module}'") == gone
-    assert len(large) == large.core.commit_log.moments().n == 1199 - gone
-    kept = np.setdiff1d(np.arange(1200), large.core.snapshot.deleted)
+    assert len(large) == large.commit_log.moments().n == 1199 - gone
+    kept = np.setdiff1d(np.arange(1200), large.snapshot.deleted)
     from slimdex.indexes.reducers.moments import Moments
 
-    expected = Moments(48).update(large.core.commit_log.vectors().take(kept))
+    expected = Moments(48).update(large.commit_log.vectors().take(kept))
     np.testing.assert_allclose(
-        large.core.commit_log.moments().covariance(), expected.covariance(), atol=1e-8
+        large.commit_log.moments().covariance(), expected.covariance(), atol=1e-8
     )
     large.close()
     with Collection.open(path, WordEncoder()) as again:
@@ -245,8 +245,8 @@ def test_reduce_without_encoding(
     large.reduce(settings)
     assert large.search_many(query, limit=1)[0][0].id == best
     assert len(large.encoder.encoded) == encoded + 1  # type: ignore[attr-defined]
-    assert large.core.state.requested == settings
-    assert ours(path) == large.core.state.file_names
+    assert large.state.requested == settings
+    assert ours(path) == large.state.file_names
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         assert again.search_many(query, limit=1)[0][0].id == best
@@ -258,25 +258,25 @@ def test_interrupted_it_goes_on_where_it_stopped(
     monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 256)
     collection = Collection.create(path, failing(WordEncoder(), after=600))
     with pytest.raises(KeyboardInterrupt):
-        adding.add(collection.core, Addition(docstrings, source="them"))
+        adding.add(collection, Addition(docstrings, source="them"))
     assert len(collection) == 0
     with pytest.raises(InputError, match="unfinished build: run it again"):
-        collection.core.nearest(np.zeros((1, 48), dtype=np.float32))
+        collection.nearest(np.zeros((1, 48), dtype=np.float32))
     collection.close()
     encoder = WordEncoder()
     with Collection.open(path, encoder) as again:
-        assert again.core.state.unfinished
-        assert again.core.state.encoded == 512
-        request(again.core, Settings(kind="sq8"))
-        adding.resume(again.core)
+        assert again.state.unfinished
+        assert again.state.encoded == 512
+        request(again, Settings(kind="sq8"))
+        adding.resume(again)
         with pytest.raises(InputError, match="expected an unfinished build"):
-            request(again.core, Settings())
+            request(again, Settings())
         with pytest.raises(InputError, match="nothing to resume"):
-            adding.resume(again.core)
+            adding.resume(again)
         assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
-        assert again.core.state.settings == Settings(24, kind="sq8")
+        assert again.state.settings == Settings(24, kind="sq8")
         assert len(again) == 1200
-        vectors = again.core.commit_log.vectors().take(np.arange(1200))
+        vectors = again.commit_log.vectors().take(np.arange(1200))
     expected = WordEncoder().encode([d.content for d in docstrings])
     np.testing.assert_array_equal(vectors, expected.astype(np.float16).astype(np.float32))
 
@@ -290,12 +290,12 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
     with pytest.raises(ZeroDivisionError):
         large.add(SMALL)
     monkeypatch.undo()
-    assert large.core.state.unfinished
+    assert large.state.unfinished
     assert [(h.id, h.score) for h in large.search_many("parse a date")[0]] == before
     assert len(large) == 1200
     large.add([Document("other", "quite another text")])
     assert len(large) == 1201
-    assert large.core.store.ids.by_row(9999)[1200:] == ["other"]
+    assert large.store.ids.by_row(9999)[1200:] == ["other"]
     from slimdex.retrieval.ingest.repair import verify
 
     large.close()
@@ -318,18 +318,18 @@ def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
     more = [Document(f"more{i}", f"text {i}") for i in range(64)]
     with pytest.raises(ZeroDivisionError):
         large.add(more)
-    pending = large.core.state
+    pending = large.state
     assert pending.encoded == 1232
     with pytest.raises(InputError):
         large.add([])
     with pytest.raises(InputError):
         large.add([Document("x", "a"), Document("x", "b")])
-    assert large.core.state == pending
+    assert large.state == pending
     monkeypatch.undo()
     large.reduce(Settings(kind="sq8"))
     large.delete([docstrings[0].id])
-    assert large.core.state.encoded == 1232
-    assert adding.resume(large.core).documents == 64
+    assert large.state.encoded == 1232
+    assert adding.resume(large).documents == 64
     assert len(large) == 1263
     assert large.search_many("text 63", limit=1)[0][0].id.startswith("more")
 
@@ -354,8 +354,8 @@ def test_documents_that_are_refused(
     with pytest.raises(InputError) as raised:
         collection.add(documents)
     assert message in str(raised.value)
-    assert not collection.core.state.unfinished
-    assert collection.core.store.documents.contents(0, 10) == []
+    assert not collection.state.unfinished
+    assert collection.store.documents.contents(0, 10) == []
     collection.add(SMALL)
     with pytest.raises(InputError):
         collection.add(documents)
@@ -376,9 +376,9 @@ def test_k_up_to_the_encoder_s_dimensions_whatever_the_rank(path: Path) -> None:
     documents = [Document(str(i), " ".join(words[i % 25 : i % 25 + 4])) for i in range(700)]
     with Collection.create(path, WordEncoder(), Settings(k=48)) as collection:
         added = collection.add(documents)
-        assert (collection.core.state.settings, added.notes) == (Settings(k=48, kind="pq"), [])
+        assert (collection.state.settings, added.notes) == (Settings(k=48, kind="pq"), [])
         vectors = collection.encoder.encode(["w3 w4 w5 w6"])
-        _, rows = collection.core.nearest(vectors, 28)
+        _, rows = collection.nearest(vectors, 28)
     assert {row % 25 for row in rows[0].tolist()} == {3}
 
 
@@ -453,28 +453,28 @@ def test_another_encoder_is_refused(path: Path, encoder: WordEncoder) -> None:
 
 
 def test_codes_are_not_written_again_for_a_few_documents(large: Collection, path: Path) -> None:
-    codes = large.core.state.files["codes"]
+    codes = large.state.files["codes"]
     large.add([Document("new", "a completely new zebra")])
-    assert large.core.state.files["codes"] == codes
+    assert large.state.files["codes"] == codes
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         assert again.search_many("new zebra", limit=1)[0][0].id == "new"
-        assert len(again.core.reduced_index) == 1201
+        assert len(again.reduced_index) == 1201
 
 
 def test_codes_are_written_again_for_many_however_they_came(
     large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.storage.index_files.TAIL_ROWS", 50)
-    codes = large.core.state.files["codes"]
+    codes = large.state.files["codes"]
     large.add([Document(f"a{i}", f"zebra number {i}") for i in range(40)])
-    assert large.core.state.files["codes"] == codes
+    assert large.state.files["codes"] == codes
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         again.add([Document(f"b{i}", f"giraffe number {i}") for i in range(40)])
-        assert again.core.state.files["codes"] != codes
+        assert again.state.files["codes"] != codes
         again.add([Document("c", "one more zebra")])
-        assert again.core.state.files["codes"].name == "codes-000004.faiss"
+        assert again.state.files["codes"].name == "codes-000004.faiss"
         assert again.search_many("one more zebra", limit=1)[0][0].id == "c"
 
 
@@ -485,7 +485,7 @@ def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) 
         (path / name).write_text("x")
     with Collection.open(path, encoder) as collection:
         collection.delete("cat")
-        assert ours(path) == collection.core.state.file_names
+        assert ours(path) == collection.state.file_names
     assert (path / "notes.txt").exists()
 
 

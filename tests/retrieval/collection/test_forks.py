@@ -39,13 +39,13 @@ SEARCHES = """
 
     def among(how):
         if how == "inherited":
-            return opened.core.nearest(vectors, 5)[1].tolist()
+            return opened.nearest(vectors, 5)[1].tolist()
         with Collection.open(sys.argv[1]) as own:
-            return own.core.nearest(vectors, 5)[1].tolist()
+            return own.nearest(vectors, 5)[1].tolist()
 
     opened = Collection.open(sys.argv[1])
-    vectors = np.random.default_rng(0).normal(size=(64, opened.core.state.dim)).astype(np.float32)
-    expected = opened.core.nearest(vectors, 5)[1].tolist()  # a batch wakes OpenMP's threads
+    vectors = np.random.default_rng(0).normal(size=(64, opened.state.dim)).astype(np.float32)
+    expected = opened.nearest(vectors, 5)[1].tolist()  # a batch wakes OpenMP's threads
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.map_async(among, ["inherited", "opened"]).get(timeout=45)
     print([rows == expected for rows in found])

@@ -150,10 +150,10 @@ def test_a_change_in_any_of_many_columns_is_seen(collection: Collection, changed
 
 def test_new_columns_in_other_letters(collection: Collection) -> None:
     adding.add(
-        collection.core,
+        collection,
         Addition(
             [Document("a", "t"), Document("b", "u")],
             columns=[{"Year": "BIGINT", "year": "DOUBLE"}],
         ),
     )
-    assert collection.core.store.columns.committed == {"Year": "DOUBLE"}
+    assert collection.store.columns.committed == {"Year": "DOUBLE"}

@@ -27,7 +27,8 @@ from slimdex.retrieval.passages import cut
 from slimdex.retrieval.quality.evaluation.ablation import losses
 from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
 from slimdex.retrieval.quality.refit_advice import fit_advice
-from slimdex.retrieval.search.document_search import nearest_documents
+from slimdex.retrieval.search.nearest import Searches, nearest
+from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.trials.query_pools import rows_of_documents
 from tests.encoders import ReadingEncoder, WordEncoder, failing
 
@@ -65,7 +66,7 @@ def path(tmp_path: Path) -> Path:
     with Collection.create(tmp_path / "x", ReadingEncoder(max_length=TOKENS), PLAIN) as made:
         added = made.add(some())
         assert added.documents == 61
-        rows = made.core.state.rows
+        rows = made.state.rows
         assert f"13 of 61 documents cut into {rows - 48} passages" in added.notes
     return tmp_path / "x"
 
@@ -131,14 +132,13 @@ def test_a_document_that_has_all_the_nearest_passages_is_one_hit(tmp_path: Path)
     others = [Document(f"d{i}", f"word{i} cat word{i + 1} this that") for i in range(30)]
     with Collection.create(tmp_path / "x", ReadingEncoder(max_length=TOKENS), PLAIN) as collection:
         collection.add([flood, *others])
-        assert collection.core.state.rows > 150
+        assert collection.state.rows > 150
         hits = collection.search("cat number and so on it is", 20)
         check(hits, oracle([flood, *others], "cat number and so on it is")[:20])
         assert hits[0].id == "flood"
         assert len(collection.search("cat number", 999)) == 31
         assert (
-            len(collection.search("cat number", 999, group_by="passage"))
-            == collection.core.state.rows
+            len(collection.search("cat number", 999, group_by="passage")) == collection.state.rows
         )
 
 
@@ -151,11 +151,15 @@ def test_more_is_asked_for_until_there_are_enough() -> None:
         found[queries[:, 0] > 0] = np.arange(99, -1, -1)[:k]
         return -np.cumsum(np.ones(found.shape, np.float32), axis=1), found
 
-    scores, found = nearest_documents(search, np.array([[0.0], [1.0]]), 3, rows, 100)
+    def best(queries: list[float], k: int) -> tuple[Matrix, np.ndarray]:
+        request = SearchRequest(vectors=np.array(queries, np.float32)[:, None], limit=k)
+        return nearest(Searches(search, rows, 100), request)[:2]
+
+    scores, found = best([0, 1], 3)
     assert asked == [12, 48, 192]
     assert found.tolist() == [[0, 70, 95], [99, 98, 97]]
     assert scores.tolist() == [[-1, -71, -96], [-1, -2, -3]]
-    _, found = nearest_documents(search, np.array([[0.0]]), 1000, rows, 100)
+    _, found = best([0], 1000)
     assert found[0, :8].tolist() == [0, 70, 95, 96, 97, 98, 99, -1]
 
 
@@ -183,8 +187,8 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
     encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.open(path, encoder) as collection:
         if columns:
-            with collection.core.change(), collection.core.commit_log.transaction():
-                collection.core.store.columns.declare(columns)
+            with collection.change(), collection.commit_log.transaction():
+                collection.store.columns.declare(columns)
         before = len(encoder.encoded)
         assert collection.add(some()).unchanged == 61
         changed = Document("d5", documents["d5"].text, documents["d5"].title, {"n": -5})
@@ -206,13 +210,11 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
         for change in ("nothing", "compact", "reduce", "reopen", "rebuild"):
             if change == "compact":
                 assert collection.compact() == 5
-                assert collection.core.state.rows == len(
-                    oracle([*documents.values()], "a", "passage")
-                )
+                assert collection.state.rows == len(oracle([*documents.values()], "a", "passage"))
             elif change == "reduce":
                 collection.reduce(PLAIN)
             elif change == "rebuild":
-                writer.rebuild(collection.core, fit_again=True)
+                writer.rebuild(collection, fit_again=True)
             assert collection.verify() == []
             assert len(collection) == collection.count("true") == 59
             assert {d.id: (d.text, d.title) for d in collection} == {
@@ -237,12 +239,12 @@ def test_an_addition_interrupted_inside_a_document_goes_on(
     collection.close()
     encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.open(tmp_path / "x", encoder) as collection:
-        assert collection.core.state.encoded == 16
-        inside = collection.core.store.passages.first_row(16)
+        assert collection.state.encoded == 16
+        inside = collection.store.passages.first_row(16)
         assert 16 - inside > 0, "the window ends inside a document"
-        added = adding.resume(collection.core)
+        added = adding.resume(collection)
         assert added.documents == len(collection) == 61
-        assert len(encoder.encoded) == collection.core.state.rows - 16
+        assert len(encoder.encoded) == collection.state.rows - 16
         check(collection.search("n5 does w3", 70, hybrid="off"), oracle(some(), "n5 does w3"))
     assert verify(tmp_path / "x") == []
 
@@ -255,7 +257,7 @@ def test_lost_vectors_of_passages_are_encoded_again(path: Path) -> None:
         file.write(b"\xff\x00" * 100)
     assert verify(path) != []
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
-        encode_lost(collection.core)
+        encode_lost(collection)
         assert collection.verify() == []
         check(collection.search("n5 does w3", 70, hybrid="off"), oracle(some(), "n5 does w3"))
     assert repair(path) == []
@@ -267,9 +269,9 @@ def test_what_passages_can_be_asked_for(tmp_path: Path) -> None:
     for asked, expected in (("auto", 32), ("off", None), (None, None), (20, 20)):
         path = tmp_path / str(asked)
         with Collection.create(path, reading, passages=asked) as made:
-            assert made.core.state.passages == expected
+            assert made.state.passages == expected
     with Collection.create(tmp_path / "words", WordEncoder()) as made:
-        assert made.core.state.passages is None
+        assert made.state.passages is None
     for encoder, wrong, said in (
         (reading, 33, r"passages=33; expected 16 to 32, what the encoder reads"),
         (reading, 15, "passages=15; expected 16 to 32"),
@@ -286,7 +288,7 @@ def test_off_says_what_is_not_found(tmp_path: Path) -> None:
     encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.create(tmp_path / "x", encoder, PLAIN, passages="off") as collection:
         assert "passages" not in " ".join(collection.add(some()).notes)
-        assert collection.core.state.rows == 61
+        assert collection.state.rows == 61
         (found,) = collection.get(["parts"])
         assert found.passages == ((0, len(found.text)),)
         assert [part.anchor for part in found.parts] == ["top", "x", "y"]
@@ -299,13 +301,13 @@ def test_given_vectors_are_of_whole_documents(tmp_path: Path) -> None:
     vectors = np.eye(61, 8, dtype=np.float32) + 1
     with Collection.create(tmp_path / "x", GivenEncoder(8)) as collection:
         collection.add(some(), vectors=vectors)
-        assert (collection.core.state.passages, collection.core.state.rows) == (None, 61)
+        assert (collection.state.passages, collection.state.rows) == (None, 61)
         assert len(collection.get("parts").parts) == 3
     encoder = ReadingEncoder(8, max_length=TOKENS)
     with Collection.create(tmp_path / "y", encoder, PLAIN) as collection:
         collection.add(some(), vectors=vectors)
         collection.add([Document("long", story("z", 9))])
-        assert (len(collection), collection.core.state.rows > 62) == (62, True)
+        assert (len(collection), collection.state.rows > 62) == (62, True)
         assert collection.verify() == []
 
 
@@ -358,38 +360,36 @@ def test_passages_of_no_document_are_a_fault(path: Path) -> None:
 
 def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
-        pool = collection.core.pool(collection.core.snapshot, 50)
-        rows = collection.core.snapshot.document_rows
+        pool = collection.pool(collection.snapshot, 50)
+        rows = collection.snapshot.document_rows
         assert pool.own.shape[1] > 1
         for own in pool.own:
             own = own[own >= 0]
             assert own.tolist() == rows.all_rows(np.unique(rows.documents(own))).tolist()
-        ids = collection.core.store.ids.by_row(collection.core.state.rows)
-        assert len(ids) == collection.core.state.rows
-        report = evaluate_self(collection.core, sample=40)
+        ids = collection.store.ids.by_row(collection.state.rows)
+        assert len(ids) == collection.state.rows
+        report = evaluate_self(collection, sample=40)
         assert report["documents"] == 61
         assert report["index"]["agreement@10"] > 0.6
         assert collection.health(sample=40)["agreement"]["queries"] == 40
-        assert losses(collection.core, sample=30)["documents"] == 61
+        assert losses(collection, sample=30)["documents"] == 61
         facts = collection.info()
         assert facts["passages"]["documents_cut"] == 13
-        assert facts["passages"]["rows"] == collection.core.state.rows
+        assert facts["passages"]["rows"] == collection.state.rows
     both = rows_of_documents(rows, np.array([[1, 2]]))  # the second row of the first document
     assert both.tolist() == [[0, 1, 2]]
 
 
 def test_health_says_passages_where_it_counts_them(path: Path) -> None:
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
-        rows = collection.core.state.rows
+        rows = collection.state.rows
         again = [Document(f"again{i}", f"other {i}") for i in range(4 * rows)]
         collection.add(again, refit="never")
-        told = fit_advice(
-            path, rows, 5 * rows, collection.core.reduced_index, collection.core.snapshot.noun
-        )
+        told = fit_advice(path, rows, 5 * rows, collection.reduced_index, collection.snapshot.noun)
         assert told[0].startswith(f"fitted on {rows} of {5 * rows:,} passages; ")
         report = collection.health(sample=40)
         assert report["documents"] == 5 * rows
-        lines = health_lines(report, collection.core.snapshot.noun)
+        lines = health_lines(report, collection.snapshot.noun)
         since = f"{5 * rows:,}, of which {4 * rows:,} came after the fit"
         assert (lines["passages"], "documents" in lines) == (since, False)
         assert lines["of new passages"] == health_lines(report)["of new documents"]
@@ -399,10 +399,10 @@ def test_labels_are_of_documents(path: Path) -> None:
     queries = [("q1", "n5 7 does w5"), ("q2", "y 3 does w10"), ("q3", "n1 0 does w0")]
     qrels = {"q1": {"d5": 1}, "q2": {"parts": 1}, "q3": {"d1": 1}}
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
-        report = evaluate(collection.core, queries, qrels)
+        report = evaluate(collection, queries, qrels)
         eighth = {query: {oracle(some(), text)[7][1]: 1} for query, text in queries}
-        whole = evaluate(collection.core, queries, eighth)
-        by_step = losses(collection.core, queries, eighth)
+        whole = evaluate(collection, queries, eighth)
+        by_step = losses(collection, queries, eighth)
     for side in ("index", "exact"):
         found = [oracle(some(), text)[:10] for _, text in queries]
         expected = [

@@ -58,7 +58,7 @@ def die_before_the_head(path: Path) -> None:
 def stop_while_writing(path: Path, told: Connection) -> None:
     """Open the catalog for a change, and be stopped in the middle of it."""
     collection = Collection.open(path, WordEncoder())
-    with collection.core.change(), collection.core.store.database.writing():
+    with collection.change(), collection.store.database.writing():
         told.send(os.getpid())
         os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -70,7 +70,7 @@ def test_nobody_waits_for_a_stopped_process_without_limit(
     path = tmp_path / "x"
     with Collection.create(path, WordEncoder(), SETTINGS) as collection:
         collection.add([Document("a", "tea")])
-        collection.core.store.database.stop_resting()
+        collection.store.database.stop_resting()
         reader, told = Pipe(duplex=False)
         stopped = forked.process(stop_while_writing, path, told)
         number = reader.recv()
@@ -158,7 +158,7 @@ def test_a_commit_elsewhere_is_seen_by_the_next_call(tmp_path: Path) -> None:
         assert other.compact() == 2
         assert (len(one), one.get("8").text, one.count("n > 17")) == (19, "tea 8", 2)
         one.index_lexical(False)
-        assert other.core.state.words is None
+        assert other.state.words is None
         assert one.version == other.version
 
 
@@ -200,7 +200,7 @@ def test_what_the_catalog_says_is_of_one_moment(
         other.add([Document("third", "rain")])
         threads.clear()
         (path / HEAD).unlink()
-        view = one.core.snapshot
+        view = one.snapshot
         threads[0].join()
         assert (view.state.rows, len(view)) in ((3, 3), (4, 3))
         assert one.get("new").text == "ships"

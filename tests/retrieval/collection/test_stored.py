@@ -51,9 +51,9 @@ def check(collection: Collection, texts: dict[str, str]) -> None:
         found = collection.search(query, limit=10)
         assert [hit.score for hit in found] == pytest.approx([s for _, s in expected], abs=1e-5)
         assert found[0].id == expected[0][0]
-    vectors = collection.path / collection.core.state.vectors
+    vectors = collection.path / collection.state.vectors
     assert vectors.suffix == ".i8"
-    assert vectors.stat().st_size == collection.core.state.rows * packed_width(DIM)
+    assert vectors.stat().st_size == collection.state.rows * packed_width(DIM)
     assert packed_width(DIM) == DIM + 4
 
 
@@ -113,7 +113,7 @@ def test_lost_int8_vectors_are_encoded_to_the_same_bytes(path: Path, loss: str) 
         vectors.write_bytes(damaged)
     assert verify(path)[0].startswith(str(vectors))
     with Collection.open(path, WordEncoder(DIM)) as collection:
-        encode_lost(collection.core)
+        encode_lost(collection)
         assert collection.search_many(["word3 text"]) == before
     assert vectors.read_bytes() == content
     assert verify(path) == repair(path) == []
@@ -131,9 +131,7 @@ def test_given_vectors_as_int8(path: Path, rng: np.random.Generator) -> None:
         cosine = wide[7] @ X[7] / np.linalg.norm(wide[7]) / np.linalg.norm(X[7])
         assert hit.id == "7"
         assert hit.score == pytest.approx(cosine, abs=1e-6)
-        np.testing.assert_array_equal(
-            collection.core.commit_log.vectors().take(np.arange(40)), kept(X)
-        )
+        np.testing.assert_array_equal(collection.commit_log.vectors().take(np.arange(40)), kept(X))
 
 
 def test_a_build_that_was_begun_as_int8_goes_on_so(

@@ -46,7 +46,7 @@ def path(made: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def state(made: Path) -> dict[str, Any]:
     with Collection.open(made) as collection:
-        values: dict[str, Any] = json.loads(collection.core.state.to_json())
+        values: dict[str, Any] = json.loads(collection.state.to_json())
     return values
 
 
@@ -438,7 +438,7 @@ def test_codes_of_another_size(path: Path, made: Path, docstrings: list[Document
     vouch(path, "codes")
     refused(path, "codes.*16 dimensions; expected 24")
     with Collection.open(made, WordEncoder()) as collection:
-        index = collection.core.reduced_index
+        index = collection.reduced_index
         index.index.add(np.zeros((5, 24), np.float32))
         index.index.save(find(path, "codes"))
     vouch(path, "codes")
@@ -481,9 +481,9 @@ def test_a_strangers_encoder_runs_no_code(path: Path) -> None:
 def test_the_configuration_is_locked(path: Path) -> None:
     with (
         Collection.open(path, WordEncoder()) as collection,
-        collection.core.store.database.writing(),
+        collection.store.database.writing(),
     ):
-        connection = collection.core.store.database._connection
+        connection = collection.store.database._connection
         for statement in (
             "SET enable_external_access = true",
             "SET lock_configuration = false",
@@ -504,14 +504,14 @@ def test_the_configuration_is_locked(path: Path) -> None:
 def test_a_million_commits(path: Path) -> None:
     """Files' numbers may have more than six digits."""
     with Collection.open(path, WordEncoder()) as collection:
-        commit_log = collection.core.commit_log
+        commit_log = collection.commit_log
         with commit_log.turn():
             commit_log.commit(replace(commit_log.state, generation=999_999))
-        collection.reduce(collection.core.state.requested)
-        collection.reduce(collection.core.state.requested)
-        assert collection.core.state.files["codes"].name == "codes-1000001.faiss"
+        collection.reduce(collection.state.requested)
+        collection.reduce(collection.state.requested)
+        assert collection.state.files["codes"].name == "codes-1000001.faiss"
         collection.undo()
-        assert collection.core.state.files["codes"].name == "codes-1000000.faiss"
+        assert collection.state.files["codes"].name == "codes-1000000.faiss"
     assert verify(path) == []
 
 

@@ -55,7 +55,7 @@ def build(path: Path, stored: str) -> None:
 def refit(path: Path, stored: str) -> None:
     """An addition, and a fit after it."""
     with Collection.open(path, WordEncoder(8)) as collection:
-        assert collection.core.state.stored == stored
+        assert collection.state.stored == stored
         assert collection.add(MORE, refit="always").refitted
 
 
@@ -65,7 +65,7 @@ FLAT = Settings(kind="flat")
 def replace_vectors(path: Path, stored: str) -> None:
     """All documents encoded again by another encoder."""
     with Collection.open(path, WordEncoder()) as collection:
-        assert collection.core.state.stored == stored
+        assert collection.state.stored == stored
         assert collection.reencode(WordEncoder(40)).finished
 
 

@@ -80,9 +80,7 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
             del m[id]
 
     return Change(
-        lambda c: adding.add(
-            c.core, Addition(documents, missing=lambda first: c.core.store.ids.rows(gone))
-        ),
+        lambda c: adding.add(c, Addition(documents, missing=lambda first: c.store.ids.rows(gone))),
         model,
     )
 
@@ -261,7 +259,7 @@ class Child:
         if seen not in states:
             return
         with opened(self.path, self.job.operation) as collection:
-            with collection.core.change():
+            with collection.change():
                 pass  # the first turn ends what was interrupted
             for change in changes(self.job.operation)[states.index(seen) :]:
                 change.make(collection)
@@ -279,7 +277,7 @@ def observed(collection: Collection) -> Seen:
     if not len(collection):
         return NOTHING
     found = collection.search_many(QUERIES, limit=1000)
-    has_words = collection.core.state.words is not None
+    has_words = collection.state.words is not None
     worded = collection.search_many(QUERIES, limit=1000, hybrid=1.0) if has_words else []
     return {
         "words": [sorted(hit.id for hit in hits if hit.found_by != "meaning") for hits in worded],

@@ -74,11 +74,11 @@ def test_a_build_killed_at_every_step_goes_on(tmp_path: Path, stored: str) -> No
             return 0
         encoder = WordEncoder()
         with Collection.open(path, encoder) as collection:
-            state = collection.core.state
+            state = collection.state
             assert state.stored == stored
             if state.unfinished:
                 assert len(collection) == 0
-                adding.resume(collection.core)
+                adding.resume(collection)
             elif not state.rows:
                 collection.add(crash_child.BASE)
         assert len(encoder.encoded) == len(crash_child.BASE) - state.encoded
@@ -115,12 +115,12 @@ def test_a_build_of_passages_killed_at_every_step_goes_on(tmp_path: Path) -> Non
             return 0
         encoder = ReadingEncoder()
         with Collection.open(path, encoder) as collection:
-            state = collection.core.state
+            state = collection.state
             assert state.rows in (0, len(expected))
             assert len(collection) == (40 if state.rows else 0)
             if state.unfinished:
                 assert state.staged == len(expected)
-                adding.resume(collection.core)
+                adding.resume(collection)
             elif not state.rows:
                 collection.add(crash_child.LONG)
         assert len(encoder.encoded) == len(expected) - state.encoded
@@ -148,7 +148,7 @@ def test_a_fit_after_an_addition_that_is_killed_costs_no_document(tmp_path: Path
         path = Path(shutil.copytree(base, tmp_path / str(kill_at)))
         assert attempt(path, "fp16", kill_at, crash_child.refit) is None
         with Collection.open(path, WordEncoder(8)) as collection:
-            fit, count = collection.core.state.fit, len(collection)
+            fit, count = collection.state.fit, len(collection)
             assert fit is not None
             found = collection.search_many("other3 text", limit=60)[0]
             assert len(found) == count

@@ -64,11 +64,11 @@ def test_interrupted_after_its_commit_a_change_is_seen(
         patch.setattr(Database, place, interrupted)
         with pytest.raises((KeyboardInterrupt, RuntimeError, MemoryError)):
             CHANGES[change](collection)
-    assert not collection.core.state.unfinished
+    assert not collection.state.unfinished
     assert len(collection.search_many("parse a date", limit=700)[0]) == len(collection)
     collection.add([Document("another", "sort a list")])
-    assert collection.core.commit_log.moments().n == len(collection)
-    assert len(collection) == collection.core.state.rows - len(collection.core.snapshot.deleted)
+    assert collection.commit_log.moments().n == len(collection)
+    assert len(collection) == collection.state.rows - len(collection.snapshot.deleted)
     collection.compact()
     collection.close()
     assert verify(collection.path) == []

@@ -66,7 +66,7 @@ def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> No
         collection.add([{"id": id, "text": text} for id, text in TEXTS.items()])
         expected = model.encode([*TEXTS.values()])
         assert isinstance(expected, np.ndarray)
-        found = collection.core.commit_log.vectors().take(np.arange(3))
+        found = collection.commit_log.vectors().take(np.arange(3))
         np.testing.assert_allclose(found, expected, atol=2e-3)  # half precision
         assert collection.search("the cat sat", 1)[0].id == "a"
     again = theirs(tiny_bert)

@@ -63,7 +63,7 @@ def test_for_one_command_and_for_good(moved: Path) -> None:
     done = CliRunner().invoke(app, ["repair", str(moved / "i"), "--model", new])
     assert (done.exit_code, done.stdout) == (0, f"{moved / 'i'}: nothing to repair\n")
     assert first(moved) == "1"
-    assert Collection.open(moved / "i").core.state.encoder["model"] == new
+    assert Collection.open(moved / "i").state.encoder["model"] == new
 
 
 def test_in_python_by_an_encoder_or_a_path(moved: Path) -> None:
@@ -87,7 +87,7 @@ def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
     for words in (["search", QUERY], ["repair"]):
         command = [words[0], str(moved / "i"), *words[1:], "--model", other]
         assert "the index was built with" in str(CliRunner().invoke(app, command).exception)
-    assert Collection.open(moved / "i").core.state.encoder["model"] != other
+    assert Collection.open(moved / "i").state.encoder["model"] != other
 
 
 def test_what_makes_encoders_the_same() -> None:

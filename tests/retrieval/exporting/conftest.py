@@ -26,4 +26,4 @@ def made(folder: Path, encoder: Encoder, settings: Settings) -> Collection:
 
 def of_queries(collection: Collection) -> Matrix:
     """The reduced vectors of the texts as queries, by slimdex itself."""
-    return reduced(collection.core.reduced_index.reducer, encode_queries(collection.encoder, TEXTS))
+    return reduced(collection.reduced_index.reducer, encode_queries(collection.encoder, TEXTS))

@@ -75,16 +75,16 @@ def searched(collection: Collection) -> list[Document]:
 
 def on_disk(collection: Collection, dim: int = 48) -> dict[str, Matrix]:
     """The vectors of live documents by id, from the bytes of the file."""
-    stored = np.fromfile(collection.path / collection.core.state.vectors, np.float16)
+    stored = np.fromfile(collection.path / collection.state.vectors, np.float16)
     X = stored.astype(np.float32).reshape(-1, dim)
-    ids = collection.core.store.ids.by_row(len(X))
-    gone = set(collection.core.snapshot.deleted.tolist())
+    ids = collection.store.ids.by_row(len(X))
+    gone = set(collection.snapshot.deleted.tolist())
     return {id: x for i, (id, x) in enumerate(zip(ids, X, strict=True)) if i not in gone}
 
 
 def whitened(collection: Collection, X: Matrix) -> Matrix:
     """``(x - shift) components`` of unit length, in float64."""
-    reducer: Any = collection.core.reduced_index.reducer
+    reducer: Any = collection.reduced_index.reducer
     Y = (X.astype(np.float64) - reducer.shift_) @ reducer.components_.astype(np.float64)
     out: Matrix = Y / np.linalg.norm(Y, axis=1, keepdims=True)
     return out
@@ -223,7 +223,7 @@ def test_passages_are_rows_with_their_place(tmp_path: Path) -> None:
         hits = collection.search("about c", limit=100, group_by="passage")
         count = collection.info()["passages"]["rows"]
         codes = collection.search("about c", limit=3, group_by="passage", candidates=0)
-        reducer = collection.core.reduced_index.reducer
+        reducer = collection.reduced_index.reducer
         for to in ("jsonl", "csv"):
             export(collection, tmp_path / f"x.{to}", to, vectors="reduced")
     rows = pq.read_table(tmp_path / "x.parquet").to_pylist()

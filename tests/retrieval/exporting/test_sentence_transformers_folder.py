@@ -33,7 +33,7 @@ TOLERANCE = 1e-5
 def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
     """The library's vectors are slimdex's, in batches with padding, and find the same."""
     done = export(collection, folder, TO)
-    assert (done.rows, done.dim) == (None, collection.core.reduced_index.reducer.n_components)
+    assert (done.rows, done.dim) == (None, collection.reduced_index.reducer.n_components)
     model = SentenceTransformer(str(folder), device="cpu")
     found, expected = model.encode_query(TEXTS, batch_size=7), of_queries(collection)
     np.testing.assert_allclose(found, expected, atol=TOLERANCE)

@@ -63,7 +63,7 @@ def check(path: Path, ids: set[str]) -> None:
     """The index contains these documents and no deleted row, and each finds itself."""
     with Collection.open(path, WordEncoder()) as collection:
         assert {document.id for document in collection} == ids
-        assert (len(collection), collection.core.state.rows) == (len(ids), len(ids))
+        assert (len(collection), collection.state.rows) == (len(ids), len(ids))
         for document in collection:
             assert document.text is not None
             cosines = {hit.id: hit.score for hit in collection.search(document.text, 3)}

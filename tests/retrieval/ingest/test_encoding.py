@@ -27,7 +27,7 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
     """All files of an index but the catalog's, and those that name the process that wrote."""
     with Collection.create(path, ReadingEncoder(max_length=12), Settings(24)) as collection:
         if workers is not None:
-            collection.core.commit_log.workers = workers
+            collection.commit_log.workers = workers
         collection.add(documents[:700])
         collection.add([*documents[600:], Document("empty", "")])
         catalog = [(d.id, d.text) for d in collection]
@@ -84,8 +84,8 @@ def test_what_cant_be_encoded_is_named_and_the_rest_goes_on(
 
 def test_an_error_names_the_documents(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        collection.core.commit_log.workers = Failing()
-        collection.core.commit_log.workers.computed = 1
+        collection.commit_log.workers = Failing()
+        collection.commit_log.workers.computed = 1
         with pytest.raises(EncodingError, match="encoding the documents 'a' to 'b': 6") as caught:
             collection.add([Document("a", "one"), Document("b", "two")])
     assert caught.value.ids == ("a", "b")

@@ -34,7 +34,7 @@ def built(*specs: str) -> Added:
 
 def added_to(*specs: str) -> Added:
     with Collection.open("x", WordEncoder()) as collection:
-        return add(collection.core, Sources.open(specs))
+        return add(collection, Sources.open(specs))
 
 
 def texts() -> dict[str, str]:
@@ -96,7 +96,7 @@ def test_a_copy_of_a_few_files_is_another_folder() -> None:
     Path("copy/notes").mkdir(parents=True)
     shutil.copy("home/notes/0.md", "copy/notes/0.md")
     with Collection.open("x", WordEncoder()) as collection:
-        done = sync(collection.core, Sources.open("copy/notes"))
+        done = sync(collection, Sources.open("copy/notes"))
     assert (done.documents, done.replaced, done.deleted) == (1, 0, 0)
     assert len(texts()) == 7
 
@@ -109,7 +109,7 @@ def test_a_file_by_itself_is_not_another_of_the_same_path(
     collection.close()
     monkeypatch.chdir("../../job/notes")
     with Collection.open("../../x", WordEncoder()) as collection:
-        added = add(collection.core, Sources.open("tea.md"))
+        added = add(collection, Sources.open("tea.md"))
     assert added.notes[0] == "tea.md: its id is notes/tea.md: tea.md is another file's"
     monkeypatch.chdir("../..")
     assert texts() == {"tea.md": "home", "notes/tea.md": "job"}
@@ -129,7 +129,7 @@ def test_a_document_of_a_folder_is_not_replaced_by_a_file_by_itself() -> None:
     built("home/notes")
     os.chdir("job/notes")
     with Collection.open("../../x", WordEncoder()) as collection:
-        added = add(collection.core, Sources.open("tea.md"))
+        added = add(collection, Sources.open("tea.md"))
     os.chdir("../..")
     assert (added.documents, added.replaced) == (1, 0)
     assert texts()["tea.md"] == "home"

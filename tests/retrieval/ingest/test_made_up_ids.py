@@ -40,9 +40,9 @@ def built(*specs: str) -> Added:
 
 def added_to(index: str, *specs: str) -> Added:
     with Collection.open(index) as collection:
-        dim = collection.core.state.dim
+        dim = collection.state.dim
     with Collection.open(index, WordEncoder(dim)) as collection:
-        return add(collection.core, Sources.open(specs))
+        return add(collection, Sources.open(specs))
 
 
 def contents(index: str = "rep") -> dict[str, str]:
@@ -159,12 +159,12 @@ def test_a_document_that_the_user_has_called_so_is_not_replaced() -> None:
 def test_an_addition_that_fails_keeps_no_origin() -> None:
     built("jan/report.csv")
     with Collection.open("rep", WordEncoder()) as collection:
-        before = dict(collection.core.state.origins)
+        before = dict(collection.state.origins)
     Path("feb/report.csv").write_text("text,amount\nx,many\n")
     with pytest.raises(ValueError, match="holds BIGINT"):
         added_to("rep", "feb/report.csv")
     with Collection.open("rep", WordEncoder()) as collection:
-        assert collection.core.state.origins == before
+        assert collection.state.origins == before
         assert len(before) == 1
         assert not any("report" in digest or "/" in digest for digest in before.values())
 
@@ -223,7 +223,7 @@ def test_what_was_interrupted_goes_on_with_the_ids_that_it_began_with(
     sources = Sources.open(["feb/report.csv"])
     encoder = failing(WordEncoder(), after=-1)
     with Collection.open("rep", encoder) as collection, pytest.raises(KeyboardInterrupt):
-        add(collection.core, sources)
+        add(collection, sources)
     added = added_to("rep", "feb/report.csv")
     assert added.notes[0] == "resumed after 0 documents encoded before"
     assert contents() == BOTH

@@ -141,7 +141,7 @@ def test_a_reducer_that_no_longer_fits_what_is_left_is_fitted_as_before(
 
 def test_numbers_that_disagree(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
-        log = collection.core.commit_log
+        log = collection.commit_log
         with log.turn(), log.transaction():
             log.delete(np.array([0]))
     (fault,) = verify(path)

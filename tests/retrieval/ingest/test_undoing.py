@@ -43,7 +43,7 @@ def opened(path: Path) -> Collection:
 
 def seen(collection: Collection) -> dict[str, Any]:
     """All that a user can see of an index but its version."""
-    state = collection.core.state
+    state = collection.state
     words = [found(collection, hybrid) for hybrid in ("auto", "1.0") if state.words]
     return {
         "documents": {d.id: (d.text, d.title, d.passages, dict(d.metadata)) for d in collection},
@@ -81,8 +81,8 @@ def without_added(seen: dict[str, Any]) -> dict[str, Any]:
 
 def in_step(collection: Collection) -> object:
     """Add, replace and delete documents in one commit, as `sync` does."""
-    ids = collection.core.store.ids
-    return adding.add(collection.core, Addition(MORE, missing=lambda first: ids.rows(["3", "17"])))
+    ids = collection.store.ids
+    return adding.add(collection, Addition(MORE, missing=lambda first: ids.rows(["3", "17"])))
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_the_first_addition_can_be_undone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [lambda c: c.compact(), lambda c: repair(c.core.path, untrusted=True)],
+    [lambda c: c.compact(), lambda c: repair(c.path, untrusted=True)],
     ids=["compact", "repair"],
 )
 def test_what_renews_all_files_ends_it(change: Change, path: Path) -> None:
@@ -215,10 +215,10 @@ def test_an_unfinished_addition_stays(path: Path, monkeypatch: pytest.MonkeyPatc
             patch.setattr(writer, "add_pending", _fail)
             with pytest.raises(OSError, match="cut short"):
                 collection.add(MORE)
-        assert collection.core.state.unfinished
+        assert collection.state.unfinished
         collection.undo()
         assert without_added(seen(collection)) == before
-        adding.resume(collection.core)
+        adding.resume(collection)
         assert {*(d.id for d in collection)} == {d.id for d in BASE + MORE} - {"5", "50"}
         assert verify(path) == []
 
@@ -231,13 +231,13 @@ def test_only_files_of_the_state_before_stay(path: Path) -> None:
     with opened(path) as collection:
         collection.reduce(Settings(k=4))
         names = {file.name for file in path.glob("*-0*")}
-        state = collection.core.state
+        state = collection.state
         assert names == state.file_names
         assert {name.partition("-")[0] for name in names - state.used_names} == {
             "codes", "norms", "reducer", "rescorer"
         }  # fmt: skip
         collection.delete(["9"])
-        left = {file.name for file in path.glob("*-0*")} - collection.core.state.used_names
+        left = {file.name for file in path.glob("*-0*")} - collection.state.used_names
         assert {name.partition("-")[0] for name in left} == {"moments"}
 
 
@@ -267,7 +267,7 @@ def test_what_is_damaged_is_not_brought_back(role: str, path: Path) -> None:
 
 
 def left_of(collection: Collection) -> list[str]:
-    state = collection.core.state
+    state = collection.state
     return [*sorted(state.file_names - state.used_names), state.files["before"].name]
 
 
@@ -277,16 +277,16 @@ def test_a_lookup_before_it_does_not_miss_what_comes_back(
     """An addition looks up ids before its turn; meanwhile one of them comes back."""
     with opened(path) as collection, opened(path) as other:
         other.delete(["9"])
-        turn = type(collection.core).change
+        turn = type(collection).change
         undone = list[Undone]()
 
         def change(core: Any) -> Any:
-            if core is collection.core and not undone:
+            if core is collection and not undone:
                 undone.append(Undone(0, 0))
                 undone.append(other.undo())
             return turn(core)
 
-        monkeypatch.setattr(type(collection.core), "change", change)
+        monkeypatch.setattr(type(collection), "change", change)
         collection.add([Document("9", "a new nine")])
         assert undone[1] == Undone(1, 0)
         assert [document.text for document in collection if document.id == "9"] == ["a new nine"]
@@ -303,10 +303,10 @@ def test_codes_of_rows_that_came_later_are_saved(
         before = without_added(seen(collection))
         collection.add(MORE, refit="always")
         collection.undo()
-        assert len(collection.core.snapshot.loaded().index) == collection.core.state.rows
-        assert collection.core.snapshot.loaded().saved_rows == collection.core.state.rows
+        assert len(collection.snapshot.loaded().index) == collection.state.rows
+        assert collection.snapshot.loaded().saved_rows == collection.state.rows
         assert without_added(seen(collection)) == before
-        assert np.isfinite(collection.core.snapshot.index.vectors.take(np.arange(9))).all()
+        assert np.isfinite(collection.snapshot.index.vectors.take(np.arange(9))).all()
 
 
 def test_an_addition_that_renews_the_fit_in_its_own_commit_is_undone(tmp_path: Path) -> None:

@@ -59,28 +59,26 @@ def answers(collection: Collection, where: str | None = None) -> list[list[tuple
 def test_the_same_documents_again_change_nothing(
     collection: Collection, docstrings: list[Document]
 ) -> None:
-    before, files = collection.core.state, {p.name for p in collection.path.iterdir()}
+    before, files = collection.state, {p.name for p in collection.path.iterdir()}
     added = collection.add(docstrings)
     assert (added.documents, added.replaced, added.unchanged) == (0, 0, 1200)
     assert encoded(collection) == []
-    assert collection.core.state.rows == before.rows
-    assert not collection.core.state.unfinished
+    assert collection.state.rows == before.rows
+    assert not collection.state.unfinished
     assert {p.name for p in collection.path.iterdir()} == files
 
 
 def test_other_metadata_keep_the_vector(collection: Collection, docstrings: list[Document]) -> None:
     old = docstrings[5]
-    vector = collection.core.commit_log.vectors().take(np.array([5]))
+    vector = collection.commit_log.vectors().take(np.array([5]))
     changed = Document(old.id, old.text, old.title, {**old.metadata, "kind": "new kind"})
     added = collection.add([docstrings[4], changed, docstrings[6], Document("new", "a new one")])
     assert (added.documents, added.replaced, added.unchanged) == (2, 1, 2)
     assert encoded(collection) == ["a new one"]
-    np.testing.assert_array_equal(
-        collection.core.commit_log.vectors().take(np.array([1200])), vector
-    )
+    np.testing.assert_array_equal(collection.commit_log.vectors().take(np.array([1200])), vector)
     (hit,) = collection.search_many(old.content, limit=1, where="kind = 'new kind'")[0]
     assert hit.id == old.id
-    assert len(collection) == collection.core.commit_log.moments().n == 1201
+    assert len(collection) == collection.commit_log.moments().n == 1201
 
 
 def test_another_title_or_text_is_encoded(
@@ -125,26 +123,26 @@ def test_compact_keeps_answers_and_frees_space(
         collection.add([Document(d.id, d.text + " again") for d in docstrings[1:200:3]])
         before = answers(collection)
         functions = answers(collection, "kind = 'function'")
-        size, ram = sizes(path), collection.core.reduced_index.nbytes
-        documents = collection.core.store.documents.read(range(collection.core.state.rows))
-        live = np.setdiff1d(np.arange(collection.core.state.rows), collection.core.snapshot.deleted)
+        size, ram = sizes(path), collection.reduced_index.nbytes
+        documents = collection.store.documents.read(range(collection.state.rows))
+        live = np.setdiff1d(np.arange(collection.state.rows), collection.snapshot.deleted)
         assert collection.compact() == 400 + 67
         assert collection.compact() == 0
         assert (
             len(collection)
-            == len(collection.core.commit_log.vectors())
-            == len(collection.core.reduced_index)
+            == len(collection.commit_log.vectors())
+            == len(collection.reduced_index)
             == 800
         )
         if settings.kind != "hnsw":  # its graph is another one
             assert answers(collection) == before
             assert answers(collection, "kind = 'function'") == functions
-        moved = collection.core.store.documents.read(range(800))
+        moved = collection.store.documents.read(range(800))
         assert [moved[i] for i in range(800)] == [documents[int(row)] for row in live]
         after_sizes = sizes(path)
         assert after_sizes["vectors"] * 1267 == size["vectors"] * 800
         assert "norms" not in size or after_sizes["norms"] * 1267 == size["norms"] * 800
-        assert collection.core.reduced_index.nbytes < ram
+        assert collection.reduced_index.nbytes < ram
         after = answers(collection)
     assert verify(path) == []
     with Collection.open(path, WordEncoder()) as again:
@@ -175,15 +173,15 @@ def test_compact_keeps_an_unfinished_addition(
     with Collection.create(path, failing(WordEncoder(), after=900)) as collection:
         collection.add(docstrings[:700])
         with pytest.raises(KeyboardInterrupt):
-            adding.add(collection.core, Addition(docstrings[600:], source="them"))
-        kept = collection.core.state.encoded - collection.core.state.rows
+            adding.add(collection, Addition(docstrings[600:], source="them"))
+        kept = collection.state.encoded - collection.state.rows
         assert kept > 100
         collection.delete([d.id for d in docstrings[:50]])
         assert collection.compact() == 50
-        assert collection.core.state.encoded - collection.core.state.rows == kept
+        assert collection.state.encoded - collection.state.rows == kept
     assert verify(path) == []
     with Collection.open(path, encoder := WordEncoder()) as again:
-        adding.resume(again.core)
+        adding.resume(again)
         assert len(again) == 1150
         assert len(encoder.encoded) == 500 - kept
         (hit,) = again.search_many(docstrings[1100].content, limit=1)[0]
@@ -219,7 +217,7 @@ def test_a_search_that_began_before_goes_on(
     collection: Collection, docstrings: list[Document]
 ) -> None:
     """A snapshot taken before changes answers as it did, whatever is done meanwhile."""
-    snapshot = collection.core.snapshot
+    snapshot = collection.snapshot
     queries = WordEncoder().encode(QUERIES)
     before = snapshot.index.search(queries, 20, None, snapshot.deleted)
     collection.add([Document(f"new {i}", "parse a date") for i in range(30)])
@@ -284,13 +282,13 @@ def test_a_failed_addition_leaves_the_index_as_it_was(
     before = answers(collection)
     new = [Document("new", "parse a date"), Document("newer", "parse a date")]
     with monkeypatch.context() as patch:
-        patch.setattr(collection.core.commit_log, "commit", lambda *_, **__: 1 / 0)
+        patch.setattr(collection.commit_log, "commit", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             collection.add(new)
-    assert len(collection.core.reduced_index) == 1200
+    assert len(collection.reduced_index) == 1200
     assert [found[:9] for found in answers(collection)] == [found[:9] for found in before]
     collection.add(new)
-    assert len(collection.core.reduced_index) == len(collection.core.reduced_index.index) == 1202
+    assert len(collection.reduced_index) == len(collection.reduced_index.index) == 1202
     assert {hit.id for hit in collection.search_many("parse a date", limit=2)[0]} == {
         "new",
         "newer",
@@ -307,7 +305,7 @@ def test_codes_of_a_failed_addition_do_not_stay(
     with Collection.create(path, WordEncoder(), settings) as collection:
         collection.add(docstrings[:100])
         with monkeypatch.context() as patch:
-            patch.setattr(collection.core.commit_log, "commit", lambda *_, **__: 1 / 0)
+            patch.setattr(collection.commit_log, "commit", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 collection.add([Document("new", "apples and pears")])
         collection.add([Document("other", "ships at sea")])
@@ -319,7 +317,7 @@ def test_what_a_failed_change_has_committed_is_seen(
 ) -> None:
     """Also later, by the next who looks, where the disk can't even be asked at first."""
     first, second, third = (document.id for document in docstrings[:3])
-    commit_log, commit = collection.core.commit_log, collection.core.commit_log.commit
+    commit_log, commit = collection.commit_log, collection.commit_log.commit
 
     def interrupted(*args: Any, **named: Any) -> None:
         commit(*args, **named)

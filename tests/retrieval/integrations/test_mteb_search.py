@@ -112,7 +112,7 @@ def test_sizes_lie_beside_results_apart_from_the_plain_models(
     assert line["float32_bytes"] == 4 * 800 * 48
     with Collection.create(tmp_path / "i", WordEncoder(), Settings(kind="sq8")) as collection:
         collection.add(task_documents(own_set))
-        assert line["ram_bytes"] == collection.core.reduced_index.nbytes
+        assert line["ram_bytes"] == collection.reduced_index.nbytes
     again = SlimdexSearchWrapper(model, Settings(kind="sq8"), cache=cache)
     evaluated(again, task, cache, overwrite_strategy="always")
     assert len(told.read_text().splitlines()) == 1
@@ -131,7 +131,7 @@ def test_a_whole_searchs_sizes_are_its_indexs(own_set: Path, tmp_path: Path) -> 
     evaluated(search, folder_task(own_set), cache)
     (sizes,) = search.sizes.values()
     with Collection.open(tmp_path / "kept" / f"{OWN}-test-default.index", WordEncoder()) as there:
-        info, index = there.info(), there.core.reduced_index
+        info, index = there.info(), there.reduced_index
         assert sizes.ram_bytes == index.nbytes
         assert sizes.ram_bytes_per_vector == info["memory"]["ram_bytes_per_vector"] == 3
         others = ("doc", "off", *FIXED)

@@ -92,12 +92,12 @@ def live(names: Sequence[str], folder: Path) -> None:
         change(collection, names, told)
         told["tea"] = Document("tea", "Buy coffee.", metadata=values(names, "more"))
         write(notes, (d for d in told.values() if d.id != "rain"))
-        sync(collection.core, Sources.open([str(notes)]))
+        sync(collection, Sources.open([str(notes)]))
         told.pop("rain")
         assert held(collection) == told
         collection.reduce(PLAIN)
         check_searches(collection, names, told)
-        collection.core.store.columns.facts()
+        collection.store.columns.facts()
         check_exports(collection, names, told, folder)
     assert verify(path) == []
     with Collection.open(path, ReadingEncoder()) as collection:

@@ -56,7 +56,7 @@ def by_file(path: Path, rows: Rows) -> None:
         build(path, sources, WordEncoder, Settings())[0].close()
         return
     with Collection.open(path, WordEncoder()) as collection:
-        add(collection.core, sources)
+        add(collection, sources)
 
 
 def by_http(
@@ -118,7 +118,7 @@ def without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def held(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """The types of the columns, and each document's metadata."""
     with Collection.open(path, WordEncoder()) as collection:
-        return collection.core.store.columns.committed, {d.id: dict(d.metadata) for d in collection}
+        return collection.store.columns.committed, {d.id: dict(d.metadata) for d in collection}
 
 
 SCALARS = {
@@ -191,9 +191,9 @@ def test_a_text_is_read_as_the_column_type_or_refused(
     path = tmp_path / "x"
     with (
         Collection.create(path, WordEncoder()) as collection,
-        collection.core.commit_log.transaction(),
+        collection.commit_log.transaction(),
     ):
-        collection.core.store.columns.declare({"v": type_})
+        collection.store.columns.declare({"v": type_})
     WAYS["dicts"](path, [{"id": "a", "text": "one", "v": text}])
     WAYS[way](path, [{"id": "b", "text": "two", "v": text}])
     columns, found = held(path)

@@ -42,13 +42,13 @@ def _fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_raw_encoder_gets_another_metric(tmp_path: Path, docstrings: list[Document]) -> None:
     with Collection.create(tmp_path / "x", LopsidedEncoder()) as collection:
         collection.add(docstrings)
-        notes = prove(collection.core)
-        settings = collection.core.state.settings
+        notes = prove(collection)
+        settings = collection.state.settings
         assert settings is not None
         assert (settings.beta, settings.gamma) != DEFAULT
         assert f"beta={settings.beta:g}, gamma={settings.gamma:g}: the encoder is raw" in notes[0]
-        assert collection.core.state.certificate is not None
-        assert collection.core.state.certificate.settings == settings
+        assert collection.state.certificate is not None
+        assert collection.state.certificate.settings == settings
         assert "at least" in notes[1]
         assert collection.verify() == []
 
@@ -60,19 +60,19 @@ def test_what_the_user_chose_stays(
 ) -> None:
     with Collection.create(tmp_path / "x", LopsidedEncoder(), settings) as collection:
         collection.add(docstrings)
-        before = collection.core.state.settings
-        assert len(prove(collection.core)) == 1
-        assert collection.core.state.settings == before
-        assert collection.core.state.certificate is not None
+        before = collection.state.settings
+        assert len(prove(collection)) == 1
+        assert collection.state.settings == before
+        assert collection.state.certificate is not None
 
 
 def test_a_tuned_encoder_keeps_the_default(tmp_path: Path, docstrings: list[Document]) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(docstrings)
-        notes = prove(collection.core)
+        notes = prove(collection)
         assert len(notes) == 1
         assert "at least" in notes[0]
-        settings = collection.core.state.settings
+        settings = collection.state.settings
         assert settings is not None
         assert (settings.beta, settings.gamma) == DEFAULT
 
@@ -83,5 +83,5 @@ def test_of_few_documents_or_codes_alone_nothing_is_proved(
     for name, settings, count in (("few", Settings(), 60), ("codes", Settings(candidates=0), 800)):
         with Collection.create(tmp_path / name, WordEncoder(), settings) as collection:
             collection.add(docstrings[:count])
-            assert prove(collection.core) == []
-            assert collection.core.state.certificate is None
+            assert prove(collection) == []
+            assert collection.state.certificate is None

@@ -60,7 +60,7 @@ def built(*specs: str, index: str = "x") -> None:
 
 def synced(*specs: str, index: str = "x", by: Any = None) -> Added:
     with Collection.open(index, by or encoder()) as collection:
-        return sync(collection.core, Sources.open(specs))
+        return sync(collection, Sources.open(specs))
 
 
 def counts(added: Added) -> tuple[int, ...]:
@@ -119,10 +119,10 @@ def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
     os.rename("notes/yard", "notes/done")
     Path("notes/done/plan.txt").unlink()
     with Collection.open("x") as collection:
-        before = collection.core.state.generation
+        before = collection.state.generation
     assert counts(synced("notes")) == (1, 1, 1, 1, 2)
     with Collection.open("x") as collection:
-        assert collection.core.state.generation == before + 1
+        assert collection.state.generation == before + 1
     assert sorted(documents()) == ["done/rain.md", "long.md", "new.md", "tea.md"]
     check_equals_fresh("notes")
 
@@ -184,7 +184,7 @@ def test_what_cannot_be_read_this_time_stays(notes: None, monkeypatch: pytest.Mo
 def test_documents_of_other_sources_stay(notes: None) -> None:
     write(**{"more.jsonl": '{"id": "tea", "text": "a"}\n{"id": "b", "text": "b"}\n'})
     with Collection.open("x", encoder()) as collection:
-        add_sources(collection.core, Sources.open("more.jsonl"))
+        add_sources(collection, Sources.open("more.jsonl"))
         collection.add({"id": "mine", "text": "of no file"})
     Path("notes/tea.md").unlink()
     assert counts(synced("notes")) == (0, 0, 0, 1, 0)
@@ -302,7 +302,7 @@ def test_an_index_of_given_vectors_can_not_be_synced() -> None:
     with Collection.create("g", GivenEncoder(4), PLAIN) as collection:
         collection.add([{"id": 1, "text": "a"}], vectors=np.ones((1, 4)))
         with pytest.raises(InputError, match="built from given vectors"):
-            sync(collection.core, Sources.open("a.jsonl"))
+            sync(collection, Sources.open("a.jsonl"))
 
 
 class Stopped(BaseException):
@@ -340,7 +340,7 @@ def test_a_sync_that_is_forgotten_has_not_happened(
     """Files whose documents were dropped are read again, though some of them were the same."""
     write(**{"a.csv": "id,text\n1,one\n2,two\n"})
     with Collection.open("x", encoder()) as collection:
-        add_sources(collection.core, Sources.open("a.csv"))
+        add_sources(collection, Sources.open("a.csv"))
     write(**{"a.csv": "id,text\n1,one\n2,two\n3,three\n"})
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -431,12 +431,10 @@ def test_kept_vectors_are_those_of_the_same_text(notes: None) -> None:
     os.rename("notes/long.md", "notes/yard/long2.md")
     synced("notes")
     with Collection.open("x", encoder()) as collection:
-        rows = collection.core.snapshot.live_documents()
-        texts = [
-            t for row in rows for t in collection.core.store.documents.contents_of(np.array([row]))
-        ]
-        every = collection.core.snapshot.document_rows.all_rows(rows)
-        stored = collection.core.commit_log.vectors().take(every)
+        rows = collection.snapshot.live_documents()
+        texts = [t for row in rows for t in collection.store.documents.contents_of(np.array([row]))]
+        every = collection.snapshot.document_rows.all_rows(rows)
+        stored = collection.commit_log.vectors().take(every)
         assert np.allclose(stored, encoder().encode(texts), atol=2e-3)
 
 

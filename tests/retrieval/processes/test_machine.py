@@ -146,7 +146,7 @@ class ProcessMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.settle()
-            with Collection.open(self.path) as collection, collection.core.change():
+            with Collection.open(self.path) as collection, collection.change():
                 pass  # the turn ends what a kill has interrupted
             assert verify(self.path) == [], self.orders.message("verify")
         finally:

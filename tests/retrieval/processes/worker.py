@@ -28,7 +28,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.operations.building import Sources
-from slimdex.retrieval.search.snapshot_reader import SnapshotReader
+from slimdex.retrieval.storage.snapshot import Snapshot
 from slimdex.retrieval.syncing import sync
 from tests.encoders import WordEncoder
 
@@ -66,7 +66,7 @@ def sync_with(collection: Collection, name: str, documents: dict[str, str]) -> A
     source = collection.path.parent / f"{name}.jsonl"
     lines = [{"id": id, "text": text, "n": len(text)} for id, text in documents.items()]
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    sync(collection.core, Sources.open(str(source)))
+    sync(collection, Sources.open(str(source)))
 
 
 def search(collection: Collection, where: str | None) -> Any:
@@ -89,11 +89,11 @@ def search_words(collection: Collection, word: str) -> Any:
 def see(collection: Collection) -> Any:
     """Version and documents of one snapshot."""
 
-    def seen(view: SnapshotReader) -> Any:
-        every = sorted((each.id, each.text) for each in view.opened().every_document())
-        return view.snapshot.state.version, tuple(every)
+    def seen(snapshot: Snapshot) -> Any:
+        every = sorted((each.id, each.text) for each in snapshot.opened().every_document())
+        return snapshot.state.version, tuple(every)
 
-    return collection.core.read(seen)
+    return collection.read(seen)
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {

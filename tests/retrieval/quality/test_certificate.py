@@ -37,16 +37,16 @@ def path(tmp_path: Path, made: Path) -> Path:
 
 
 def certify(collection: Collection) -> Certificate:
-    settings = collection.core.state.settings
+    settings = collection.state.settings
     assert settings is not None
     certificate = Certificate(settings, 0.99, 0.98, 0.05, "a log", 500, len(collection), 0.9)
-    writer.keep_certificate(collection.core, certificate)
+    writer.keep_certificate(collection, certificate)
     return certificate
 
 
 def _emptied_and_rebuilt(collection: Collection) -> None:
     collection.delete([document.id for document in collection])
-    writer.rebuild(collection.core)
+    writer.rebuild(collection)
 
 
 def said(path: Path) -> str | None:
@@ -57,11 +57,11 @@ def said(path: Path) -> str | None:
 
 def test_it_is_seen_at_once_and_later(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
-        index = collection.core.reduced_index
+        index = collection.reduced_index
         certificate = certify(collection)
-        assert collection.core.reduced_index is index  # nothing is loaded again
+        assert collection.reduced_index is index  # nothing is loaded again
         assert collection.info()["certificate"]["pool"] == "a log"
-        assert State.from_json(collection.core.state.to_json()).certificate == certificate
+        assert State.from_json(collection.state.to_json()).certificate == certificate
     assert "measured on all 200 documents" in (said(path) or "")
     assert verify(path) == []
 
@@ -73,8 +73,8 @@ def test_it_is_seen_at_once_and_later(path: Path) -> None:
         (lambda c: c.add([Document("new", "one more")]), "measured on 200 of 201 documents"),
         (lambda c: c.delete(next(iter(c)).id), "200 documents, of which 199 are left"),
         (lambda c: c.compact(), "measured on all 200 documents"),
-        (lambda c: writer.rebuild(c.core), "measured on all 200 documents"),
-        (lambda c: writer.rebuild(c.core, fit_again=True), None),
+        (lambda c: writer.rebuild(c), "measured on all 200 documents"),
+        (lambda c: writer.rebuild(c, fit_again=True), None),
         (lambda c: c.reduce(replace(SETTINGS, candidates=60)), None),
         (lambda c: c.reduce(SETTINGS), None),
         (_emptied_and_rebuilt, "of which 0 are left"),
@@ -96,10 +96,10 @@ def test_what_becomes_of_it(
 def test_none_is_shown_of_other_settings(path: Path) -> None:
     """Whoever wrote them side by side."""
     with Collection.open(path, WordEncoder()) as collection:
-        state = collection.core.state
+        state = collection.state
         assert state.certificate is not None
         other = replace(state.certificate, settings=replace(SETTINGS, candidates=1000))
-        collection.core.commit_log.commit(replace(state, certificate=other))
+        collection.commit_log.commit(replace(state, certificate=other))
     assert said(path) is None
 
 

@@ -58,19 +58,19 @@ def old_fit(path: Path, documents: list[Document], more: int = 2000) -> Collecti
 
 def brute_agreement(collection: Collection, pool: Pool) -> float:
     """Agreement@10 by numpy: whitened cosines of everything, own rows left out."""
-    state, shares = collection.core.state, []
-    vectors = collection.core.commit_log.vectors().take(np.arange(state.rows)).astype(np.float64)
-    metric = collection.core.reduced_index.metric
+    state, shares = collection.state, []
+    vectors = collection.commit_log.vectors().take(np.arange(state.rows)).astype(np.float64)
+    metric = collection.reduced_index.metric
     assert metric is not None
     gram = metric.rescorer.gram
     assert gram is not None
     norms = np.sqrt(((vectors @ gram) * vectors).sum(axis=1))
     for query, own in zip(pool.vectors, pool.own, strict=True):
         scores = vectors @ (gram @ query) / np.where(norms > 0, norms, np.inf)
-        scores[collection.core.snapshot.hidden] = scores[own[own >= 0]] = -np.inf
+        scores[collection.snapshot.hidden] = scores[own[own >= 0]] = -np.inf
         truth = np.argsort(-scores)[:10]
-        _, found = collection.core.reduced_index.search(
-            query[None], 10, exclude=np.union1d(collection.core.snapshot.hidden, own)
+        _, found = collection.reduced_index.search(
+            query[None], 10, exclude=np.union1d(collection.snapshot.hidden, own)
         )
         shares.append(np.isin(truth, found).mean())
     return float(np.mean(shares))
@@ -81,25 +81,23 @@ def test_figures_of_a_fit_are_kept_and_those_of_today_are_exact(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:
     with old_fit(tmp_path / "i", docstrings) as collection:
-        fit, index = collection.core.state.fit, collection.core.reduced_index
+        fit, index = collection.state.fit, collection.reduced_index
         assert (fit["documents"], fit["rows"]) == (640, 640)
         found = drift(
-            collection.core.state,
+            collection.state,
             index,
-            collection.core.commit_log.moments(),
-            collection.core.snapshot.hidden,
+            collection.commit_log.moments(),
+            collection.snapshot.hidden,
         )
-        live = np.setdiff1d(np.arange(2640), collection.core.snapshot.hidden)
+        live = np.setdiff1d(np.arange(2640), collection.snapshot.hidden)
         for name, rows in (("then", live[live < 640]), ("now", live)):
-            vectors = collection.core.commit_log.vectors().take(rows).astype(np.float64)
+            vectors = collection.commit_log.vectors().take(rows).astype(np.float64)
             axes, _ = np.linalg.qr(index.reducer.components_)  # type: ignore[attr-defined]
             expected = np.square(vectors @ axes).sum() / np.square(vectors).sum()
             assert getattr(found, f"variance_{name}") == pytest.approx(expected, abs=1e-5)
         assert found.since == len(live[live >= 640])
         old = live[live < 640]
-        short = normalize_rows(
-            index.reducer.transform(collection.core.commit_log.vectors().take(old))
-        )
+        short = normalize_rows(index.reducer.transform(collection.commit_log.vectors().take(old)))
         lost = short - index.index.decoded(short)
         assert found.error_old == pytest.approx(np.square(lost).sum(axis=1).mean(), rel=1e-5)
         assert found.error_then == pytest.approx(found.error_old, rel=1e-5)
@@ -116,11 +114,11 @@ def test_the_loss_is_the_measured_one_and_a_fit_of_today_restores_what_is_said(
     """By numpy, by the same queries; and by a real `reduce` after it."""
     with old_fit(tmp_path / "i", docstrings) as collection:
         report = collection.health(sample=500)
-        pool = collection.core.pool(collection.core.snapshot, 500)
+        pool = collection.pool(collection.snapshot, 500)
         before = brute_agreement(collection, pool)
         assert report["agreement"]["estimate"] == pytest.approx(before, abs=0.002)  # of float32
         assert report["agreement"]["bound"] < before
-        collection.reduce(collection.core.state.requested)
+        collection.reduce(collection.state.requested)
         after = brute_agreement(collection, pool)
         assert report["refit"]["estimate"] == pytest.approx(after, abs=0.01)
         assert after > before + 0.01
@@ -141,28 +139,26 @@ def test_a_refit_is_what_a_fresh_build_is(tmp_path: Path, docstrings: list[Docum
     with old_fit(tmp_path / "i", docstrings, 2000) as collection:
         added = collection.add(docstrings[2640:3000], refit="always")
         assert added.refitted
-        assert collection.core.state.fitted == len(collection) - len(
-            collection.core.snapshot.textless
-        )
+        assert collection.state.fitted == len(collection) - len(collection.snapshot.textless)
         assert any("refitted in" in note for note in added.notes)
-        vectors = collection.core.commit_log.vectors().take(np.arange(3000))
-        found = collection.core.reduced_index.reducer.transform(vectors)
+        vectors = collection.commit_log.vectors().take(np.arange(3000))
+        found = collection.reduced_index.reducer.transform(vectors)
     with Collection.create(tmp_path / "fresh", WordEncoder(), FEW) as fresh:
         fresh.add(docstrings[:3000])
-        expected = fresh.core.reduced_index.reducer.transform(vectors)
+        expected = fresh.reduced_index.reducer.transform(vectors)
     np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=2e-3)
     assert verify(tmp_path / "i") == []
 
 
 def certified(collection: Collection, promise: float | None = None) -> Certificate:
     """What `tune` would keep of an index as it is."""
-    pool = collection.core.pool(collection.core.snapshot, 300)
-    now = measured(collection.core.reduced_index, pool, collection.core.snapshot.hidden)
-    settings = collection.core.state.settings
+    pool = collection.pool(collection.snapshot, 300)
+    now = measured(collection.reduced_index, pool, collection.snapshot.hidden)
+    settings = collection.state.settings
     assert settings is not None
-    rows = collection.core.state.rows - len(collection.core.snapshot.hidden)
+    rows = collection.state.rows - len(collection.snapshot.hidden)
     made = Certificate(settings, now.estimate, now.bound, 0.05, pool.name, 300, rows, promise)
-    writer.keep_certificate(collection.core, made)
+    writer.keep_certificate(collection, made)
     return made
 
 
@@ -188,14 +184,14 @@ def test_an_addition_that_breaks_what_was_certified_says_so(
         collection.add(docstrings[:640])
         proved = certified(collection)
         assert collection.add(docstrings[640:650]).notes == []  # too few to matter
-        assert collection.core.state.certificate == proved
+        assert collection.state.certificate == proved
         (note,) = collection.add(docstrings[650:2400], refit="never").notes
-        kept = collection.core.state.certificate
+        kept = collection.state.certificate
         assert kept is not None
         assert f"{EXACT} is {kept.estimate:.4f}, at least {kept.bound:.4f}: below the" in note
         assert f"the certified {proved.bound:.4g}; `slimdex reduce {tmp_path}/i`" in note
         assert kept.target == proved.bound  # what is found now lowers no promise
-        assert kept.rows == collection.core.state.rows - len(collection.core.snapshot.hidden)
+        assert kept.rows == collection.state.rows - len(collection.snapshot.hidden)
         assert kept.estimate < proved.bound
         report = collection.health(sample=300)
         assert (report["certified"], report["verdict"]) == (proved.bound, "broken")
@@ -213,8 +209,8 @@ def test_a_refit_renews_what_was_certified(
         certified(collection, promise)
         notes = collection.add(docstrings[640:2000], refit="always").notes
         kept, pool = (
-            collection.core.state.certificate,
-            collection.core.pool(collection.core.snapshot, 300),
+            collection.state.certificate,
+            collection.pool(collection.snapshot, 300),
         )
         assert kept is not None
         assert kept.target == promise
@@ -233,12 +229,12 @@ def test_by_itself_only_if_that_takes_less_than_the_addition(
     with Collection.create(tmp_path / "i", WordEncoder(), FEW) as collection:
         collection.add(docstrings[:640])
         collection.add(docstrings[640:1300], refit="never")
-        with collection.core.change():
-            settled = after_addition(collection.core, seconds)
+        with collection.change():
+            settled = after_addition(collection, seconds)
         assert settled.refitted is is_refitted
         (note,) = settled.notes
         assert ("refitted in" if is_refitted else f"`slimdex reduce {tmp_path}/i`") in note
-        assert collection.core.state.fitted == (1300 if is_refitted else 640)
+        assert collection.state.fitted == (1300 if is_refitted else 640)
         assert len(collection.search(docstrings[9].content)) == 10
 
 
@@ -301,23 +297,23 @@ def test_what_is_kept_of_the_fit_survives(tmp_path: Path, docstrings: list[Docum
     """Opening again, deletions, `compact` and `repair`."""
     path = tmp_path / "i"
     with old_fit(path, docstrings, 700) as collection:
-        fit, before = collection.core.state.fit, collection.health(sample=9)
+        fit, before = collection.state.fit, collection.health(sample=9)
         gone = [docstrings[i].id for i in (1, 5, 300, 900)]
         collection.delete(gone)
-        assert collection.core.state.fit == fit
+        assert collection.state.fit == fit
         deleted = drift(
-            collection.core.state,
-            collection.core.reduced_index,
-            collection.core.commit_log.moments(),
-            collection.core.snapshot.hidden,
+            collection.state,
+            collection.reduced_index,
+            collection.commit_log.moments(),
+            collection.snapshot.hidden,
         )
         collection.compact()
-        assert collection.core.state.fit == fit | {"rows": 637}
+        assert collection.state.fit == fit | {"rows": 637}
         compacted = drift(
-            collection.core.state,
-            collection.core.reduced_index,
-            collection.core.commit_log.moments(),
-            collection.core.snapshot.hidden,
+            collection.state,
+            collection.reduced_index,
+            collection.commit_log.moments(),
+            collection.snapshot.hidden,
         )
         assert compacted.since == deleted.since == before["documents_since_fit"] - 1
         assert compacted.variance_now == pytest.approx(deleted.variance_now)
@@ -326,7 +322,7 @@ def test_what_is_kept_of_the_fit_survives(tmp_path: Path, docstrings: list[Docum
     name.write_bytes(name.read_bytes()[:-5])
     assert repair(path)
     with Collection.open(path, WordEncoder()) as collection:
-        now = collection.core.state.fit
+        now = collection.state.fit
         assert now is not None
         assert (now["rows"], now["documents"]) == (637, 640)
         assert now["variance_kept"] == fit["variance_kept"]  # the reducer was whole
@@ -334,7 +330,7 @@ def test_what_is_kept_of_the_fit_survives(tmp_path: Path, docstrings: list[Docum
         collection.delete(where="true")
         collection.compact()
         collection.add(docstrings[:700])
-        assert collection.core.state.fit["rows"] == 700
+        assert collection.state.fit["rows"] == 700
 
 
 def test_codes_alone_and_reducers_without_axes(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_an_equal_encoder_gains_nothing_and_its_map_loses_nothing(tmp_path: Path
         assert again.estimate == pytest.approx(stay.estimate, abs=0.02)
         assert found.advice == STAY
         assert again.hours > 0 == mapped.hours
-        assert "map" not in collection.core.state.files
+        assert "map" not in collection.state.files
         assert found.as_dict()["options"][0]["name"] == STAY
 
 
@@ -90,7 +90,7 @@ def test_applied_it_maps_queries_and_new_documents_and_is_undone(tmp_path: Path)
     old = WordEncoder()
     with made(tmp_path, old) as collection:
         query = texts()[7]
-        before, spec = collection.search(query, hybrid="off"), collection.core.state.encoder
+        before, spec = collection.search(query, hybrid="off"), collection.state.encoder
         other = Collection.open(collection.path, old)
         assert collection.migrate(Rotated(), apply=True, target=0.5).applied
         old.encoded.clear()
@@ -98,7 +98,7 @@ def test_applied_it_maps_queries_and_new_documents_and_is_undone(tmp_path: Path)
         collection.add({"id": "new", "text": "fedcba abcdef cabfed"})
         assert not old.encoded
         assert collection.search("fedcba abcdef cabfed", hybrid="off")[0].id == "new"
-        assert collection.core.state.encoder["source"] == Rotated().spec()
+        assert collection.state.encoder["source"] == Rotated().spec()
         assert collection.verify() == []
         with pytest.raises(InputError, match="mapped already; undo that first"):
             collection.migrate(Rotated())
@@ -108,7 +108,7 @@ def test_applied_it_maps_queries_and_new_documents_and_is_undone(tmp_path: Path)
             Collection.open(collection.path, old)
         collection.compact()
         collection.undo_migration()
-        assert collection.core.state.encoder == spec
+        assert collection.state.encoder == spec
         assert not list(collection.path.glob("map-*"))
         found = collection.search(query, hybrid="off")
         assert [hit.id for hit in found] == [hit.id for hit in before]
@@ -122,7 +122,7 @@ def test_a_map_that_misses_the_target_is_not_applied(tmp_path: Path) -> None:
     with made(tmp_path) as collection:
         with pytest.raises(InputError, match=r"at least 0\.\d+ with 95% confidence; expected .* 1"):
             collection.migrate(Rotated(), apply=True, target=1.0)
-        assert "map" not in collection.core.state.files
+        assert "map" not in collection.state.files
 
 
 def test_given_vectors_get_an_encoder(tmp_path: Path) -> None:

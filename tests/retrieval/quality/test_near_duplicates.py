@@ -16,7 +16,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.quality.near_duplicates import delete_near_duplicates
-from slimdex.retrieval.search.snapshot_reader import SnapshotReader
+from slimdex.retrieval.storage.snapshot import Snapshot
 from tests.encoders import ReadingEncoder, WordEncoder
 
 Groups = dict[str, dict[str, float]]
@@ -47,7 +47,7 @@ def found(collection: Collection, least: float) -> Groups:
 
 def stored(collection: Collection) -> Matrix:
     """The vectors as they are on disk, in float16."""
-    vectors = collection.core.reduced_index.vectors
+    vectors = collection.reduced_index.vectors
     return vectors.take(np.arange(len(vectors)))
 
 
@@ -99,9 +99,9 @@ def test_documents_of_several_passages(tmp_path: Path) -> None:
     encoder = ReadingEncoder()
     with Collection.create(tmp_path / "i", encoder, passages=16) as collection:
         collection.add([{"id": str(i), "text": text} for i, text in enumerate(texts)])
-        view = collection.core.snapshot
-        firsts = view.live_documents()
-        counts = view.document_rows.counts_of(firsts)
+        snapshot = collection.snapshot
+        firsts = snapshot.live_documents()
+        counts = snapshot.document_rows.counts_of(firsts)
         assert counts.max() > 5
         rows = np.split(stored(collection), np.cumsum(counts)[:-1])
         for least in (0.97, 0.8):
@@ -134,14 +134,14 @@ def test_all_but_the_first_are_deleted_in_one_commit(tmp_path: Path) -> None:
         texts = ["a cat", "stocks fell", "a cat", "cat a", "", "stocks fell", "", "rain"]
         collection.add([{"id": str(i), "text": text} for i, text in enumerate(texts)])
         before = collection.version
-        groups = delete_near_duplicates(collection.core)
+        groups = delete_near_duplicates(collection)
         assert {g.kept: [other.id for other in g.others] for g in groups} == {
             "0": ["2", "3"],
             "1": ["5"],
         }
         assert collection.version == before + 1
         assert [document.id for document in collection] == ["0", "1", "4", "6", "7"]
-        assert delete_near_duplicates(collection.core) == []
+        assert delete_near_duplicates(collection) == []
         assert collection.version == before + 1
 
 
@@ -149,13 +149,13 @@ def test_others_commit_meanwhile(tmp_path: Path) -> None:
     """Documents that another process deletes after the search are left out of the groups."""
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add([{"id": str(i), "text": "a cat"} for i in range(3)])
-        core, read = collection.core, collection.core.read
+        core, read = collection, collection.read
         with (
             Collection.open(tmp_path / "i", WordEncoder()) as other,
             pytest.MonkeyPatch.context() as p,
         ):
 
-            def then_deleted(given: Callable[[SnapshotReader], Any]) -> Any:
+            def then_deleted(given: Callable[[Snapshot], Any]) -> Any:
                 answer = read(given)
                 if "0" in other:
                     other.delete("0")

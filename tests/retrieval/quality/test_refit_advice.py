@@ -32,7 +32,7 @@ def topic(name: str, count: int) -> list[Document]:
 def test_an_index_that_has_more_than_doubled_says_so(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         assert collection.add(topic("a", 700)).notes == []
-        assert collection.core.state.fitted == 700
+        assert collection.state.fitted == 700
         assert collection.add(topic("b", 700)).notes == []  # doubled, not more
         (note,) = collection.add([Document("c", "c")], refit="never").notes
         expected = rf"fitted on 700 of 1,401 documents; `slimdex reduce {tmp_path}/i` fits again"
@@ -54,7 +54,7 @@ def test_auto_says_when_another_kind_would_be_faster(
         assert collection.add(topic("b", 2)).notes == [advice]
         assert collection.info()["notes"] == [advice]
         before = collection.search_many("a3")[0]
-        assert collection.reduce(collection.core.state.requested) == []
+        assert collection.reduce(collection.state.requested) == []
         assert collection.info()["notes"] == []
         assert collection.info()["settings"]["kind"] == "ivf-pq"
         assert collection.info()["search"] == {"candidates": 200, "lists_probed": 8, "lists": 8}
@@ -75,9 +75,9 @@ def test_the_time_is_that_of_coding_all_rows(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", GivenEncoder(16)) as collection:
         vectors = rng.normal(size=(700, 16)).astype(np.float32)
         collection.add(topic("a", 700), vectors=vectors)
-        assert coding_seconds(collection.core.reduced_index) is not None
+        assert coding_seconds(collection.reduced_index) is not None
         collection.reduce(Settings(reducer="autoencoder", k=8))
-        assert coding_seconds(collection.core.reduced_index) is None
+        assert coding_seconds(collection.reduced_index) is None
 
 
 @pytest.mark.slow
@@ -94,12 +94,12 @@ def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path, 
         if way == "delete and compact":
             collection.compact()
         collection.add(other)
-        assert collection.core.state.fitted == 800
-        reducer = collection.core.reduced_index.reducer
-        live = np.setdiff1d(np.arange(collection.core.state.rows), collection.core.snapshot.hidden)
-        vectors = collection.core.commit_log.vectors().take(live)
+        assert collection.state.fitted == 800
+        reducer = collection.reduced_index.reducer
+        live = np.setdiff1d(np.arange(collection.state.rows), collection.snapshot.hidden)
+        vectors = collection.commit_log.vectors().take(live)
     with Collection.create(tmp_path / "fresh", GivenEncoder(48)) as fresh:
         fresh.add(other, vectors=vectors)
-        expected = fresh.core.reduced_index.reducer.transform(vectors)
+        expected = fresh.reduced_index.reducer.transform(vectors)
     np.testing.assert_allclose(np.abs(reducer.transform(vectors)), np.abs(expected), atol=2e-3)
     assert verify(tmp_path / "i") == []

@@ -96,5 +96,5 @@ def test_the_catalog_goes_while_a_change_has_it_open(tmp_path: Path, replaced: b
     path = made(tmp_path / "x")
     with Collection.open(path, WordEncoder()) as collection:
         with pytest.raises(UnreadableError, match="deleted or replaced while it was open"):
-            commit_beside(collection.core, replaced)
+            commit_beside(collection, replaced)
         assert (path / CATALOG).exists() == replaced

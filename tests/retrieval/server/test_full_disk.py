@@ -99,7 +99,7 @@ async def give_up(folder: Path) -> list[Any]:
             return [get.status_code, get.json().get("error"), search.status_code, ready.json()]
 
         await loaded(service)
-        service.indexes["notes"].collection.core.store.database.stop_resting()
+        service.indexes["notes"].collection.store.database.stop_resting()
         catalog.rename(away)
         gone = await answers()
         away.rename(catalog)

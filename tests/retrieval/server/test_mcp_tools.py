@@ -282,7 +282,7 @@ async def test_agents_of_several_processes_write_at_once(notes: Path) -> None:
 async def test_a_change_waits_its_turn_and_says_for_whom(notes: Path) -> None:
     with Collection.open(notes) as collection:
         async with Client(stdio(notes, "--write", "--wait", "0.2")) as client:
-            with collection.core.change():
+            with collection.change():
                 line = await refused(client, "add", documents=[{"text": "snow"}])
             assert f"process {os.getpid()} is writing to it, since 2" in line
             assert (await called(client, "add", documents=[{"text": "snow"}]))["added"] == 1

@@ -56,7 +56,7 @@ async def test_a_service_goes_on_while_all_is_encoded_again(tmp_path: Path) -> N
     new, path = WordEncoder(40), tmp_path / "notes.index"
     async with asking({"notes": made(path)}) as (_, service):
         index = service.indexes["notes"]
-        index.collection.core.give(new)
+        index.collection.give(new)
         request = SearchRequest(texts=["a cat"], limit=1, hybrid="off")
         before = await index.search(request)
         with Collection.open(path, WordEncoder()) as other:

@@ -51,9 +51,9 @@ def values(sources: Sources) -> dict[str, Any]:
 
 def held(collection: Collection) -> dict[str, Any]:
     with collection:
-        snapshot = collection.core.snapshot
+        snapshot = collection.snapshot
         rows = [row for row in range(snapshot.state.rows) if row not in snapshot.deleted]
-        found = collection.core.store.documents.read(rows)
+        found = collection.store.documents.read(rows)
         return {d.id: d.metadata.get("v") for d in found.values()}
 
 
@@ -115,9 +115,9 @@ def test_a_column_without_values_changes_none_that_is_there(value: str) -> None:
     for source in (csv("c.csv", "", ""), jsonl("d.jsonl", None)):
         shutil.rmtree("x", ignore_errors=True)
         collection = indexed(value)
-        before = collection.core.store.columns.committed
-        assert not about_columns(add(collection.core, opened(source)))
-        assert collection.core.store.columns.committed == before
+        before = collection.store.columns.committed
+        assert not about_columns(add(collection, opened(source)))
+        assert collection.store.columns.committed == before
         assert held(collection)[f"{source[0]}0"] is None
 
 
@@ -125,7 +125,7 @@ def test_days_that_are_text_in_a_file_are_days_in_a_column_of_days() -> None:
     collection = indexed("2024-01-02")
     row = "SELECT 'b0' AS id, 'x' AS text, '2024-01-03' AS v"
     duckdb.connect().sql(row).write_parquet("b.parquet")
-    assert not about_columns(add(collection.core, opened("b.parquet")))
+    assert not about_columns(add(collection, opened("b.parquet")))
     assert held(collection) == {"a0": date(2024, 1, 2), "b0": date(2024, 1, 3)}
 
 
@@ -166,15 +166,15 @@ def indexed(*values: str) -> Collection:
 def test_a_column_of_days_refuses_words_and_stays(old: str, new: str, type_: str) -> None:
     collection = indexed(old)
     with pytest.raises(InputError) as raised:
-        add(collection.core, opened(csv("b.csv", old, new)))
+        add(collection, opened(csv("b.csv", old, new)))
     assert str(raised.value).startswith(f"b.csv, row 2: {new!r} in column 'v' is not {type_}: ")
-    assert collection.core.store.columns.committed["v"] == type_
+    assert collection.store.columns.committed["v"] == type_
     assert list(held(collection)) == ["a0"]
 
 
 def test_texts_of_json_that_are_of_a_column_type_become_such_values() -> None:
     collection = indexed("2024-01-02 10:00", "2024-01-03")
-    add(collection.core, opened(jsonl("b.jsonl", "2024-01-04", "2024-01-04T12:00:00")))
+    add(collection, opened(jsonl("b.jsonl", "2024-01-04", "2024-01-04T12:00:00")))
     assert collection.count("v >= TIMESTAMP '2024-01-04'") == 2
 
 
@@ -182,37 +182,37 @@ def test_a_column_of_numbers_refuses_words_with_file_row_value_and_a_way_out() -
     collection = indexed("1", "2")
     source = csv("b.csv", "3", "many")
     with pytest.raises(InputError) as raised:
-        add(collection.core, opened(source))
+        add(collection, opened(source))
     assert str(raised.value) == (
         "b.csv, row 2: 'many' in column 'v' is not BIGINT: column 'v' holds BIGINT; the new values "
         "are VARCHAR (types=v=VARCHAR makes the whole column text, types=v=BIGINT reads "
         "matching values)"
     )
     with pytest.raises(InputError, match=r"b\.csv, row 2: 'many' in column 'v'; expected BIGINT"):
-        add(collection.core, opened(source, types="v=BIGINT"))
-    add(collection.core, opened(source, types="v=VARCHAR"))
+        add(collection, opened(source, types="v=BIGINT"))
+    add(collection, opened(source, types="v=VARCHAR"))
     assert held(collection) == {"a0": "1", "a1": "2", "b0": "3", "b1": "many"}
 
 
 def test_zeros_before_a_number_are_not_lost_in_a_column_of_numbers() -> None:
     collection = indexed("12345")
     with pytest.raises(InputError, match=r"b\.csv, row 2: '01234' in column 'v' is not BIGINT"):
-        add(collection.core, opened(csv("b.csv", "5", "01234")))
-    add(collection.core, opened("b.csv", types="v=VARCHAR"))
+        add(collection, opened(csv("b.csv", "5", "01234")))
+    add(collection, opened("b.csv", types="v=VARCHAR"))
     assert held(collection) == {"a0": "12345", "b0": "5", "b1": "01234"}
 
 
 def test_numbers_written_otherwise_are_numbers_in_a_column_of_numbers() -> None:
     collection = indexed("1.5")
-    added = add(collection.core, opened(csv("b.csv", "1.10")))
+    added = add(collection, opened(csv("b.csv", "1.10")))
     assert added.notes == ["b.csv: column 'v' holds DOUBLE: stored as numbers, not as written"]
     assert held(collection) == {"a0": 1.5, "b0": 1.1}
 
 
 def test_a_column_of_text_keeps_what_is_written() -> None:
     collection = indexed("x")
-    add(collection.core, opened(csv("b.csv", "1.5", "2")))
-    add(collection.core, opened(jsonl("c.jsonl", {"k": [1, "2"]})))
+    add(collection, opened(csv("b.csv", "1.5", "2")))
+    add(collection, opened(jsonl("c.jsonl", {"k": [1, "2"]})))
     assert held(collection) == {"a0": "x", "b0": "1.5", "b1": "2", "c0": '{"k":[1,"2"]}'}
 
 

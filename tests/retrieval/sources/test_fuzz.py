@@ -284,7 +284,7 @@ ODD_VALUES = st.sampled_from(
 @fuzzed
 @given(st.data())
 def test_states(opened: Collection, data: st.DataObject) -> None:
-    values: Any = json.loads(opened.core.state.to_json())
+    values: Any = json.loads(opened.state.to_json())
     for _ in range(data.draw(st.integers(1, 3))):
         place = values
         while True:
@@ -304,7 +304,7 @@ def test_states(opened: Collection, data: st.DataObject) -> None:
 @fuzzed
 @given(st.data())
 def test_state_texts(opened: Collection, data: st.DataObject) -> None:
-    text = data.draw(damaged(opened.core.state.to_json().encode())).decode(errors="replace")
+    text = data.draw(damaged(opened.state.to_json().encode())).decode(errors="replace")
     quietly(lambda: State.from_json(text))
 
 

@@ -87,7 +87,7 @@ def test_vectors_that_do_not_fit_leave_nothing(
     with Collection.create(tmp_path / "i", GivenEncoder(D), PLAIN) as collection:
         with pytest.raises(InputError, match=message):
             collection.add(documents, vectors=change(X))
-        assert not collection.core.state.unfinished
+        assert not collection.state.unfinished
         collection.add(documents, vectors=X)
         assert len(collection) == N
 
@@ -130,15 +130,15 @@ def test_an_interrupted_addition_wants_the_same_vectors_again(
         collection.add(documents[:20])
         with pytest.raises(KeyboardInterrupt):
             collection.add(documents, vectors=Cut(own))
-        assert collection.core.state.unfinished
+        assert collection.state.unfinished
         with pytest.raises(InputError, match="began with vectors from elsewhere"):
-            adding.resume(collection.core)
+            adding.resume(collection)
         with pytest.raises(InputError, match="49 rows of 48 dimensions; expected those"):
-            adding.resume(collection.core, as_given(own[:-1]))
-        adding.resume(collection.core, as_given(own))
+            adding.resume(collection, as_given(own[:-1]))
+        adding.resume(collection, as_given(own))
         assert len(collection) == N
         np.testing.assert_allclose(
-            collection.core.commit_log.vectors().take(np.arange(20, 20 + N)), own, atol=2e-2
+            collection.commit_log.vectors().take(np.arange(20, 20 + N)), own, atol=2e-2
         )
 
 
@@ -149,7 +149,7 @@ def test_documents_without_vectors_are_refused_before_they_are_in(
         collection.add(documents[:30], vectors=X[:30].tolist())
         with pytest.raises(InputError, match="expected vectors for these"):
             collection.add(documents[30:])
-        assert not collection.core.state.unfinished
+        assert not collection.state.unfinished
         assert collection.search_many(X[:0]) == []
 
 
@@ -161,9 +161,7 @@ def test_a_column_by_another_case_and_a_path_with_brackets(X: Matrix, tmp_path: 
     built = slimdex("build", str(source), "--out", out, "--vectors", "EMB", "--json")
     assert built["columns"] == {"year": "INTEGER"}
     with Collection.open(out) as collection:
-        np.testing.assert_allclose(
-            collection.core.commit_log.vectors().take(np.arange(N)), X, atol=2e-3
-        )
+        np.testing.assert_allclose(collection.commit_log.vectors().take(np.arange(N)), X, atol=2e-3)
 
 
 def test_from_a_parquet_column_in_parts(

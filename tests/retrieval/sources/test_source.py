@@ -192,7 +192,7 @@ def test_a_line_that_is_too_long_loses_no_other_document(tmp_path: Path) -> None
     path, good = tmp_path / "index", Sources.open(str(tmp_path / "good.txt"))
     index, _ = build(path, good, WordEncoder, Settings())
     with index, pytest.raises(InputError, match=rf"bad\.txt, line 2: {TOO_LONG}"):
-        add_sources(index.core, Sources.open(str(tmp_path / "bad.txt")))
+        add_sources(index, Sources.open(str(tmp_path / "bad.txt")))
     with Collection.open(path, WordEncoder()) as index:
         assert {document.text for document in index} == {"a kettle", "a cellar"}
         assert index.verify() == []
@@ -234,7 +234,7 @@ def test_values_of_several_kinds_stay_what_they_are(tmp_path: Path) -> None:
     assert [d.metadata["v"] for d in read(path)] == values
     with Collection.create(tmp_path / "x.index", WordEncoder()) as collection:
         collection.add(read(path))
-        found = collection.core.store.documents.read(range(len(values)))
+        found = collection.store.documents.read(range(len(values)))
     assert [found[row].metadata["v"] for row in range(len(values))] == values
 
 

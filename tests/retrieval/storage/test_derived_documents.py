@@ -81,9 +81,9 @@ def relation() -> Any:
 
 def same(collection: Collection) -> None:
     """The file says what the catalog says, to the type, and iteration and hits say it, too."""
-    state, store = collection.core.state, collection.core.store
-    snapshot = collection.core.snapshot
-    file = snapshot.documents()
+    state, store = collection.state, collection.store
+    snapshot = collection.snapshot
+    file = snapshot.document_file()
     assert file is not None
     assert file.rows == state.rows
     rows = range(state.rows)
@@ -97,10 +97,10 @@ def same(collection: Collection) -> None:
 def test_values_of_every_type_are_the_catalogs(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(relation())
-        assert len(collection.core.store.columns.committed) == len(TYPES)
+        assert len(collection.store.columns.committed) == len(TYPES)
         same(collection)
         (hits,) = collection.search_many(["text"], limit=9)
-        values = collection.core.store.documents.read(range(9)).values()
+        values = collection.store.documents.read(range(9)).values()
         found = {repr((d.id, d.metadata)) for d in values}
         assert {repr((hit.id, hit.metadata)) for hit in hits} == found
     assert verify(tmp_path / "x") == []
@@ -115,9 +115,9 @@ def test_times_with_zones_stay_in_the_catalog(tmp_path: Path) -> None:
             "documents-000002.jsonl"
         }
         collection.add(zoned)
-        assert collection.core.state.lines is None
+        assert collection.state.lines is None
         assert not [*(tmp_path / "x").glob("documents*"), *(tmp_path / "x").glob("offsets*")]
-        expected = collection.core.store.documents.read([0, 1])
+        expected = collection.store.documents.read([0, 1])
         assert expected[1].metadata["v"].tzinfo is not None
         assert repr([*collection]) == repr([*expected.values()])
         assert len(collection.search_many("text")[0]) == 2
@@ -170,7 +170,7 @@ def test_a_column_that_is_widened_later(
     """Between the catalog's commit and the file's, as after it, all say what the catalog says."""
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add([Document("a", "one", metadata={"v": old, "w": 1})])
-        before = collection.core.state.lines
+        before = collection.state.lines
         later = Document("b", "two", metadata={"v": new, "more": "x"})
         if resumed:
             with monkeypatch.context() as patch:
@@ -178,18 +178,18 @@ def test_a_column_that_is_widened_later(
                 patch.setattr(WordEncoder, "encode", lambda *_: 1 / 0)
                 with pytest.raises(ZeroDivisionError):
                     collection.add([later])
-            expected = repr([collection.core.store.documents.read([0])[0]])
+            expected = repr([collection.store.documents.read([0])[0]])
             assert repr([*collection]) == expected
             assert repr([collection.get("a")]) == expected
             assert len(collection.search_many("one")[0]) == 1
             collection.close()
             collection = Collection.open(tmp_path / "x", WordEncoder())
             assert repr([*collection]) == expected
-            adding.resume(collection.core)
+            adding.resume(collection)
         else:
             collection.add([later])
         same(collection)
-        lines = collection.core.state.lines
+        lines = collection.state.lines
         assert before is not None
         assert lines is not None
         widened = before.columns.get("v") not in (None, lines.columns["v"])
@@ -205,7 +205,7 @@ def test_columns_that_unchanged_documents_widen(tmp_path: Path) -> None:
         collection.add([document])
         collection.add(duckdb.sql("SELECT 'a' AS id, 'one' AS text, CAST(2 AS DOUBLE) AS v"))
         assert repr(collection.get("a").metadata) == "{'v': 2.0}"
-        assert repr([*collection]) == repr([*collection.core.store.documents.read([0]).values()])
+        assert repr([*collection]) == repr([*collection.store.documents.read([0]).values()])
         collection.add([Document("b", "two")])
         same(collection)
     assert verify(tmp_path / "x") == []
@@ -244,7 +244,7 @@ def test_after_any_changes_both_say_the_same(
         elif change == "compact":
             collection.compact()
         elif change == "rebuild":
-            writer.rebuild(collection.core)
+            writer.rebuild(collection)
         else:
             collection.close()
             collection = Collection.open(path, WordEncoder(8))
@@ -261,8 +261,8 @@ def test_an_index_without_the_files_gets_them_with_the_next_addition(
     path = tmp_path / "x"
     with Collection.create(path, WordEncoder()) as collection:
         collection.add(docstrings[:100])
-        without = replace(collection.core.commit_log.next_state(), lines=None)
-        collection.core.commit_log.commit(without)
+        without = replace(collection.commit_log.next_state(), lines=None)
+        collection.commit_log.commit(without)
     assert not [*path.glob("documents*"), *path.glob("offsets*")]
     assert verify(path) == []
     with Collection.open(path, WordEncoder()) as collection:
@@ -270,7 +270,7 @@ def test_an_index_without_the_files_gets_them_with_the_next_addition(
         assert len(collection.search_many("parse a date", limit=7)[0]) == 7
     with Collection.open(path, WordEncoder()) as collection:
         collection.delete(docstrings[0].id)
-        assert collection.core.state.lines is None
+        assert collection.state.lines is None
         collection.add(docstrings[100:110])
         same(collection)
     assert verify(path) == []
@@ -285,7 +285,7 @@ def collection(tmp_path: Path, copied: Copies) -> Iterator[Collection]:
 def test_an_addition_writes_no_more_than_its_own(
     collection: Collection, docstrings: list[Document]
 ) -> None:
-    before = collection.core.state.lines
+    before = collection.state.lines
     assert before is not None
     (file,) = collection.path.glob("documents*")
     inode, bytes_ = file.stat().st_ino, file.read_bytes()
@@ -317,13 +317,13 @@ def test_a_snapshot_goes_on_reading_files_that_a_compaction_removed(
 ) -> None:
     documents = iter(collection)
     first = next(documents)
-    snapshot = collection.core.snapshot
+    snapshot = collection.snapshot
     collection.delete([d.id for d in docstrings[:150]])
     collection.compact()
     collection.add(docstrings[300:400])
     assert len([*collection.path.glob("documents*")]) == 1
     assert [d.id for d in (first, *documents)] == [d.id for d in docstrings[:300]]
-    assert snapshot.documents() is not None
+    assert snapshot.document_file() is not None
     same(collection)
 
 
@@ -362,7 +362,7 @@ def test_damage_to_a_document_that_nobody_asks_for_does_no_harm(
 ) -> None:
     (file,) = collection.path.glob("documents*")
     file.write_bytes(b"x" + file.read_bytes()[1:])
-    assert collection.get(docstrings[7].id) == collection.core.store.documents.read([7])[7]
+    assert collection.get(docstrings[7].id) == collection.store.documents.read([7])[7]
     with pytest.raises(CorruptError, match="row 0 is damaged, at byte 0"):
         collection.get(docstrings[0].id)
 
@@ -378,7 +378,7 @@ def test_a_full_disk_leaves_no_half_a_copy(
         patch.setattr("slimdex.retrieval.storage.document_file.line_of", full)
         for change in (
             lambda: collection.add(docstrings[300:310]),
-            lambda: writer.rebuild(collection.core),
+            lambda: writer.rebuild(collection),
             lambda: (collection.delete(docstrings[0].id), collection.compact()),
         ):
             with pytest.raises(OSError, match="No space left"):
@@ -433,17 +433,17 @@ def test_a_document_whose_row_the_snapshot_does_not_have(
     collection: Collection, docstrings: list[Document], change: str
 ) -> None:
     """A change is committed, and its snapshot not shown yet: rows are those of another one."""
-    before = collection.core.view(collection.core.snapshot).opened().snapshot
+    before = collection.snapshot.opened()
     if change == "add":
         collection.add(docstrings[300:303])
     else:
         collection.delete([d.id for d in docstrings[:100]])
         collection.compact()
     wanted = docstrings[301 if change == "add" else 299]
-    collection.core.show(before)
+    collection.show(before)
     found = collection.get([wanted.id, docstrings[200].id])
     assert [(d.id, d.text) for d in found] == [(d.id, d.text) for d in (wanted, docstrings[200])]
-    assert collection.core.snapshot is not before
+    assert collection.snapshot is not before
 
 
 @pytest.mark.slow

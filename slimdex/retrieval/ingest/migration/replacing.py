@@ -25,7 +25,6 @@ from ...catalog.state import Replacement, State
 from ...encoders.adapters import source_spec
 from ...encoders.base import Encoder, as_recorded, is_same_encoder
 from ...open_index import OpenIndex, plain
-from ...search.snapshot_reader import SnapshotReader
 from ...storage.commit_log import AppendedFile
 from ...storage.snapshot import Snapshot
 from ...storage.work_folder import work_folder
@@ -124,9 +123,9 @@ def _begin(core: OpenIndex, encoder: Encoder) -> Encoder:
 def _encode_window(core: OpenIndex, encoder: Encoder) -> None:
     """Encode the next rows, and commit their vectors unless the rows are others by then."""
 
-    def read(view: SnapshotReader) -> tuple[State, Matrix, PartlyRead]:
-        state = view.snapshot.state
-        return state, *_encoded(core, view.snapshot, encoder, _next_rows(state))
+    def read(snapshot: Snapshot) -> tuple[State, Matrix, PartlyRead]:
+        state = snapshot.state
+        return state, *_encoded(core, snapshot, encoder, _next_rows(state))
 
     state, vectors, partly = core.read(read)
     with core.change():

@@ -75,7 +75,7 @@ def _fitted(core: OpenIndex, settings: Settings, folder: Path) -> Fitted | None:
     """Fit the newest snapshot in another folder; None if its rows are replaced meanwhile."""
     commit_log = core.commit_log
     state, moments = core.read(
-        lambda view: (view.snapshot.state, commit_log.moments(view.snapshot.state))
+        lambda snapshot: (snapshot.state, commit_log.moments(snapshot.state))
     )
     try:
         return fit_in(folder, core, replace(state, requested=settings), moments)

@@ -36,7 +36,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ...catalog.passages_table import DocumentRows
 from ...open_index import OpenIndex
-from ...search.document_search import best_of_documents
+from ...search.nearest import best_of_documents
 from ...trials.query_pools import encoded, rows_of_documents
 from ...trials.recall_trials import is_own
 from .exact_search import OwnMetricSearch

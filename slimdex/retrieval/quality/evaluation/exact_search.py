@@ -12,7 +12,8 @@ from slimdex.indexes.search.reduced_index import reduced
 
 from ...catalog.passages_table import DocumentRows
 from ...open_index import OpenIndex
-from ...search.document_search import Search, nearest_documents
+from ...search.nearest import DenseSearch, Searches, nearest
+from ...search.request import SearchRequest
 
 QUERIES_TOGETHER = 256
 """Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""
@@ -93,8 +94,10 @@ class OwnMetricSearch:
 
 
 def best_documents(
-    search: Search, queries: Matrix, k: int, rows: DocumentRows, total: int
+    search: DenseSearch, queries: Matrix, k: int, rows: DocumentRows, total: int
 ) -> tuple[Matrix, Rows]:
     """Search rows, and return documents by their first rows."""
-    scores, found = nearest_documents(search, queries, k, rows, total)
+    scores, found, _ = nearest(
+        Searches(search, rows, total), SearchRequest(vectors=queries, limit=k)
+    )
     return scores, rows.documents(found)

@@ -27,7 +27,7 @@ from ...catalog.passages_table import DocumentRows
 from ...catalog.state import SENTENCE
 from ...lexical.fusion import AUTO, OFF
 from ...open_index import OpenIndex
-from ...search.document_search import best_of_documents
+from ...search.nearest import best_of_documents
 from ...search.request import SearchRequest
 from ...trials.query_pools import document_pool, encoded
 from ..certified_recall import ERROR
@@ -220,7 +220,7 @@ def _fused_report(
     core: OpenIndex, results: Results, texts: Sequence[str], index: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Measures of the default search without labels, by the names of the index's."""
-    words = core.read(lambda view: word_bytes(view.snapshot)) or 0.0
+    words = core.read(word_bytes) or 0.0
     return {
         **dict.fromkeys(index),
         **latency(results.seconds),
@@ -242,7 +242,7 @@ def times_to_documents(
         SearchRequest(vectors=queries[i][None]) if is_vector else SearchRequest(texts=queries[i])
         for i in chosen
     ]
-    found = latency(seconds_of([partial(core.found, replace(r, hybrid=hybrid)) for r in requests]))
+    found = latency(seconds_of([partial(core.answer, replace(r, hybrid=hybrid)) for r in requests]))
     start = "vector" if is_vector else "text"
     return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
 
@@ -276,7 +276,7 @@ def _side_by_side(
     whole = times_to_documents(core, vectors, OFF) | times_to_documents(core, texts, OFF)
     unknown = dict.fromkeys(whole)  # exact search has no documents to read
     costs = {
-        "index": core.read(lambda view: memory(view.snapshot)),
+        "index": core.read(memory),
         "exact": exact_search.memory(),
     }
     report: dict[str, Any] = {"queries": len(vectors), "documents": len(core)}

@@ -21,7 +21,7 @@ from slimdex.indexes.reducers.moments import Moments
 from ...encoders.base import Encoder
 from ...ingest.migration.mapping import check_unmapped, map_encoder
 from ...open_index import OpenIndex
-from ...search.snapshot_reader import SnapshotReader
+from ...storage.snapshot import Snapshot
 from ...trials.query_pools import encoded
 from ..tuning.tuner import Asked
 from .options import ENCODE, MAP, SECONDS_AN_HOUR, STAY, Migration, Option, advised
@@ -41,7 +41,7 @@ def migrate(
     check_unmapped(core)
     if target is not None and not 0 < target <= 1:
         raise InputError(f"target={target:g}; expected above 0, and at most 1")
-    found, made = core.read(lambda view: _measured(core, view, encoder, asked, sample))
+    found, made = core.read(lambda snapshot: _measured(core, snapshot, encoder, asked, sample))
     if not apply:
         return found
     mapped = found.option(MAP)
@@ -56,10 +56,9 @@ def migrate(
 
 
 def _measured(
-    core: OpenIndex, view: SnapshotReader, encoder: Encoder, asked: Asked | None, count: int | None
+    core: OpenIndex, snapshot: Snapshot, encoder: Encoder, asked: Asked | None, count: int | None
 ) -> tuple[Migration, AffineMap]:
     """Measure all options on a snapshot."""
-    snapshot = view.snapshot
     sample = Sample.drawn(core, snapshot, asked, count)
     texts = [question.text for question in sample.questions]
     new, seconds = sample.encoded(core, snapshot, encoder)

@@ -18,8 +18,7 @@ from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.execution.progress import progress
 
 from ...lexical.fusion import AUTO, OFF, Fusion
-from ...search.dense import DenseSearch
-from ...search.fused import OwnSearches
+from ...search.nearest import IndexSearch
 from ...storage.snapshot import Snapshot
 from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
 
@@ -101,8 +100,8 @@ def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Ro
     """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
     assert snapshot.words is not None
     index = snapshot.index
-    dense = DenseSearch(index, snapshot.hidden, index.candidates_for(DEPTH))
-    searches = OwnSearches(dense, snapshot.words)
+    rescored = index.candidates_for(DEPTH)
+    searches = IndexSearch(index, snapshot.words, snapshot.hidden, rescored)
     (found,) = searches.candidates(searches.whole([text], query), query, DEPTH)
     near = found.order(found.cosines)
     words = found.order(found.bm25)

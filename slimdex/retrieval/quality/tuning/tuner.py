@@ -26,7 +26,6 @@ from ...documents import id_text
 from ...ingest import writer
 from ...ingest.rewriting.fitting import refit
 from ...open_index import OpenIndex
-from ...search.snapshot_reader import SnapshotReader
 from ...storage.snapshot import Snapshot
 from ...trials.query_pools import ASKED, document_pool, encoded, row_texts
 from ...trials.recall_trials import Pool, Trials
@@ -89,8 +88,8 @@ def tune(
     `apply`, if nothing reaches it.
     """
 
-    def search(view: SnapshotReader) -> Tuning:
-        return _searched(core, view.snapshot, target, asked)
+    def search(snapshot: Snapshot) -> Tuning:
+        return _searched(core, snapshot, target, asked)
 
     if not apply:
         return _with_fusion(core, core.read(search), asked)
@@ -129,7 +128,7 @@ def _searched(core: OpenIndex, snapshot: Snapshot, target: Target, asked: Asked 
 
 def _with_fusion(core: OpenIndex, found: Tuning, asked: Asked | None) -> Tuning:
     """Add how `auto` is to fuse, if labelled queries show it."""
-    choice = core.read(lambda view: _chosen_hybrid(core, view.snapshot, asked))
+    choice = core.read(lambda snapshot: _chosen_hybrid(core, snapshot, asked))
     if choice is None:
         return found
     return replace(found, words=choice.why, hybrid=choice.hybrid or core.state.hybrid)
@@ -138,9 +137,9 @@ def _with_fusion(core: OpenIndex, found: Tuning, asked: Asked | None) -> Tuning:
 def certify(core: OpenIndex) -> Certificate:
     """Certify the settings in force with queries made of documents; see `Collection.certify`."""
 
-    def certificate(view: SnapshotReader) -> Certificate:
-        pool = core.pool(view.snapshot, CERTIFIED)
-        return certified(view.snapshot, core.commit_log.moments(), pool)
+    def certificate(snapshot: Snapshot) -> Certificate:
+        pool = core.pool(snapshot, CERTIFIED)
+        return certified(snapshot, core.commit_log.moments(), pool)
 
     found = core.read(certificate)
     writer.keep_certificate(core, found)

@@ -84,9 +84,7 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
     if len(documents) < len(given):
         id, times = Counter(id_text(one["id"]) for one in given).most_common(1)[0]
         raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
-    added = await index.change(
-        lambda collection: add_given(collection.core, documents, refit=refit)
-    )
+    added = await index.change(lambda collection: add_given(collection, documents, refit=refit))
     durable = Durable().and_then(added, len(given))
     return asdict(durable) | {"notes": added.notes, "refitted": added.refitted}
 
@@ -115,7 +113,7 @@ def _parsed(lines: Sequence[Line]) -> Iterator[tuple[int, Any]]:
 def _add(collection: Collection, lines: Sequence[Line]) -> Added:
     documents = _last(_parsed(lines), "line")
     try:
-        return add_given(collection.core, documents)
+        return add_given(collection, documents)
     except InputError as error:
         raise InputError(f"lines {lines[0][0]:,} to {lines[-1][0]:,}: {error}") from error
 

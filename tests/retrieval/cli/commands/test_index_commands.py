@@ -267,7 +267,7 @@ def test_what_needs_a_remedy(pets: Runner) -> None:
     assert pets("delete", "pets", "cat", "dog").code == 0
     assert findings(pets, "pets")["newest commit"]["remedy"] == "slimdex compact pets"
     with Collection.open("pets") as opened:
-        state = opened.core.state
+        state = opened.state
     Path("pets", state.files["codes"].name).unlink()
     Path("pets/catalog.duckdb.journal").write_bytes(b"")
     Path("pets/work-00000000").mkdir()

@@ -47,7 +47,7 @@ def computed(cluster: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def facts_of(name: str) -> tuple[list[str], Any]:
     """The ids of an index, and its documents' vectors as the index has them."""
     with Collection.open(name) as collection:
-        core = collection.core
+        core = collection
         vectors = core.state.vector_file(core.path, core.state.rows)
         ids = [document.id for document in collection]
         return ids, vectors.take(np.arange(len(vectors)))

@@ -68,7 +68,7 @@ def test_a_build_for_a_target(run: Runner) -> None:
     assert code == 0
     assert "chosen: " in err
     with Collection.open("x") as collection:
-        certificate = collection.core.state.certificate
+        certificate = collection.state.certificate
     assert certificate is not None
     assert certificate.target == 0.9
 

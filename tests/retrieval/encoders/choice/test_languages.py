@@ -81,7 +81,7 @@ def test_build_and_add_say_so(tmp_path: Path, texts: list[str], said: str | None
             assert "the model multilingual-e5-small" in notes[0]
         other = tmp_path / "more.txt"
         other.write_text("Сегодня идёт дождь, завтра снег.\n")
-        (note,) = [n for n in add(made.core, Sources.open(str(other))).notes if "English" in n]
+        (note,) = [n for n in add(made, Sources.open(str(other))).notes if "English" in n]
         assert "100% of these texts are not in English (most often Cyrillic script)" in note
 
 

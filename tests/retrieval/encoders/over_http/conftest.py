@@ -32,7 +32,7 @@ def own_service(own_index: Path) -> Iterator[str]:
 def expected(own_index: Path) -> Matrix:
     """Vectors of `TEXTS` by the encoder itself."""
     with Collection.open(own_index) as collection:
-        return np.asarray(collection.core.encoder.encode(TEXTS))
+        return np.asarray(collection.encoder.encode(TEXTS))
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ def test_an_index_is_made_and_searched_in_what_was_chosen(
             assert collection.info()["encoder"] == spec
             assert isinstance(collection.encoder, TransformerEncoder)
             assert collection.encoder.precision == "int8"
-            rows = collection.core.commit_log.vectors().take(np.arange(40))
+            rows = collection.commit_log.vectors().take(np.arange(40))
     assert not list(cache.glob("*-int8.json"))
     texts = [document.text for document in documents]
     expected = auto.in_precision("int8").encode(texts)

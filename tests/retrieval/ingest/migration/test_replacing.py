@@ -68,19 +68,19 @@ def test_it_becomes_the_index_of_the_new_encoder(old: Collection, tmp_path: Path
     while not (run := old.reencode(new, minutes=0)).finished:
         rows.append(run.rows)
         assert found(old) == before
-        replaced = old.core.state.replacement
+        replaced = old.state.replacement
         assert replaced is not None
         assert replaced.rows == run.rows
     assert rows == [16, 32, 48, 64, 80, 96, 100]
     assert run.total == 100
     assert len(new.encoded) == 100
     assert found(old) == expected(tmp_path / "other", WordEncoder(NEW), documents())
-    assert old.core.state.dim == NEW
-    assert old.core.state.encoder == new.spec()
-    assert old.core.state.replacement is None
+    assert old.state.dim == NEW
+    assert old.state.encoder == new.spec()
+    assert old.state.replacement is None
     assert [p.suffix for p in old.path.glob("vectors-*")] == [".f16"]
     assert old.verify() == []
-    vectors = old.core.commit_log.vectors().take(np.arange(100))
+    vectors = old.commit_log.vectors().take(np.arange(100))
     wanted = new.encode([each["text"] for each in documents()])
     np.testing.assert_allclose(vectors, wanted, rtol=1e-3, atol=1e-3)
     with pytest.raises(InputError, match="its vectors are this encoder's"):
@@ -159,13 +159,13 @@ def test_a_compaction_during_the_fit_starts_it_over(
 def test_another_open_collection_follows(old: Collection) -> None:
     """Its queries are encoded by the encoder of the vectors that answer, whenever that changes."""
     with Collection.open(old.path, WordEncoder(OLD)) as other:
-        other.core.give(WordEncoder(NEW))
+        other.give(WordEncoder(NEW))
         request = SearchRequest(texts=["word3 text"], hybrid="off")
-        state = other.core.state
-        request = request.encoded(lambda: other.core.encoder_of(state), state.epoch)
+        state = other.state
+        request = request.encoded(lambda: other.encoder_of(state), state.epoch)
         assert old.reencode(WordEncoder(NEW)).finished
-        assert other.core.found(request) == old.core.found(request)  # encoded again
-        assert other.core.found(request)[0][0].id == "3"
+        assert other.answer(request) == old.answer(request)  # encoded again
+        assert other.answer(request)[0][0].id == "3"
         other.add({"id": "new", "text": "neverseen words"})
         assert old.search("neverseen", 1, hybrid="off")[0].id == "new"
 
@@ -188,7 +188,7 @@ def test_one_opened_with_a_moved_model_follows(tmp_path: Path) -> None:
         with Collection.open(path) as changing:
             assert changing.reencode(new).finished
         assert other.search("three three", 1, hybrid="off")[0].id == "three three"
-        assert other.core.encoder.dim == new.dim
+        assert other.encoder.dim == new.dim
 
 
 def test_texts_encoded_before_the_switch_are_encoded_again(
@@ -197,16 +197,16 @@ def test_texts_encoded_before_the_switch_are_encoded_again(
     """An addition that waits for its turn while the vectors are replaced."""
     first = WordEncoder(OLD)
     with Collection.open(old.path, first) as other:
-        other.core.give(WordEncoder(NEW))
-        change = other.core.change
+        other.give(WordEncoder(NEW))
+        change = other.change
 
         def late() -> object:
-            if old.core.state.dim == OLD:
+            if old.state.dim == OLD:
                 assert first.encoded[-1] == "neverseen words"
                 assert old.reencode(WordEncoder(NEW)).finished
             return change()
 
-        monkeypatch.setattr(other.core, "change", late)
+        monkeypatch.setattr(other, "change", late)
         other.add({"id": "new", "text": "neverseen words"})
     assert old.search("neverseen", 1, hybrid="off")[0].id == "new"
     assert old.verify() == []
@@ -218,7 +218,7 @@ def test_searches_during_the_move(old: Collection) -> None:
 
     def searched() -> list[Found]:
         with Collection.open(old.path, WordEncoder(OLD)) as other:
-            other.core.give(WordEncoder(NEW))
+            other.give(WordEncoder(NEW))
             seen = [found(other)]
             while not stop.is_set():
                 seen.append(found(other))
@@ -244,7 +244,7 @@ def test_two_at_once(old: Collection, tmp_path: Path) -> None:
     old.reencode(WordEncoder(NEW), minutes=0)
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(run, range(2))) == [True, True]
-    old.core.give(WordEncoder(NEW))
+    old.give(WordEncoder(NEW))
     assert found(old) == expected(tmp_path / "other", WordEncoder(NEW), documents())
     assert old.verify() == []
 
@@ -258,11 +258,11 @@ def test_undone_meanwhile(old: Collection) -> None:
 
     with pytest.raises(InputError, match="the migration was undone meanwhile"):
         old.reencode(Undoing(NEW))
-    assert old.core.state.replacement is None
+    assert old.state.replacement is None
 
 
 def test_undone_before_the_end(old: Collection) -> None:
-    before, state = found(old), old.core.state
+    before, state = found(old), old.state
     old.reencode(WordEncoder(NEW), minutes=0)
     with pytest.raises(InputError, match=r"are being encoded by .*40.*; expected that"):
         old.reencode(WordEncoder(NEW + 8))
@@ -270,7 +270,7 @@ def test_undone_before_the_end(old: Collection) -> None:
     old.undo_migration()
     assert [path.name for path in old.path.glob("vectors-*")] == [state.vectors]
     assert found(old) == before
-    assert old.core.state.replacement is None
+    assert old.state.replacement is None
 
 
 def test_after_a_map_it_goes_on_by_the_same_encoder(old: Collection) -> None:
@@ -284,15 +284,15 @@ def test_after_a_map_it_goes_on_by_the_same_encoder(old: Collection) -> None:
     old.migrate(Longer(NEW), sample=40, apply=True)
     run = old.reencode()
     assert run.finished
-    assert old.core.state.encoder == Longer(NEW).spec()
-    assert "map" not in old.core.state.files
+    assert old.state.encoder == Longer(NEW).spec()
+    assert "map" not in old.state.files
     assert old.search("word3 text of 3", 1, hybrid="off")[0].id == "3"
     assert old.verify() == []
 
 
 def test_damaged_new_vectors_are_dropped(old: Collection) -> None:
     old.reencode(WordEncoder(NEW), minutes=0)
-    replaced, path = old.core.state.replacement, old.path
+    replaced, path = old.state.replacement, old.path
     assert replaced is not None
     old.close()
     file = path / replaced.vectors
@@ -316,10 +316,10 @@ def test_an_interrupted_addition_comes_first(
     monkeypatch.setattr(encoding, "WINDOW", 16)
     with Collection.open(old.path, Failing(OLD)) as other, pytest.raises(RuntimeError):
         other.add(documents(200, 260))
-    assert old.core.state.unfinished
+    assert old.state.unfinished
     with pytest.raises(InputError, match="an interrupted addition; run it again first"):
         old.reencode(WordEncoder(NEW))
-    adding.resume(old.core)
+    adding.resume(old)
     assert old.reencode(WordEncoder(NEW)).total == 160
     assert old.verify() == []
 
@@ -357,7 +357,7 @@ def test_killed_at_every_step_it_goes_on(tmp_path: Path, stored: str) -> None:
         attempt(path, stored, kill_at, crash_child.replace_vectors)
         assert verify(path) == []
         with Collection.open(path) as collection:
-            core, new = collection.core, WordEncoder(NEW)
+            core, new = collection, WordEncoder(NEW)
             core.give(WordEncoder())
             core.give(new)
             is_new, replaced = core.state.dim == NEW, core.state.replacement

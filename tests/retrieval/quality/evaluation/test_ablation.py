@@ -47,16 +47,16 @@ def test_the_last_step_is_what_eval_measures_and_float16_its_exact_search(
 ) -> None:
     queries, qrels = asked(collection)
     report, expected = (
-        losses(collection.core, queries, qrels),
-        evaluate(collection.core, queries, qrels),
+        losses(collection, queries, qrels),
+        evaluate(collection, queries, qrels),
     )
     values = {step["step"]: step["value"] for step in report["steps"]}
     assert report["measure"] == "ndcg@10"
     assert [*values] == ["float32", "float16", "whitened", "cut to k", "codes", "index"]
     assert values["float16"] == pytest.approx(expected["exact"]["ndcg@10"], abs=1e-6)
     vectors = WordEncoder().encode([text for _, text in queries])
-    scores, rows = collection.core.nearest(vectors, 10)
-    ids = collection.core.store.ids.by_row(collection.core.state.rows)
+    scores, rows = collection.nearest(vectors, 10)
+    ids = collection.store.ids.by_row(collection.state.rows)
     own = per_query(scores, rows, [id for id, _ in queries], ids, qrels)["ndcg@10"].mean()
     assert values["index"] == pytest.approx(own, abs=1e-6)
     assert values["index"] == pytest.approx(expected["index"]["ndcg@10"], abs=1e-6)
@@ -67,24 +67,24 @@ def test_the_last_step_is_what_eval_measures_and_float16_its_exact_search(
 
 
 def test_without_labels_the_own_metric_is_what_is_to_be_found(collection: Collection) -> None:
-    report = losses(collection.core, sample=60)
+    report = losses(collection, sample=60)
     steps = {step["step"]: step for step in report["steps"]}
     assert [*steps] == ["float16", "whitened", "cut to k", "codes", "index"]
     assert (report["measure"], report["queries"]) == ("agreement@10", 60)
     assert 0.9 < steps["float16"]["least"] <= 1
     assert steps["cut to k"]["change"] == pytest.approx(steps["cut to k"]["value"] - 1)
     assert steps["codes"]["value"] < steps["index"]["value"] <= 1
-    pool = collection.core.pool(collection.core.snapshot, 60)
-    metric = collection.core.reduced_index.metric
+    pool = collection.pool(collection.snapshot, 60)
+    metric = collection.reduced_index.metric
     assert metric is not None
-    live = np.setdiff1d(np.arange(collection.core.state.rows), collection.core.snapshot.hidden)
+    live = np.setdiff1d(np.arange(collection.state.rows), collection.snapshot.hidden)
     found, exact = [], []
     for query, own in zip(pool.vectors, pool.own, strict=True):
         allowed = np.setdiff1d(live, own)
         _, truth = metric.nearest(query[None], 10, allowed)
         exact.append(truth[0])
-        hidden = collection.core.snapshot.hidden
-        _, rows = collection.core.reduced_index.search(
+        hidden = collection.snapshot.hidden
+        _, rows = collection.reduced_index.search(
             query[None], 10 + len(own), exclude=hidden, candidates=30
         )
         found.append([row for row in rows[0] if row not in own][:10])
@@ -97,7 +97,7 @@ def test_an_index_of_float32_rows_loses_nothing(tmp_path: Path) -> None:
     settings = Settings(k=48, gamma=0.0, kind="flat", candidates=0)
     with Collection.create(tmp_path / "i", WordEncoder(), settings) as collection:
         collection.add(documents)
-        report = losses(collection.core, sample=40)
+        report = losses(collection, sample=40)
     assert [step["step"] for step in report["steps"]] == ["float16", "cut to k", "codes"]
     assert all(step["value"] > 0.99 for step in report["steps"][1:])
 
@@ -106,7 +106,7 @@ def test_vectors_that_are_stored_as_int8_are_called_so(tmp_path: Path) -> None:
     documents = [Document(str(i), f"word{i % 7} word{i % 11} word{i}") for i in range(300)]
     with Collection.create(tmp_path / "i", WordEncoder(), vector_dtype="int8") as collection:
         collection.add(documents)
-        first, second, *_ = losses(collection.core, sample=40)["steps"]
+        first, second, *_ = losses(collection, sample=40)["steps"]
     assert (first["step"], second["of"]) == ("int8", "int8")
     assert 0 <= first["least"] < 1
 
@@ -115,7 +115,7 @@ def test_a_document_with_the_querys_own_id_can_be_dropped(collection: Collection
     documents = [document for document in collection if document.text][:20]
     queries = [(d.id, d.content) for d in documents]
     qrels = {d.id: {d.id: 1} for d in documents}
-    kept, without = (losses(collection.core, queries, qrels, drop_self=d) for d in (False, True))
+    kept, without = (losses(collection, queries, qrels, drop_self=d) for d in (False, True))
     assert kept["steps"][1]["value"] > 0.9
     assert all(step["value"] == 0 for step in without["steps"][1:])
 
@@ -155,10 +155,10 @@ def test_no_order_within_reach_is_beyond_the_bounds(seed: int, reach: float) -> 
 
 def test_bad_input_is_one_line(collection: Collection) -> None:
     with pytest.raises(InputError, match="both queries and labels"):
-        losses(collection.core, [("q", "text")])
+        losses(collection, [("q", "text")])
     with pytest.raises(InputError, match="sample=0; expected 1 or more"):
-        losses(collection.core, sample=0)
+        losses(collection, sample=0)
     with pytest.raises(InputError, match="none of 1 queries has a label among 1"):
-        losses(collection.core, [("q", "text")], {"other": {"a": 1}})
+        losses(collection, [("q", "text")], {"other": {"a": 1}})
     with pytest.raises(InputError, match="none of the labelled documents"):
-        losses(collection.core, [("q", "text")], {"q": {"nowhere": 1}})
+        losses(collection, [("q", "text")], {"q": {"nowhere": 1}})

@@ -25,7 +25,7 @@ from slimdex.retrieval.quality.evaluation.measures import (
     explained,
     latency,
 )
-from slimdex.retrieval.search.snapshot_reader import SnapshotReader
+from slimdex.retrieval.storage.snapshot import Snapshot
 from slimdex.retrieval.trials.query_pools import CLOZE, document_pool
 from slimdex.retrieval.trials.recall_trials import Pool
 from tests.conftest import Copies
@@ -36,9 +36,7 @@ from tests.slow import slow
 def asked_by(collection: Collection, sample: int, seed: int) -> Pool:
     """The queries that `evaluate_self` asks."""
     rng = np.random.default_rng(seed)
-    return document_pool(
-        collection.core.snapshot, collection.core.store, WordEncoder(), sample, rng
-    )
+    return document_pool(collection.snapshot, collection.store, WordEncoder(), sample, rng)
 
 
 def test_measures_worked_by_hand() -> None:
@@ -120,13 +118,13 @@ def test_exact_search_is_the_cosine_of_live_vectors(tmp_path: Path, copied: Copi
     collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
     collection.delete(where="kind = 'module'")
     queries = WordEncoder().encode(["parse a date"])
-    vectors = collection.core.commit_log.vectors().take(np.arange(1200))
+    vectors = collection.commit_log.vectors().take(np.arange(1200))
     cosines = vectors @ queries[0] / np.linalg.norm(vectors, axis=1) / np.linalg.norm(queries)
-    cosines[collection.core.snapshot.deleted] = -np.inf
-    scores, rows = ExactSearch(collection.core)(queries, 10)
+    cosines[collection.snapshot.deleted] = -np.inf
+    scores, rows = ExactSearch(collection)(queries, 10)
     np.testing.assert_allclose(scores[0], -np.sort(-cosines)[:10], atol=1e-5)
     np.testing.assert_allclose(cosines[rows[0]], scores[0], atol=1e-5)
-    assert ExactSearch(collection.core).memory()["ram_bytes_per_vector"] == 4 * 48
+    assert ExactSearch(collection).memory()["ram_bytes_per_vector"] == 4 * 48
 
 
 def test_an_uncompressed_index_measures_as_exact(
@@ -137,7 +135,7 @@ def test_an_uncompressed_index_measures_as_exact(
     collection.add(docstrings)
     queries = [(f"q{i}", d.text[:60]) for i, d in enumerate(docstrings[:50])]
     qrels = {f"q{i}": {d.id: 1} for i, d in enumerate(docstrings[:50])}
-    report = evaluate(collection.core, queries, qrels)
+    report = evaluate(collection, queries, qrels)
     assert report["queries"] == 50
     assert report["documents"] == 1200
     assert report["index"]["encoder_agreement@10"] > 0.99
@@ -155,7 +153,7 @@ def test_the_default_search_is_measured_as_it_answers(
     collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
     asked = docstrings[100:900:40]
     queries = [(d.id, " ".join(d.text.split()[3:6])) for d in asked]
-    report = evaluate(collection.core, queries, {d.id: {d.id: 1} for d in asked})
+    report = evaluate(collection, queries, {d.id: {d.id: 1} for d in asked})
     assert list(report["default"]) == list(report["index"]) == list(report["exact"])
     for column, hybrid in (("default", "auto"), ("index", "off")):
         found = collection.search_many([text for _, text in queries], 10, hybrid=hybrid)
@@ -179,7 +177,7 @@ def test_the_default_search_is_measured_as_it_answers(
     assert report["default"]["agreement@10"] is None
     assert report["default"]["text_to_documents_p50_ms"] > 0
     collection.index_lexical(False)
-    without = evaluate(collection.core, queries, {d.id: {d.id: 1} for d in asked})
+    without = evaluate(collection, queries, {d.id: {d.id: 1} for d in asked})
     assert "default" not in without
     assert without["index"]["ndcg@10"] == report["index"]["ndcg@10"]
 
@@ -190,8 +188,8 @@ def test_dropping_the_query_itself(
     collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
     queries = [(d.id, d.content) for d in docstrings[:20]]
     own = {d.id: {d.id: 1} for d in docstrings[:20]}
-    assert evaluate(collection.core, queries, own)["exact"]["mrr@10"] > 0.9
-    dropped = evaluate(collection.core, queries, own, drop_self=True)
+    assert evaluate(collection, queries, own)["exact"]["mrr@10"] > 0.9
+    dropped = evaluate(collection, queries, own, drop_self=True)
     assert dropped["exact"]["recall@100"] == dropped["index"]["recall@100"] == 0
 
 
@@ -202,7 +200,7 @@ def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list
     collection.add(docstrings)
     collection.delete(where="kind = 'module'")
     encoder.encoded.clear()
-    report = evaluate_self(collection.core, sample=40, seed=3)
+    report = evaluate_self(collection, sample=40, seed=3)
     assert report["queries"] == 40
     sentences = encoder.encoded[:40]  # asked again, for the times
     own = [d for d in docstrings if any(q in d.content for q in sentences)]
@@ -211,13 +209,13 @@ def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list
     assert 0.3 < report["index"]["encoder_agreement@10"] < 1
     assert list(report["index"]) == list(report["exact"])
     # The same by hand: neighbours of the sentences, their own documents held out.
-    live = np.setdiff1d(np.arange(1200), collection.core.snapshot.deleted)
+    live = np.setdiff1d(np.arange(1200), collection.snapshot.deleted)
     rows = asked_by(collection, 40, 3).own[:, 0]
     assert np.isin(rows, live).all()
     queries = WordEncoder().encode(sentences)
-    exact = ExactSearch(collection.core)(queries, 11)
+    exact = ExactSearch(collection)(queries, 11)
     # One query at a time, as there: FAISS breaks ties of codes otherwise when it has many.
-    one_by_one = [collection.core.nearest(query[None], 11) for query in queries]
+    one_by_one = [collection.nearest(query[None], 11) for query in queries]
     scores, nearest = (np.concatenate(part) for part in zip(*one_by_one, strict=True))
     by_hand = agreement(drop_rows(scores, nearest, rows)[1], drop_rows(*exact, rows)[1], 10).mean()
     assert report["index"]["encoder_agreement@10"] == pytest.approx(by_hand)
@@ -227,7 +225,7 @@ def test_an_index_measured_by_its_own_sentences(tmp_path: Path, docstrings: list
     assert proved["pool"] == CLOZE
     assert f"at least {proved['bound']:.4f} with 95% confidence" in explained(report)[-1]
     with pytest.raises(InputError, match="sample=0; expected 1 or more documents"):
-        evaluate_self(collection.core, sample=0)
+        evaluate_self(collection, sample=0)
 
 
 def test_measures_at_ten_and_at_a_hundred_are_those_of_searches_for_as_many(
@@ -239,11 +237,11 @@ def test_measures_at_ten_and_at_a_hundred_are_those_of_searches_for_as_many(
         asked = {f"q{i}": " ".join(d.text.split()[:4]) for i, d in enumerate(docstrings[:60])}
         ids = [d.id for d in docstrings]
         qrels = {q: {ids[i]: 1, ids[i + 100]: 1} for i, q in enumerate(asked)}
-        report = evaluate(collection.core, [*asked.items()], qrels)["index"]
+        report = evaluate(collection, [*asked.items()], qrels)["index"]
         queries = WordEncoder().encode([*asked.values()])
         found, by_label = dict[int, Rows](), dict[int, dict[str, NDArray[np.float64]]]()
         for limit in (10, 100):
-            each = [collection.core.nearest(query[None], limit) for query in queries]
+            each = [collection.nearest(query[None], limit) for query in queries]
             scores, found[limit] = (np.concatenate(part) for part in zip(*each, strict=True))
             by_label[limit] = per_query(scores, found[limit], [*asked], ids, qrels)
         for measure, limit in (
@@ -254,7 +252,7 @@ def test_measures_at_ten_and_at_a_hundred_are_those_of_searches_for_as_many(
         ):
             assert report[measure] == pytest.approx(by_label[limit][measure].mean())
         assert (found[10] != found[100][:, :10]).any()
-        exact = ExactSearch(collection.core)(queries, 10)[1]
+        exact = ExactSearch(collection)(queries, 10)[1]
         agreed = agreement(found[10], exact, 10).mean()
         assert report["encoder_agreement@10"] == pytest.approx(agreed)
 
@@ -280,7 +278,7 @@ def test_agreement_in_the_own_metric_by_brute_force(
     encoder = WordEncoder()
     collection = Collection.create(tmp_path / "x", encoder, settings)
     collection.add(docstrings)
-    X = collection.core.commit_log.vectors().take(np.arange(1200))
+    X = collection.commit_log.vectors().take(np.arange(1200))
     beta, gamma = (1.0, 0.0) if settings.reducer == "pca" else (settings.beta, settings.gamma)
     shift = beta * X.mean(axis=0, dtype=np.float64)
     values, axes = np.linalg.eigh((X - shift).T @ (X - shift) / len(X))
@@ -289,16 +287,16 @@ def test_agreement_in_the_own_metric_by_brute_force(
         turned = turned[:, -(settings.k or 0) :]
     collection.delete(where="kind = 'module'")
     encoder.encoded.clear()
-    report = evaluate_self(collection.core, sample=40, seed=3)
+    report = evaluate_self(collection, sample=40, seed=3)
     own = asked_by(collection, 40, 3).own[:, 0]
     queries = WordEncoder().encode(encoder.encoded[:40])
     unit = (X - shift) @ turned
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     cosines = ((queries - shift) @ turned) @ unit.T
-    cosines[:, collection.core.snapshot.deleted] = -np.inf
+    cosines[:, collection.snapshot.deleted] = -np.inf
     cosines[np.arange(40), own] = -np.inf
     nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
-    search = collection.core.nearest
+    search = collection.nearest
     found = [drop_rows(*search(q[None], 11), own[i : i + 1])[1] for i, q in enumerate(queries)]
     by_hand = agreement(np.concatenate(found), nearest, 10).mean()
     assert report["index"]["agreement@10"] == pytest.approx(by_hand, abs=0.003)
@@ -318,18 +316,18 @@ def test_three_times_each_by_its_name(
             now += 0.007 * len(texts)
             return super().encode(texts)
 
-    stored = SnapshotReader.documents
+    stored = Snapshot.documents
 
-    def slow_documents(view: SnapshotReader, rows: Sequence[int]) -> dict[int, Document]:
+    def slow_documents(snapshot: Snapshot, rows: Sequence[int]) -> dict[int, Document]:
         nonlocal now
         now += 0.003
-        return stored(view, rows)
+        return stored(snapshot, rows)
 
     collection = Collection.create(tmp_path / "x", SlowEncoder())
     collection.add(docstrings[:300])
-    monkeypatch.setattr(SnapshotReader, "documents", slow_documents)
+    monkeypatch.setattr(Snapshot, "documents", slow_documents)
     monkeypatch.setattr(evaluation, "perf_counter", lambda: now)
-    report = evaluate_self(collection.core, sample=20)
+    report = evaluate_self(collection, sample=20)
     index, exact = report["index"], report["exact"]
     for p in ("p50_ms", "p95_ms", "p99_ms"):
         assert index[p] == exact[p] == 0
@@ -343,7 +341,7 @@ def test_given_vectors_are_asked_for_by_themselves(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(300, 12))
     collection = Collection.create(tmp_path / "x", GivenEncoder(12), Settings(kind="flat"))
     collection.add([Document(str(i), f"text {i}") for i in range(300)], vectors=X)
-    report = evaluate_self(collection.core, sample=50)
+    report = evaluate_self(collection, sample=50)
     assert report["index"]["agreement@10"] == pytest.approx(1, abs=0.01)
     assert report["index"]["vector_to_documents_p50_ms"] > 0
     assert report["index"]["text_to_documents_p50_ms"] is None
@@ -382,15 +380,15 @@ def test_everything_deleted(tmp_path: Path, docstrings: list[Document]) -> None:
     collection.add(docstrings[:30])
     collection.delete(where="true")
     with pytest.raises(InputError, match="holds no documents; expected some to search"):
-        evaluate(collection.core, [("q", "x")], {"q": {"d": 1}})
+        evaluate(collection, [("q", "x")], {"q": {"d": 1}})
     with pytest.raises(InputError, match="holds no documents; expected some to search"):
-        evaluate_self(collection.core)
+        evaluate_self(collection)
 
 
 def test_labels_that_fit_nothing(tmp_path: Path, docstrings: list[Document]) -> None:
     collection = Collection.create(tmp_path / "x", WordEncoder())
     collection.add(docstrings[:30])
     with pytest.raises(InputError, match="none of 1 queries has a label among 1"):
-        evaluate(collection.core, [("q", "x")], {"other": {"d": 1}})
+        evaluate(collection, [("q", "x")], {"other": {"d": 1}})
     with pytest.raises(InputError, match="none of the labelled documents is in the index"):
-        evaluate(collection.core, [("q", "x")], {"q": {"d": 1}})
+        evaluate(collection, [("q", "x")], {"q": {"d": 1}})

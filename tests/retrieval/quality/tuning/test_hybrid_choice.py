@@ -104,8 +104,8 @@ def test_few_labels_tell_nothing(collection: Collection) -> None:
 def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
     collection.index_lexical(False)
     collection.index_lexical()  # without the choice of another test
-    snapshot = collection.core.snapshot
-    rows = {id: row for row, id in enumerate(collection.core.store.ids.by_row(COUNT))}
+    snapshot = collection.snapshot
+    rows = {id: row for row, id in enumerate(collection.store.ids.by_row(COUNT))}
     for text, right in (("lib7-dev w1 w2", "lib7-dev"), ("w3 w4 lib9-dev", "lib11-dev")):
         query = WordEncoder(dim=12).encode([text])
         found = fused_ndcg(snapshot, query, Judged(text, {rows[right]: 1}))
@@ -139,6 +139,6 @@ def test_a_gain_has_to_be_sure(
 
     monkeypatch.setattr(hybrid_choice, "fused_ndcg", noisy)
     judged, vectors = [Judged("", {})] * 200, np.zeros((200, 12), np.float32)
-    found = [hybrid_choice.by_labels(collection.core.snapshot, vectors, judged) for _ in range(100)]
+    found = [hybrid_choice.by_labels(collection.snapshot, vectors, judged) for _ in range(100)]
     assert least <= sum(choice.hybrid != "off" for choice in found) <= most
     assert {choice.hybrid for choice in found} <= {"off", *map(str, FUSIONS)}

@@ -46,25 +46,23 @@ def collection(path: Path) -> Iterator[Collection]:
 def agreement(collection: Collection, folder: Path, seed: int) -> float:
     """Of the settings in force, by queries that nothing was chosen or proved on."""
     pool = document_pool(
-        collection.core.snapshot,
-        collection.core.store,
+        collection.snapshot,
+        collection.store,
         WordEncoder(),
         500,
         np.random.default_rng(seed),
     )
-    trials = Trials(collection.core.snapshot, collection.core.commit_log.moments(), folder)
-    metric = collection.core.reduced_index.metric
+    trials = Trials(collection.snapshot, collection.commit_log.moments(), folder)
+    metric = collection.reduced_index.metric
     assert metric is not None
-    shares, _ = trials.found(
-        collection.core.reduced_index, pool, trials.exact(pool, metric.rescorer)
-    )
+    shares, _ = trials.found(collection.reduced_index, pool, trials.exact(pool, metric.rescorer))
     return float(shares.mean())
 
 
 def test_what_is_applied_reaches_the_target(collection: Collection, tmp_path: Path) -> None:
-    before = collection.core.state
+    before = collection.state
     found = collection.tune(Target(agreement=0.95))
-    assert collection.core.state == before
+    assert collection.state == before
     assert found.chosen is not None
     assert found.certificate is not None
     assert found.certificate.bound >= 0.95
@@ -74,10 +72,10 @@ def test_what_is_applied_reaches_the_target(collection: Collection, tmp_path: Pa
     assert applied.applied
     assert applied.chosen is not None
     assert applied.certificate is not None
-    assert collection.core.state.settings == applied.chosen.settings == found.chosen.settings
-    assert collection.core.state.certificate == applied.certificate
+    assert collection.state.settings == applied.chosen.settings == found.chosen.settings
+    assert collection.state.certificate == applied.certificate
     assert collection.info()["certificate"]["target"] == 0.95
-    assert collection.core.reduced_index.nbytes == applied.chosen.ram
+    assert collection.reduced_index.nbytes == applied.chosen.ram
     (tmp_path / "trials").mkdir()
     assert agreement(collection, tmp_path / "trials", seed=99) >= 0.95
     assert collection.verify() == []
@@ -106,7 +104,7 @@ def test_what_can_not_be_had_is_said_with_the_nearest_that_can(collection: Colle
     assert f"({nearest.settings.kind}, k={nearest.settings.k}," in found.lacking
     with pytest.raises(InputError, match="17 kB reach an agreement of"):
         collection.tune(Target(agreement=0.95, ram=17_000), apply=True)
-    assert collection.core.state.certificate is None
+    assert collection.state.certificate is None
 
 
 @pytest.mark.slow
@@ -179,11 +177,11 @@ def test_few_documents_keep_what_they_have(tmp_path: Path, docstrings: list[Docu
         with pytest.raises(InputError, match="holds no documents"):
             collection.tune()
         collection.add(docstrings[:60])
-        before = collection.core.state.settings
+        before = collection.state.settings
         found = collection.tune(Target(agreement=0.9), apply=True)
         assert "60 documents of 48 dimensions, fewer than 1.5 for each" in found.metric
-        assert collection.core.state.settings == before
-        assert collection.core.state.certificate == found.certificate
+        assert collection.state.settings == before
+        assert collection.state.certificate == found.certificate
         assert found.certificate is not None
         assert found.certificate.estimate == 1
         collection.reduce(Settings(candidates=0))
@@ -208,7 +206,7 @@ def test_a_failed_proof_costs_error_and_the_next_is_stricter(
 @pytest.mark.slow
 def test_certify(collection: Collection, path: Path, tmp_path: Path) -> None:
     made = collection.certify()
-    assert made == collection.core.state.certificate
+    assert made == collection.state.certificate
     assert made.target is None
     (tmp_path / "trials").mkdir()
     assert made.bound <= agreement(collection, tmp_path / "trials", seed=5)
@@ -216,5 +214,5 @@ def test_certify(collection: Collection, path: Path, tmp_path: Path) -> None:
     collection.close()
     assert verify(path) == []
     with Collection.open(path, WordEncoder()) as again:
-        assert again.core.state.certificate == made
+        assert again.state.certificate == made
         assert again.tune(Target(agreement=0.5)).chosen is not None

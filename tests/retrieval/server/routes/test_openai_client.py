@@ -40,7 +40,7 @@ def test_embeddings_and_vector_stores(tmp_path: Path) -> None:
         short = client.embeddings.create(model="notes", input=TEXTS, dimensions=4)
         reduced = np.array([one.embedding for one in short.data])
         with Collection.open(_copied(index, tmp_path)) as same:
-            transformed = same.core.reduced_index.reducer.transform(expected)
+            transformed = same.reduced_index.reducer.transform(expected)
         np.testing.assert_allclose(reduced, unit(transformed), atol=1e-5)
         with pytest.raises(openai.BadRequestError, match="dimensions=5; expected 24 or 4"):
             client.embeddings.create(model="notes", input="a cat", dimensions=5)

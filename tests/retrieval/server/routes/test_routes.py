@@ -689,7 +689,7 @@ async def test_bodies_of_all_requests_have_a_limit(notes: dict[str, Path]) -> No
 
 
 def _held(collection: Collection, may: threading.Event) -> None:
-    with collection.core.change():
+    with collection.change():
         assert may.wait(20)
 
 

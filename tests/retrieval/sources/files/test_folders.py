@@ -294,7 +294,7 @@ def test_an_index_of_a_folder(notes: Path, tmp_path: Path) -> None:
         assert collection.count("kind = 'markdown' AND list_contains(tags, 'hot')") == 1
         assert collection.count("(front_matter->>'$.tags[0]') = 'hot'") == 1
         (notes / "tea.md").write_text("# Tea\n\nBoil less water.")
-        again = add_sources(collection.core, Sources.open(str(notes)))
+        again = add_sources(collection, Sources.open(str(notes)))
         assert (len(collection), again.replaced, again.unchanged) == (4, 1, 3)
         assert collection.get("tea.md").text == "Tea\n\nBoil less water."
 

@@ -70,7 +70,7 @@ def build(
                 shared_filesystem=writing.shared_filesystem,
             )
         with collection, console.progress(), listening(note=console.note):
-            added.notes.extend(prove(collection.core, aim))
+            added.notes.extend(prove(collection, aim))
             facts = with_addition(collection, added)
         console.show_index(facts, as_json)
 

@@ -86,7 +86,7 @@ def _is_complete(path: Path) -> bool:
     if not path.exists():
         return False
     with Collection.open(path) as collection:
-        return collection.core.state.settings is not None
+        return collection.state.settings is not None
 
 
 def comparison(collection: Collection) -> tuple[int, list[list[str]]]:
@@ -98,7 +98,7 @@ def comparison(collection: Collection) -> tuple[int, list[list[str]]]:
     from slimdex.retrieval.quality.evaluation.exact_search import ExactSearch
     from slimdex.retrieval.trials.query_pools import encoded
 
-    core = collection.core
+    core = collection
     ids = core.store.ids.by_row(core.state.rows)
     step = max(len(ids) // MEASURED, 1)
     asked = [*core.store.documents.read(range(0, len(ids), step)).values()]

@@ -47,7 +47,7 @@ def sync(
     with cluster.started() as workers:
         opened = Index(index, opening, writing, workers)
         if sources == SourceOptions():
-            core = opened.opened().core
+            core = opened.opened()
             asked = last_sources(core.path, core.state.origins)
         else:
             asked = sources.asked()
@@ -75,7 +75,7 @@ class _Synced:
 
         notes = list[str]()
         found = self.index.do(Sync(self.sources, self.refit, compacts=watched), notes.append)
-        core = self.index.opened().core
+        core = self.index.opened()
         remember_sources(core.path, self.sources, core.state.origins)
         if (gone := found.pop("gone")) > found["documents"]:
             notes.append(still_there(self.index.path, gone))

@@ -31,9 +31,9 @@ def evaluate(
     given = labels.read()
     with Index(index, opening).opened() as collection, console.progress():
         if given:
-            report = measure(collection.core, *given, drop_self=labels.drop_self)
+            report = measure(collection, *given, drop_self=labels.drop_self)
         else:
-            report = evaluate_self(collection.core, sample=labels.sample)
+            report = evaluate_self(collection, sample=labels.sample)
     if as_json:
         console.print_json(report)
     else:

@@ -39,7 +39,7 @@ def info(
     at = Index(index, opening)
     if by_step:
         with at.opened() as collection:
-            _losses(collection.core, labels, as_json)
+            _losses(collection, labels, as_json)
         return
     facts = at.do(Info())
     if as_json:

@@ -59,7 +59,7 @@ def mcp(
     places, opening = named_places(indexes), OpenOptions(model)
     opened = {name: Index(place, opening, writing) for name, place in places.items()}
     for at in opened.values():  # errors are for the user to see now, not for the agent later
-        core = at.opened().core
+        core = at.opened()
         if write or sync:
             core.check_writable()
     followed = _followed(sync or [], [*places])

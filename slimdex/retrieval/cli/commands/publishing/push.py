@@ -48,7 +48,7 @@ def push(
         listening(note=console.note),
     ):
         options = PushOptions(kind, rescore, leave_out or ())
-        done = push_rows(collection.core, connected, server.name, options)
+        done = push_rows(collection, connected, server.name, options)
     if as_json:
         console.print_json(asdict(done))
         return
