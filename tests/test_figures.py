@@ -1,7 +1,8 @@
 """Measured numbers of README and docs stand in generated blocks, and nowhere else in their prose.
 
-`slimdex bench tables` writes the blocks from rows (`slimdex/bench/reporting/sections.py`). Code
-blocks show examples of output.
+`slimdex bench tables` writes the blocks from rows (`slimdex/bench/reporting/sections.py`). Tables
+of finished experiments are frozen: their marks name the last commit that had the rows. Code blocks
+show examples of output.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ CONSTANTS = {
 }
 """Limits, defaults and formats of the software, settings of experiments, and published figures."""
 BLOCK = re.compile(r"<!-- (\S+): begin -->.*?<!-- \1: end -->", re.DOTALL)
+FROZEN = re.compile(r"<!-- frozen at (\w{8}): begin -->.*?<!-- frozen at \1: end -->", re.DOTALL)
+MEASURED = re.compile(r"^Measured on .+, at `[0-9a-f]{7}`", re.MULTILINE)
 MARK = re.compile(r"<!--[^>]*\b(?:begin|end) *-->")
 NOT_PROSE = (
     re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE),
@@ -74,7 +77,8 @@ def faults(page: str, constants: str = "") -> Iterator[str]:
     >>> list(faults("It takes `2.5x`\\n the memory, 64 MiB in `--limit 3.5`.", "64 MiB"))
     ['2.5x']
     """
-    text = BLOCK.sub(lambda block: " " if block[1] in SECTIONS else block[0], page)
+    text = FROZEN.sub(_without_table, page)
+    text = BLOCK.sub(lambda block: " " if block[1] in SECTIONS else block[0], text)
     yield from MARK.findall(text)
     for pattern in NOT_PROSE:
         text = pattern.sub(" ", text)
@@ -82,6 +86,11 @@ def faults(page: str, constants: str = "") -> Iterator[str]:
     for figure in FIGURE.findall(" ".join(text.split())):
         if figure not in constants.split(", ") and not is_round(figure):
             yield figure
+
+
+def _without_table(block: re.Match[str]) -> str:
+    """Drop a frozen block if it names its machine and commit; any other is a fault."""
+    return " " if MEASURED.search(block[0]) else block[0]
 
 
 def is_round(figure: str) -> bool:
@@ -129,6 +138,15 @@ def test_a_number_outside_of_a_block_is_found(figure: str) -> None:
 )
 def test_other_numbers_are_not_measured(text: str) -> None:
     assert list(faults(text)) == []
+
+
+def test_a_frozen_table_names_its_machine_and_commits() -> None:
+    begin, end = (f"<!-- frozen at 0123abcd: {mark} -->\n" for mark in ("begin", "end"))
+    table = "| a |\n| ---: |\n| 2.5 ms |\n\n"
+    assert list(faults(f"{begin}{table}Measured on a P, at `0123abc`.\n{end}")) == []
+    assert len(list(faults(f"{begin}{table}{end}"))) == 3
+    other = end.replace("0123abcd", "0123abce")
+    assert len(list(faults(f"{begin}{table}Measured on a P, at `0123abc`.\n{other}"))) >= 3
 
 
 def test_a_block_without_its_end_is_found() -> None:

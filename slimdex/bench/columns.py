@@ -64,8 +64,8 @@ COLUMNS = (
     Column(
         r"([\w.-]+ )?(ndcg|mrr|recall)@\d+(_delta|_low|_high)?",
         NUMBER,
-        "points of 100: the mean, its difference from float32 (of stored: from fp16,"
-        " of tune: from the default metric or a fresh index), and that"
+        "points of 100: the mean, its difference from float32 (of tune:"
+        " from the default metric or a fresh index), and that"
         " one's 95% interval",
     ),
     Column(r"agreement@10(_low|_high)?", NUMBER, "share of the exact search's ten, and interval"),
@@ -75,9 +75,6 @@ COLUMNS = (
     Column("trials|too_high", (int,), "of a bound, and in how many real queries find less"),
     Column("loss(_said)?", NUMBER, "agreement@10 that a new fit would add: measured, by health"),
     Column("refitted", (bool,), "whether reducer and codes are fitted on all documents"),
-    Column(
-        "needed", (int, NoneType), "codes that hold 99% of its own metric's ten; none: over 400"
-    ),
     Column(r"recall@10_(total|codes)", NUMBER, "share of the exact ten: rescored, by codes alone"),
     Column(
         "(STS-B|SICK-R|STS1[2-6]|(sts_)?average)( w?mean)?|sts_spearman",
@@ -92,8 +89,6 @@ COLUMNS = (
     ),
     Column("threshold", NUMBER, "cosine from which on pairs count as entailed"),
     Column("sts_pearson|similarity_pearson", NUMBER, "Pearson's x 100, with human scores or d's"),
-    Column("chance_score", (*NUMBER, NoneType), "cosine that documents reach by chance"),
-    Column("(own|others|made_up)_noted", (*NUMBER, NoneType), "share of queries below it"),
     # time
     Column(
         "fit_s|index_s|build_s|write_s|load_s", NUMBER, "seconds to fit, code, both, write, load"

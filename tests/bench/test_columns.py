@@ -17,7 +17,7 @@ NAMES = [each.name for each in (*EXPERIMENTS, *SETTLED)] + ["sweep"]
 ROW_NAMES = {"row", "ours", "exact", "plain", "found", "best", "mine", "r", "own"}
 """What reports call a row of results."""
 DERIVED = {"name", "side", "ways", "usual", "small", "found", "room", "worst_delta"}
-DERIVED |= {"most", "times", "slowest fit_s", "slowest index_s", "maps", "worst", "shares"}
+DERIVED |= {"maps", "worst", "shares"}
 """What reports add to rows themselves."""
 
 

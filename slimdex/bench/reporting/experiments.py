@@ -93,13 +93,10 @@ EXPERIMENTS = (
 )
 """Experiments measured by commands of `slimdex bench`."""
 SETTLED = (
-    Experiment("codes", settled.codes, FAISS, "codes", "Codes"),
-    Experiment("stored", settled.stored, FAISS, "stored", "Stored"),
-    Experiment("chance", settled.chance, FAISS, "chance", "Chance"),
     Experiment("entailment", settled.entailment, VECTORS, "entailment", "Entailment"),
     Experiment("reduction", settled.reduction, VECTORS, "reduction", "Reduction"),
 )
-"""Experiments that settled a question: their rows stay, their code is in the history."""
+"""Finished experiments: the papers' tables need their rows; the code is in the history."""
 
 
 def read_all(folder: Path) -> dict[str, list[Row]]:
