@@ -174,7 +174,7 @@ def searches_of(snapshot: Snapshot, request: SearchRequest) -> Searches:
     words = None if fusion is None else snapshot.words
     allowed = _allowed(snapshot, request.where)
     hidden, hybrid = snapshot.hidden, None
-    least = rescored if allowed is None or fusion is not None else 0
+    least = rescored if allowed is None else 0
     if fusion is not None:
         assert words is not None
         hybrid = IndexSearch(index, words, hidden, rescored, allowed), fusion
@@ -244,8 +244,8 @@ class IndexSearch:
         """Rows that a request for k finds for queries (q, d), by either search."""
         if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
             near = [whole.near for whole in wholes]
-        else:
-            depth = max(k, self.rescored)
+        else:  # rows without words keep the order of meaning: k of them are enough
+            depth = k if self.allowed is not None else max(k, self.rescored)
             near = _found(
                 *self.index.search(queries, depth, self.allowed, self.hidden, self.rescored)
             )
@@ -279,7 +279,7 @@ class IndexSearch:
             return found
         kept = contains(self.allowed, found.rows)
         named = found.named[contains(self.allowed, found.named)]
-        return Found(found.scores[kept], found.rows[kept], named)
+        return Found(found.scores[kept], found.rows[kept], named, found.ideal)
 
 
 def _found(scores: Matrix, rows: Rows) -> list[Found]:
