@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -17,6 +18,7 @@ import pytest
 import slimdex
 from slimdex.command_line import app
 from tests.browsing import launched, watched
+from tests.chance import CHANCE, sweep
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -26,8 +28,10 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 LARGEST = 12_000_000
 """Bytes of the site: most are the theme's and those of pictures."""
-PAGES = ("five-minutes", "reference/python", "research/benchmarks")
+PAGES = ("reference/python", "five-minutes", "research/benchmarks")
 SIZES = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+LOOKED_AT = CHANCE.sample([*product(SIZES, ("light", "dark"), PAGES)], 4)
+"""A part has each page, and each size in each scheme."""
 
 
 @pytest.fixture(scope="module")
@@ -121,20 +125,21 @@ def test_search_finds_terms_without_a_server(site: Path, browser: Browser) -> No
         assert any("/files.html" in place for place in places)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
-def test_nobody_is_left_out(site: Path, browser: Browser, size: str, scheme: str) -> None:
+@sweep
+@pytest.mark.parametrize(("size", "scheme", "name"), LOOKED_AT)
+def test_nobody_is_left_out(
+    site: Path, browser: Browser, size: str, scheme: str, name: str
+) -> None:
     """axe-core finds no fault, and no page is wider than the window."""
     from axe_playwright_python.sync_playwright import Axe
 
-    for name in PAGES:
-        options: dict[str, Any] = {"viewport": SIZES[size], "color_scheme": scheme}
-        with opened(browser, site / f"{name}.html", **options) as page:
-            page.wait_for_timeout(300)  # until the theme's scripts have changed the page
-            assert page.locator("body").get_attribute("data-md-color-scheme") == (
-                "default" if scheme == "light" else "slate"
-            )
-            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-            found = Axe().run(page, options={"preload": False})  # from the disk nothing can be
-            assert len(found.response["passes"]) > 10
-            assert not found.violations_count, found.generate_report()[:3000]
+    options: dict[str, Any] = {"viewport": SIZES[size], "color_scheme": scheme}
+    with opened(browser, site / f"{name}.html", **options) as page:
+        page.wait_for_timeout(300)  # until the theme's scripts have changed the page
+        assert page.locator("body").get_attribute("data-md-color-scheme") == (
+            "default" if scheme == "light" else "slate"
+        )
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        found = Axe().run(page, options={"preload": False})  # from the disk nothing can be
+        assert len(found.response["passes"]) > 10
+        assert not found.violations_count, found.generate_report()[:3000]

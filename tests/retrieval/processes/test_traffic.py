@@ -29,7 +29,7 @@ from .notes import Ledger, Shared, group, groups_of, notes_kept, plain, read, ti
 
 FIRST = 1500
 """Documents at first: so many that additions need no new fit."""
-SECONDS = CHANCE.count(600, 30)
+SECONDS = CHANCE.count(600, 15)
 WRITERS = [f"writer{i}" for i in range(8)]
 READERS = [f"reader{i}" for i in range(8)]
 NOTEBOOK, SERVICE, AGENT = "notebook", "service", "agent"

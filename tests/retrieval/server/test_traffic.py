@@ -24,7 +24,7 @@ from .running import WORDS, Running, serving, slimdex, word_vectors
 pytestmark = [pytest.mark.slow, pytest.mark.sweep]
 
 WHOLE = "SLIMDEX_SWEEP" in os.environ
-SECONDS = 600.0 if WHOLE else 25.0
+SECONDS, FIRST = (600.0, 2000) if WHOLE else (12.0, 800)
 READERS = 32
 NDJSON = {"Content-Type": "application/x-ndjson"}
 GROWTH = 1.25
@@ -42,7 +42,7 @@ class Traffic:
 
     def __init__(self, running: Running, folder: Path, index: Path) -> None:
         self.running, self.folder, self.index = running, folder, index
-        self.known = {str(i): 0 for i in range(2000)}
+        self.known = {str(i): 0 for i in range(FIRST)}
         self.unsure = set[str]()
         self.wrong, self.searches, self.changes = list[str](), 0, 0
         self.over, self.down = threading.Event(), threading.Event()
