@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from slimdex.__main__ import main
 from slimdex.bench.cli import app
 from slimdex.bench.data.pairs import SEVEN
+from slimdex.bench.engines.encoders import CONTENDERS
 from slimdex.bench.experiments import encoding_study, retrieval_study
 from slimdex.bench.experiments.measured_methods import OTHERS, REDUCERS, grid
 from slimdex.bench.page_cache import drop
@@ -113,12 +114,14 @@ def test_a_report_shows_what_any_command_wrote_and_only_that(
 def test_a_quick_run_from_encoding_to_the_page(
     beir: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a part of the grid; the next test but one runs all of it."""
+    """With a part of the grid and of the encoders, all of which other tests run."""
     few = {"float32", "int8", "slimdex", "PCA", "truncate"}
     monkeypatch.setattr(
         retrieval_study, "grid", lambda *a, **b: [m for m in grid(*a, **b) if m.name in few]
     )
     monkeypatch.setattr(encoding_study, "ROUNDS", 1)
+    own = [each for each in CONTENDERS if each.name == "slimdex fp32"]
+    monkeypatch.setattr(encoding_study, "CONTENDERS", own)
     words = ("--data", beir, "--sets", "words", "--models", tiny_bert, "--quick")
     said = bench("retrieval", *words, folder=tmp_path)
     (file,) = (tmp_path / "bench-results").glob("retrieval-*.jsonl")

@@ -37,6 +37,8 @@ def test_rows_of_a_small_run(
     tiny_bert: Path, documents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(start_study, "QUICK_ROUNDS", 1)
+    one = {"sentence-transformers": start_study.PACKAGES["sentence-transformers"]}
+    monkeypatch.setattr(start_study, "PACKAGES", one)
     monkeypatch.setattr(command, "QUICK_DOCUMENTS", 2)
     words = ["start", "--source", documents, "--model", tiny_bert, "--query", "the cat", "--quick"]
     said = bench(*words, folder=tmp_path).splitlines()

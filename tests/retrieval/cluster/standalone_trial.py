@@ -24,8 +24,8 @@ from tests.retrieval.cluster import test_milvus_filter as filters
 from tests.retrieval.cluster.servers import await_server
 
 STARTS_SECONDS = 240
-CONDITIONS = CHANCE.count(300, 80)
-KINDS = CHANCE.sample(("IVF_SQ8", "HNSW", "IVF_PQ", "SCANN", "FLAT"), 2)
+CONDITIONS = CHANCE.count(300, 40)
+KINDS = CHANCE.sample(("IVF_SQ8", "HNSW", "IVF_PQ", "SCANN", "FLAT"), 1)
 
 
 class Standalone:
