@@ -31,6 +31,7 @@ WORKER = "ray::_comp"
 """The name of a process of `RayWorkers` begins so, cut to the 15 letters that Linux keeps."""
 PAUSE_S = 0.5
 """Seconds from one kill to the next, at most."""
+COPIES = CHANCE.count(2, 1)
 WORKERS_KILLED, BUILDERS_KILLED = (20, 5) if CHANCE.whole else (3, 1)
 
 
@@ -66,7 +67,7 @@ def test_a_build_ends_as_if_nobody_had_been_killed(
     tmp_path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, path = tmp_path / "d.jsonl", tmp_path / "killed"
-    lines = [{"id": f"{i}-{d.id}", "text": d.text} for i in range(2) for d in docstrings]
+    lines = [{"id": f"{i}-{d.id}", "text": d.text} for i in range(COPIES) for d in docstrings]
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
     child = [sys.executable, "-m", f"{__package__}.ray_child", str(path), str(source)]
     log, random = tmp_path / "log", Random(CHANCE.seed)

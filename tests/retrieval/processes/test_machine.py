@@ -190,7 +190,7 @@ def test_some_order_of_commits_explains_what_three_processes_see() -> None:
 @sweep
 @pytest.mark.usefixtures("workers")
 def test_processes_killed_at_any_step_lose_nothing(report: Report) -> None:
-    counts = run(CHANCE.count(600, 10), steps=50)
+    counts = run(CHANCE.count(600, 7), steps=50)
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
     report(f"three processes: {said}", **counts)
     assert counts["kills"] > 10
