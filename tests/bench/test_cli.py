@@ -120,7 +120,7 @@ def test_a_quick_run_from_encoding_to_the_page(
         retrieval_study, "grid", lambda *a, **b: [m for m in grid(*a, **b) if m.name in few]
     )
     monkeypatch.setattr(encoding_study, "ROUNDS", 1)
-    own = [each for each in CONTENDERS if each.name == "slimdex fp32"]
+    own = [each for each in CONTENDERS if each.name in {"slimdex auto", "slimdex fp32"}]
     monkeypatch.setattr(encoding_study, "CONTENDERS", own)
     words = ("--data", beir, "--sets", "words", "--models", tiny_bert, "--quick")
     said = bench("retrieval", *words, folder=tmp_path)

@@ -43,7 +43,7 @@ EXPECTED = "off, auto, rrf, or a weight from 0 to 1"
 
 
 class Whole(NamedTuple):
-    """What the whole collection has for a query: found at a fixed depth, whatever is requested.
+    """Best rows of the whole collection for a query, found at a fixed depth.
 
     Attributes
     ----------

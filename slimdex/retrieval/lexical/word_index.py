@@ -263,7 +263,7 @@ class WordIndex:
         return tantivy.Query.boolean_query(terms)
 
     def _ideal(self, words: list[str]) -> float:
-        """BM25 of a row of mean length with each of these words once: their frequencies' sum."""
+        """BM25 of a row of mean length with each of these words once: the sum of their idfs."""
         return sum(_idf(int(self._searcher.doc_freq(STEMS, word)), len(self)) for word in words)
 
     def _rare_first(self, words: list[str], k: int) -> Found | None:

@@ -50,7 +50,7 @@ class HybridSearch(Protocol):
     """Dense and lexical search of the same rows."""
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
-        """What the whole collection has for queries as texts and as vectors (q, d)."""
+        """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
 
     def candidates(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Candidates]:
         """Rows that a request for k finds for queries (q, d), by either search."""
@@ -228,7 +228,7 @@ class IndexSearch:
         return self.index.candidates if self.rescored else 0
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
-        """What the whole collection has for queries as texts and as vectors (q, d)."""
+        """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
         search = partial(self.words.search, k=WORDED, hidden=self.hidden)
         is_long = len(texts) > 1 and len(texts) * len(self.words) >= LONG and cores() > 1
         with _threads() if is_long else nullcontext() as pool:

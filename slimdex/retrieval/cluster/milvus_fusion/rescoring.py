@@ -53,7 +53,7 @@ class RescoredHere:
         return stacked(each, max(own.shape[1] for _, own in each))
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
-        """What all rows have for queries as texts and as vectors (q, d)."""
+        """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
         usual = self.usual if self.rescored else 0
         every = replace(self, pushed=self.pushed.unfiltered, rescored=usual)
         near = every.near(queries, usual or WORDED)
