@@ -9,7 +9,7 @@ PASSAGES = [
     "The library opens at nine on weekdays and at ten on Saturdays. It is closed on Sundays.",
     "A reader's card costs nothing. Bring a letter that shows where you live.",
     "Books are lent for four weeks, films for one. Both can be renewed twice.",
-    "Who brings a book back late pays ten cents a day, and never more than five euros.",
+    "A book brought back late costs ten cents a day, and never more than five euros.",
 ]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 PRELOADED = [
     "tests.retrieval.crashes.crash_child",
     "slimdex.retrieval.operations.building",
-    "slimdex.retrieval.ingest.repair",
+    "slimdex.retrieval.operations.repair",
     "rich.markup",
     "rich.progress",
     "rich.table",

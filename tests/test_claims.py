@@ -5,7 +5,6 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
-from slimdex.bench.migration.moving_study import RULES, STAYING
 from slimdex.bench.reporting.findings import default_row, of_task, tasks
 from slimdex.bench.rows import FOLDER, Row, read_rows
 from slimdex.indexes.options import CANDIDATES, REDUCERS
@@ -114,27 +113,3 @@ def test_settings_proved_for_an_agreement_reach_it_with_few_more_bytes() -> None
     assert min(found.values()) > 0.99
     tuned, oracle = (of_way("target", way, "ram_bytes") for way in ("tuned", "oracle"))
     assert max(tuned[task] / least for task, least in oracle.items()) < 2
-
-
-def test_only_spreads_merge_the_scores_of_two_encoders_without_further_loss() -> None:
-    ends = rows("moving", way=STAYING, share=1.0)
-    worse = [row for row in ends if row["ndcg@10_delta"] < 0]
-    assert [row["set"] for row in worse] == ["climate-fever-evidence"]
-    better = {(row["set"], row["old"]) for row in ends if row not in worse}
-    lost: dict[str, set[str]] = {way: set() for way in RULES}
-    for row in (row for way in RULES for row in rows("moving", way=way)):
-        if row["ndcg@10_high"] < 0 and (row["set"], row["old"]) in better:
-            lost[row["way"]].add(row["set"])
-    assert [way for way in RULES if not lost[way]] == ["spreads"]
-    assert lost["z-scores"] == {"xquad-r-en"}
-    (hidden,) = rows("moving", old="distilbert-base-cased-gec (bf16)", way="cosines", share=0.5)
-    assert hidden["ndcg@10_high"] < 0
-
-
-def test_merged_by_spreads_answers_follow_the_new_encoder() -> None:
-    for row in rows("moving", way="spreads", share=0.25):
-        is_much_better = row["set"].startswith("squad") and not row["old"].startswith("all-MiniLM")
-        assert (row["ndcg@10_low"] > 0) == is_much_better
-        assert (row["ndcg@10_high"] < 0) == (row["set"] == "climate-fever-evidence")
-    for row in rows("moving", way="spreads", share=0.75):
-        assert (row["ndcg@10_delta"] > 0) == (row["set"] != "climate-fever-evidence")

@@ -36,20 +36,14 @@ COLUMNS = (
     Column("sha256", (str,), "of the encoder's weights"),
     Column("vectors", (str,), "short name of the vectors"),
     Column("dim|d|width", (int,), "dimensions of the encoder's vectors, or of its hidden states"),
-    Column("documents|queries|pairs", (int,), "how many"),
-    Column("queries_of", (str,), "sets that the queries are from"),
+    Column("documents|queries", (int,), "how many"),
     Column("rows|changed", (int,), "of an index, and how many a change touches"),
     Column("method|encoder|way|what", (str,), "what does it"),
-    Column(
-        "old|new", (str,), "encoder of the documents, and of the queries that a map carries over"
-    ),
-    Column("sample", (int,), "documents that a map is fitted on"),
     Column("effort", (int,), "rows rescored, or what a library calls its effort"),
     Column("error", (str,), "why there is no result"),
     Column("seed", (int,), "of what is random"),
     # settings
     Column("k|candidates", (int, NoneType), "as in `Settings`"),
-    Column("lists(_probed)?", (int,), "inverted lists, and those that a search scans; 0: none"),
     Column("beta|gamma", (*NUMBER, NoneType), "as in `Settings`"),
     Column("kind|reducer", (str,), "as in `Settings`; none: no reducer"),
     Column("max_length", (int, NoneType), "tokens read of a text"),
@@ -62,7 +56,7 @@ COLUMNS = (
     Column("texts", (str,), "short name of the texts"),
     # quality
     Column(
-        r"([\w.-]+ )?(ndcg|mrr|recall)@\d+(_delta|_low|_high)?",
+        r"(ndcg|mrr|recall)@\d+(_delta|_low|_high)?",
         NUMBER,
         "points of 100: the mean, its difference from float32 (of tune:"
         " from the default metric or a fresh index), and that"
@@ -73,28 +67,18 @@ COLUMNS = (
         "estimate|bound", NUMBER, "agreement@10 by queries made of documents, and its lower bound"
     ),
     Column("trials|too_high", (int,), "of a bound, and in how many real queries find less"),
-    Column("loss(_said)?", NUMBER, "agreement@10 that a new fit would add: measured, by health"),
-    Column("refitted", (bool,), "whether reducer and codes are fitted on all documents"),
-    Column(r"recall@10_(total|codes)", NUMBER, "share of the exact ten: rescored, by codes alone"),
+    Column("recall@10_total", NUMBER, "share of the exact ten"),
     Column(
-        "(STS-B|SICK-R|STS1[2-6]|(sts_)?average)( w?mean)?|sts_spearman",
+        "(STS-B|SICK-R|STS1[2-6]|(sts_)?average)( w?mean)?",
         NUMBER,
         "Spearman's correlation x 100 with human scores: over all pairs, or by subtasks",
     ),
-    Column(
-        "accuracy(_fixed|_majority)?",
-        NUMBER,
-        "percent of pairs classified correctly, by a"
-        " threshold of the cosine, by one of 0.5, by the more frequent answer",
-    ),
-    Column("threshold", NUMBER, "cosine from which on pairs count as entailed"),
-    Column("sts_pearson|similarity_pearson", NUMBER, "Pearson's x 100, with human scores or d's"),
     # time
     Column(
         "fit_s|index_s|build_s|write_s|load_s", NUMBER, "seconds to fit, code, both, write, load"
     ),
     Column("words_s", NUMBER, "seconds to index the words"),
-    Column("(add|replace|delete|compact)_s|seconds", NUMBER, "seconds of a change, of a run"),
+    Column("seconds", NUMBER, "seconds of a run"),
     Column("builds", (int,), "of which build_s is the least"),
     Column(
         r"(p50|p95|p99|batch)_ms(_\w+)?",
@@ -113,27 +97,20 @@ COLUMNS = (
     Column("flops_per_token|product_flops", (*NUMBER, NoneType), "of the model, of the processor"),
     # memory
     Column("(ram|disk|process|process_files)_row_bytes", (*NUMBER, NoneType), "bytes a vector"),
-    Column("(ram|disk)_bytes", (int,), "of an index in memory, of its folder"),
+    Column("ram_bytes", (int,), "of an index in memory"),
     Column("code_bytes", (int,), "of all codes in memory, the part that a search scans"),
     Column("ram_fixed_bytes|peak_bytes", (*NUMBER, NoneType), "bytes once, of the process at most"),
     Column("read_(pages_)?query_bytes", NUMBER, "bytes read from disk by a query"),
-    Column(r"cached_[a-z]+_bytes", NUMBER, "of files, by what they hold, in memory after a query"),
     Column("memory(_files)?_bytes", (int,), "of the process: its own, and pages of files"),
     Column("store(_files)?_bytes", (int,), "what of these its library and index have added"),
     Column(
         "words(_memory)?_row_bytes", NUMBER, "bytes a vector of the lexical index: on disk, read"
     ),
-    Column("limit_bytes", (int, NoneType), "of memory that the process was given"),
     Column("compression", NUMBER, "float32's bytes a vector in ours"),
     # conditions and traffic
-    Column(
-        "share|selectivity",
-        NUMBER,
-        "of documents: in a sample, moved, or allowed by a condition",
-    ),
     Column("fusion", (str,), "of words and meaning: off, rrf or the words' weight"),
     Column("first_share", NUMBER, "of queries whose first answer is right"),
-    Column("searching|callers", (int,), "threads"),
+    Column("callers", (int,), "threads"),
     Column(
         "searches|changes|compactions|kills|faults|power_losses|flips",
         (int,),

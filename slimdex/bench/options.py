@@ -26,8 +26,8 @@ class SetOptions:
     data: Annotated[Path | None, "Folder with sets in BEIR's layout."] = None
     sets: Annotated[
         str,
-        "Sets in DATA, separated by commas: folders, or tables with a column `sentence` "
-        "(.tsv, .tsv.gz); docstrings, mixed-folder: without DATA; all: all folders.",
+        "Sets in DATA, separated by commas: folders; docstrings, mixed-folder: without DATA; all: "
+        "all folders.",
     ] = "docstrings"
     models: Models = "all-MiniLM-L6-v2"
     out: Out = MEASURED

@@ -49,9 +49,8 @@ class Runner:
 
     Attributes
     ----------
-    name : start of its files' names.
+    name : of the experiment in `reporting.experiments`, and start of its files' names.
     measure : measures one job.
-    line : the rows of a job -> their result in a sentence.
     packages : packages whose versions the rows have, in addition to `machine.LIBRARIES`.
     more : further columns of every row.
     queries : maximum number of queries of a set; None: all.
@@ -61,7 +60,6 @@ class Runner:
 
     name: str
     measure: Measure
-    line: Callable[[Sequence[Row]], str]
     packages: Iterable[str]
     more: Row
     queries: int | None = None
@@ -78,7 +76,7 @@ class Runner:
                 failed = self.measure(job)
             for line in failed or ():
                 console.note(line)
-            tell(job.results, self.line(list(job.results.rows.values())))
+            tell(job.results, self.name)
 
     def _jobs(self, options: SetOptions, chosen: Sequence[Dataset], about: Row) -> Iterator[Job]:
         precision = options.precision or ("auto" if self.timed else "fp32")
@@ -102,10 +100,17 @@ def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
     return found if queries is None else [dataset.asking(queries) for dataset in found]
 
 
-def tell(results: ResultsFile, *lines: str) -> None:
-    """Print where the rows are, and then their result."""
-    for line in (f"{len(results.rows)} rows in {results.path}", *lines):
-        console.line(line)
+def tell(results: ResultsFile, experiment: str) -> None:
+    """Print where the rows of an experiment are, and its tables as Markdown."""
+    from .reporting.experiments import tables_of
+
+    rows = list(results.rows.values())
+    console.line(f"{len(rows)} rows in {results.path}")
+    for table in tables_of(experiment, rows):
+        console.line("")
+        console.line(f"{table.title} ({table.note})" if table.note else table.title)
+        for line in table.markdown().splitlines():
+            console.line(line)
 
 
 def note_absent(names: Sequence[str]) -> None:

@@ -91,9 +91,9 @@ def _check_numbers(X: Matrix, name: str, largest: float | None) -> None:
         raise InputError(
             f"{name}: row {row}, column {column} is {X[row, column]}; expected finite numbers"
         )
-    if largest is not None and (found := float(np.abs(X).max(initial=0.0))) > largest:
+    if largest is not None and (greatest := float(np.abs(X).max(initial=0.0))) > largest:
         raise InputError(
-            f"{name}: value {found:g}; expected at most {largest:g}, the limit of stored vectors"
+            f"{name}: value {greatest:g}; expected at most {largest:g}, the limit of stored vectors"
         )
 
 
@@ -142,5 +142,5 @@ def without(rows: Rows, exclude: Rows) -> Rows:
     """
     if len(exclude) > len(rows):
         return rows[~contains(exclude, rows)]
-    there = exclude[contains(rows, exclude)]
-    return np.delete(rows, np.searchsorted(rows, there)) if len(there) else rows
+    present = exclude[contains(rows, exclude)]
+    return np.delete(rows, np.searchsorted(rows, present)) if len(present) else rows

@@ -59,13 +59,13 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise DuplicateKeyError(
             f"the key {shortened(twice, 40)} twice in an object; expected it once"
         )
-    return found
+    return members
 
 
 def written(value: Any) -> str:

@@ -22,7 +22,7 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
     [[5, 6]]
     """
     k = min(k, scores.shape[1])
-    best = np.array([_best_places(own, k) for own in scores], dtype=np.int64)
+    best = np.array([_best_places(query_scores, k) for query_scores in scores], dtype=np.int64)
     best = best.reshape(len(scores), k)
     return np.take_along_axis(scores, best, axis=1), rows[best]
 
@@ -49,8 +49,8 @@ class Best:
     def update(self, scores: Matrix, rows: Rows) -> None:
         """Add scores (queries, n) of new rows (n,)."""
         k = self.scores.shape[1]
-        found, found_rows = top_k(scores, rows, k)
-        both, both_rows = np.hstack([self.scores, found]), np.hstack([self.rows, found_rows])
+        new_scores, new_rows = top_k(scores, rows, k)
+        both, both_rows = np.hstack([self.scores, new_scores]), np.hstack([self.rows, new_rows])
         order = np.argsort(-both, axis=1, kind="stable")[:, :k]
         self.scores = np.take_along_axis(both, order, axis=1)
         self.rows = np.take_along_axis(both_rows, order, axis=1)
@@ -78,21 +78,21 @@ def compacted(scores: Matrix, rows: Rows, kept: NDArray[np.bool_], k: int) -> tu
     """
     out_scores = np.full((len(scores), k), -np.inf, dtype=np.float32)
     out_rows = np.full((len(scores), k), -1, dtype=np.int64)
-    for i, own in enumerate(kept):
-        first = np.flatnonzero(own)[:k]
+    for i, is_kept in enumerate(kept):
+        first = np.flatnonzero(is_kept)[:k]
         out_scores[i, : len(first)], out_rows[i, : len(first)] = scores[i, first], rows[i, first]
     return out_scores, out_rows
 
 
-def agreement(found: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
+def agreement(approximate: Rows, exact: Rows, k: int) -> NDArray[np.float64]:
     """Share of the exact search's top k rows that are in the top k found, for each query.
 
     >>> agreement(np.array([[1, 2, 3]]), np.array([[3, 2, 9]]), 2).tolist()
     [0.5]
     """
-    wanted = exact[:, :k]
-    counts = (wanted >= 0).sum(axis=1)
-    hits = (wanted[:, :, None] == found[:, None, :k]) & (wanted >= 0)[:, :, None]
+    expected = exact[:, :k]
+    counts = (expected >= 0).sum(axis=1)
+    hits = (expected[:, :, None] == approximate[:, None, :k]) & (expected >= 0)[:, :, None]
     return np.where(counts > 0, hits.any(axis=2).sum(axis=1) / np.maximum(counts, 1), 1.0)
 
 
@@ -102,6 +102,9 @@ def stacked(results: Sequence[tuple[Matrix, Rows]], k: int) -> tuple[Matrix, Row
         return results[0]
     scores = np.full((len(results), k), -np.inf, dtype=np.float32)
     rows: Rows = np.full((len(results), k), -1, dtype=np.int64)
-    for i, (own_scores, own) in enumerate(results):
-        scores[i, : own.shape[1]], rows[i, : own.shape[1]] = own_scores[0], own[0]
+    for i, (query_scores, query_rows) in enumerate(results):
+        scores[i, : query_rows.shape[1]], rows[i, : query_rows.shape[1]] = (
+            query_scores[0],
+            query_rows[0],
+        )
     return scores, rows

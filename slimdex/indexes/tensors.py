@@ -92,8 +92,8 @@ def check_tensor(
 ) -> None:
     """Raise `CorruptError` unless an array is finite and has this dtype and shape (None: any)."""
     fits = len(array.shape) == len(shape) and all(
-        expected is None or (type(expected) is int and expected == found)
-        for expected, found in zip(shape, array.shape, strict=False)
+        expected is None or (type(expected) is int and expected == size)
+        for expected, size in zip(shape, array.shape, strict=False)
     )
     if not fits or array.dtype != dtype:
         raise CorruptError(

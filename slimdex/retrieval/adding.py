@@ -12,28 +12,26 @@ from numpy.typing import ArrayLike
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from .catalog.metadata_columns import widened
-from .encoders.base import Encoder
-from .ingest import encoding, writer
+from .ingest import writer
+from .ingest.encoding import EncodingError, encode_pending
 from .ingest.preparing import Prepared
 from .ingest.staging import Addition, DuplicateKeyError, stage
 from .ingest.writer import Added, Finished
-from .lexical.tokens import TERMS, Terms
-from .open_index import OpenIndex
 from .quality import refitting
 from .sources.given_vectors import GivenVectors, as_given
 from .sources.tabular.records import as_documents
 from .storage.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from .collection import Collection
     from .ingest.made_up_ids import MadeUpIds
-    from .sources.opened_sources import Sources
+    from .sources.source import Sources
 
 
 def add_given(
-    core: OpenIndex,
+    collection: Collection,
     documents: Any,
     *,
     vectors: GivenVectors | ArrayLike | None = None,
@@ -41,48 +39,50 @@ def add_given(
 ) -> Added:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read = as_documents(documents)
-    new = [core.store.columns.new(types) for types in read.columns]
+    new = [collection.store.columns.new(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
-    added = add(core, Addition(read.documents, new, given), refit=refit)
-    return replace(added, notes=[*read.notes(), *added.notes])
+    return add(collection, Addition(read.documents, new, given), refit=refit)
 
 
-def add(core: OpenIndex, addition: Addition, *, refit: str = "auto") -> Added:
-    """Encode, stage and commit documents; `refit` is as for `Collection.add`."""
+def add(collection: Collection, addition: Addition, *, refit: str = "auto") -> Added:
+    """Encode, stage and commit documents, or finish an interrupted addition.
+
+    `refit` is as for `Collection.add`.
+    """
     refitting.check_refit(refit)
-    if addition.vectors is None and not core.has_encoder:
-        raise InputError(f"{core.path}: built from given vectors; expected vectors for these")
-    core.check_writable()  # before texts are encoded, which takes long
-    start = perf_counter()
-    prepared = Prepared(core, addition)
-    with core.change():
-        with core.commit_log.transaction() if prepared.is_small else nullcontext():
-            finished = _committed(core, prepared)
-        _show(core, finished)
-    added = finished.added
-    return _settled(core, added, start, refit) if added.documents else added
-
-
-def _committed(core: OpenIndex, prepared: Prepared) -> Finished:
-    """Stage and commit documents, in their turn."""
-    commit_log = core.commit_log
-    before = core.store.columns.committed
-    staged = stage(commit_log, prepared.addition, lambda: prepared.encoder)
-    notes = widened(before, core.store.columns.seen)
-    if commit_log.state.unfinished:
-        encoder = prepared.encoder if core.has_encoder else core.encoder
-        finished = _finished(core, encoder, prepared.addition.vectors, staged.gone, prepared.terms)
-    else:
-        if len(staged.gone):
-            writer.commit_deletion(commit_log, staged.gone)
-        finished = Finished(Added(0, 0, [], deleted=len(staged.gone)))
-    notes += finished.added.notes
-    added = replace(finished.added, notes=notes, unchanged=staged.unchanged, moved=staged.moved)
-    return replace(finished, added=added)
+    if addition.vectors is None and not collection.has_encoder and addition.documents is not None:
+        raise InputError(f"{collection.path}: built from given vectors; expected vectors for these")
+    collection.check_writable()  # before texts are encoded, which takes long
+    start, commit_log = perf_counter(), collection.commit_log
+    prepared = Prepared(collection, addition)
+    with collection.change():
+        with commit_log.transaction() if prepared.is_small else nullcontext():
+            before = collection.store.columns.committed
+            staged = stage(commit_log, prepared.addition, lambda: prepared.encoder)
+            notes = widened(before, collection.store.columns.seen)
+            if commit_log.state.unfinished:
+                encoded = encode_pending(
+                    commit_log, prepared.encoder, addition.vectors, staged.gone
+                )
+                finished = writer.add_pending(collection, staged.gone, prepared.terms)
+            else:
+                encoded = 0
+                if len(staged.gone):
+                    writer.commit_deletion(commit_log, staged.gone)
+                finished = Finished(Added(0, 0, [], deleted=len(staged.gone)))
+        _show(collection, finished)
+    added = replace(
+        finished.added,
+        notes=[*notes, *finished.added.notes],
+        unchanged=staged.unchanged,
+        moved=staged.moved,
+        encoded=encoded,
+    )
+    return _settled(collection, added, start, refit) if added.documents else added
 
 
 def resume(
-    core: OpenIndex,
+    collection: Collection,
     vectors: GivenVectors | None = None,
     *,
     refit: str = "auto",
@@ -94,79 +94,56 @@ def resume(
     vectors : the given vectors of the whole addition, if it had some.
     refit : as for `Collection.add`.
     """
-    refitting.check_refit(refit)
-    start = perf_counter()
-    with core.change():
-        if not core.state.unfinished:
-            raise InputError(f"{core.path}: nothing to resume; expected an unfinished addition")
-        finished = _finished(core, core.encoder, vectors)
-        _show(core, finished)
-    return _settled(core, finished.added, start, refit)
+    return add(collection, Addition(None, vectors=vectors), refit=refit)
 
 
-def _finished(
-    core: OpenIndex,
-    encoder: Encoder,
-    vectors: GivenVectors | None,
-    gone: Rows = NO_ROWS,
-    terms: Terms = TERMS,
-) -> Finished:
-    """Encode and commit what is staged; delete the documents `gone` in the same commit."""
-    encoded = encoding.encode_pending(core.commit_log, encoder, vectors, gone)
-    finished = writer.add_pending(core, gone, terms)
-    return replace(finished, added=replace(finished.added, encoded=encoded))
-
-
-def _show(core: OpenIndex, finished: Finished) -> None:
+def _show(collection: Collection, finished: Finished) -> None:
     """Give a committed addition to searches."""
     if finished.loaded is None:
-        core.show()
+        collection.show()
     else:
-        core.show(Snapshot.of(core.commit_log, finished.loaded))
+        collection.show(Snapshot.of(collection.commit_log, finished.loaded))
 
 
-def _settled(core: OpenIndex, added: Added, start: float, refit: str) -> Added:
+def _settled(collection: Collection, added: Added, start: float, refit: str) -> Added:
     """Check the fit after an addition that began at `start`; refit if necessary."""
-    settled = refitting.after_addition(core, perf_counter() - start, refit)
+    settled = refitting.after_addition(collection, perf_counter() - start, refit)
     return replace(added, notes=[*added.notes, *settled.notes], refitted=settled.refitted)
 
 
-def add_read(
-    core: OpenIndex,
+def of_sources(
+    collection: Collection,
     sources: Sources,
     ids: MadeUpIds,
-    *,
-    refit: str = "auto",
     missing: Callable[[int], Rows] | None = None,
-) -> Added:
-    """Add the documents of sources with their ids; `missing` is as for `Addition`."""
-    try:
-        with places_told(core, sources):
-            addition = Addition(
-                sources.documents(ids.readings),
-                sources.columns(core.store),
-                sources.vectors,
-                sources.fingerprint(),
-                ids.origins,
-                missing,
-            )
-            added = add(core, addition, refit=refit)
-    except DuplicateKeyError as error:
-        raise InputError(
-            f"id {error.id!r} occurs twice, in {sources.place(error.first, ids.readings)} and "
-            f"{sources.place(error.second, ids.readings)}; expected each id once"
-        ) from error
-    return replace(added, notes=[*ids.notes, *added.notes, *sources.left_out()])
+) -> Addition:
+    """The documents of sources with their ids; `missing` is as for `Addition`."""
+    return Addition(
+        sources.documents(ids.readings),
+        sources.columns(collection.store),
+        sources.vectors,
+        sources.fingerprint(),
+        ids.origins,
+        missing,
+    )
 
 
 @contextmanager
-def places_told(core: OpenIndex, sources: Sources) -> Iterator[None]:
-    """If documents can't be encoded, raise an error that names their file beside their ids."""
+def places_told(
+    collection: Collection, sources: Sources, ids: MadeUpIds | None = None
+) -> Iterator[None]:
+    """Errors about documents name their files, too."""
     try:
         yield
-    except encoding.EncodingError as error:
+    except DuplicateKeyError as error:
+        readings = ids.readings if ids else ()
+        raise InputError(
+            f"id {error.id!r} occurs twice, in {sources.place(error.first, readings)} and "
+            f"{sources.place(error.second, readings)}; expected each id once"
+        ) from error
+    except EncodingError as error:
         from .ingest.made_up_ids import MadeUpIds  # with the readers of all sources
 
-        ids = MadeUpIds.of(sources.opened, core.state, core.store)
+        ids = MadeUpIds.of(sources.opened, collection.state, collection.store)
         place = sources.place_of(error.ids[0], ids.readings)
         raise InputError(str(error) if place is None else f"{place}: {error}") from error

@@ -20,7 +20,7 @@ from slimdex.indexes.execution.progress import note
 from .user_cache import remember, remembered
 
 if TYPE_CHECKING:
-    from .sources.opened_sources import Sources
+    from .sources.source import Sources
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class AskedSources:
     def opened(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
         from .sources.files.folders.walking import links_within
-        from .sources.opened_sources import Sources
+        from .sources.source import Sources
         from .sources.tabular.column_names import ColumnNames
         from .sources.tabular.duckdb_readers import checked_types
         from .sources.text_files import FileFormat
@@ -79,22 +79,22 @@ def named_sources(
     return AskedSources([str(one) for one in several], text, id, title)
 
 
-def remember_sources(index: Path, asked: AskedSources, origins: Mapping[str, str]) -> None:
+def remember_sources(index: Path, sources: AskedSources, origins: Mapping[str, str]) -> None:
     """Remember the sources of a sync; `origins` are those of the index's state after it."""
     with suppress(OSError):  # no working directory
         kept = {"origins": sorted({*origins.values()}), "folder": str(Path.cwd())}
-        remember(_name(index), {**kept, "sources": asdict(asked)})
+        remember(_name(index), {**kept, "sources": asdict(sources)})
 
 
 def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:
     """The sources of an index's last sync on this machine.
 
     Paths that were relative to another working directory become absolute. Raises `InputError` if
-    there was none, or the index has been built anew since, from other sources.
+    there was none, or the index has since been rebuilt from other sources.
     """
     try:
         kept = remembered(_name(index))
-        asked = AskedSources(**kept["sources"])
+        sources = AskedSources(**kept["sources"])
         folder = Path(kept["folder"])
         is_known = {*kept["origins"]} <= {*origins.values()}
     except (KeyError, TypeError):
@@ -102,8 +102,8 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:
     if not is_known:
         raise InputError(f"{index}: no sources of an earlier sync; expected files or folders")
     if Path.cwd() == folder:
-        return asked
-    return replace(asked, specs=[_from(folder, spec) for spec in asked.specs])
+        return sources
+    return replace(sources, specs=[_from(folder, spec) for spec in sources.specs])
 
 
 def _name(index: Path) -> str:

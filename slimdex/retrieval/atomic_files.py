@@ -144,8 +144,10 @@ class FileRecord:
     def check(self, folder: Path) -> None:
         """Raise `CorruptError` unless the file exists with this size and checksum."""
         self.check_size(folder)
-        if (found := sha256(folder / self.name)) != self.sha256:
-            raise self._fault(folder, f"damaged: SHA-256 {found[:12]}, expected {self.sha256[:12]}")
+        if (checksum := sha256(folder / self.name)) != self.sha256:
+            raise self._fault(
+                folder, f"damaged: SHA-256 {checksum[:12]}, expected {self.sha256[:12]}"
+            )
 
     def check_size(self, folder: Path) -> None:
         """Raise `CorruptError` unless the file exists with this size."""
@@ -193,7 +195,7 @@ def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
     Raises `InputError` if the name exists.
     """
     with _beside(folder, Path.mkdir) as new:
-        found = write(new)
+        result = write(new)
         for path in [*new.rglob("*"), new]:
             sync(path)
         check_new(folder)  # a rename would replace an empty folder
@@ -203,18 +205,18 @@ def publish_folder(folder: Path, write: Callable[[Path], T]) -> T:
             check_new(folder)  # another process has just created it
             raise
     sync(folder.absolute().parent)
-    return found
+    return result
 
 
 def publish_file(path: Path, write: Callable[[Path], T]) -> T:
     """Let `write` create a new file atomically; unlike `publish`, never replace one."""
     with _beside(path, Path.touch) as new:
-        found = write(new)
+        result = write(new)
         sync(new)
         check_new(path, "file")
         new.rename(path)
     sync(path.absolute().parent)
-    return found
+    return result
 
 
 @contextmanager
@@ -237,7 +239,7 @@ def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
 def _made_and_locked(place: Path, make: Callable[[Path], None], stack: ExitStack) -> Path:
     """Create a temporary file and lock it until the end of a stack.
 
-    Before it is locked, another process may take it for a left one and remove it.
+    Before it is locked, another process may take it for a leftover and remove it.
     """
     while True:
         new = place.with_name(f".{place.name}-{secrets.token_hex(4)}")

@@ -1,4 +1,4 @@
-"""Collection: documents in, hits out. What users do with an `OpenIndex`.
+"""Collection: documents in, hits out; an index's folder while it is open.
 
 Methods import what only they need, so that a search does not wait for it.
 """
@@ -7,20 +7,48 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple, overload
 from uuid import UUID
 
 import numpy as np
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.errors import CorruptError, InputError, shortened_repr
 from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.settings import Settings, as_settings
 
+from .atomic_files import STORED_ENDINGS, FileRecord, file_name
+from .catalog.database import RenumberedError
+from .catalog.state import State
+from .catalog.store import DocumentStore
 from .documents import Document, Hit, id_text, id_texts, is_several
-from .encoders.base import AUTO, Encoder, for_new_documents
+from .encoders.adapters import MappedEncoder, as_encoder, plain_spec, source_spec, space_spec
+from .encoders.base import (
+    AUTO,
+    OFF,
+    PLACE,
+    Encoder,
+    as_recorded,
+    is_same_encoder,
+    passage_tokens,
+)
+from .encoders.given_encoder import GIVEN
+from .encoders.opening import encoder_from_spec, is_loadable
 from .extras import require
-from .open_index import OpenIndex
+from .locks import WAIT
+from .search.hits import hits
+from .search.nearest import nearest, nearest_documents, searches_of
+from .search.request import Hits, SearchRequest
+from .search.searchable import Searchable
+from .storage.commit_log import CommitLog
+from .storage.network_filesystems import check_local
 from .storage.snapshot import Snapshot
+from .storage.snapshot_manager import SnapshotManager
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,18 +56,22 @@ if TYPE_CHECKING:
 
     from slimdex.indexes.settings import Settings
 
-    from .catalog.state import Certificate
     from .ingest.migration.replacing import Replaced
     from .ingest.undoing import Undone
     from .ingest.writer import Added
-    from .quality.migration.options import Migration
+    from .quality.migration import Migration
     from .quality.near_duplicates import DuplicateGroup
     from .quality.tuning.targets import Target, Tuning
     from .sources.given_vectors import GivenVectors
+    from .trials.recall_trials import Pool
+
 
 LOG = logging.getLogger("slimdex")
 Id = str | int | UUID
 Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 def check_either(where: str | None, limit: int | None, offset: int) -> None:
@@ -64,7 +96,7 @@ def page(where: str | None, limit: int | None, offset: int) -> slice:
     return slice(offset, None if limit is None else offset + limit)
 
 
-class Collection(OpenIndex):
+class Collection(Searchable):
     """Documents that can be searched by meaning.
 
     Any number of processes and threads may search a collection and change it. Each search sees
@@ -80,7 +112,145 @@ class Collection(OpenIndex):
     >>> notes.get("2").text, notes.count("id = '1'"), "3" in notes
     ('Stocks fell.', 1, False)
     >>> notes.close()
+
+    Attributes
+    ----------
+    commit_log : the committed state, the catalog and the files; no stable interface.
     """
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        encoder: Encoder | None = None,
+        *,
+        model: str | None = None,
+        trust_remote_code: bool = False,
+        api_key_file: str | Path | None = None,
+        shared_filesystem: bool = False,
+    ) -> None:
+        if not isinstance(commit_log, CommitLog):
+            given, name = shortened_repr(commit_log), type(self).__name__
+            expected = f"{name}.open({given}), create or open_or_create"
+            raise InputError(f"{name}({given}); expected {expected}")
+        self.commit_log = commit_log
+        self._given = [] if encoder is None else [encoder]
+        self._loaded: tuple[tuple[FileRecord | None, dict[str, Any]], Encoder] | None = None
+        self._moved = None if model is None else (source_spec(commit_log.state.encoder), model)
+        self._trusted, self._key_file = trust_remote_code, api_key_file
+        self._shared_filesystem = shared_filesystem
+        self._snapshots, self._loading = SnapshotManager(commit_log), RLock()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
+        settings: Settings | None = None,
+        *,
+        vector_dtype: str = "fp16",
+        passages: str | int | None = AUTO,
+        lexical: bool = True,
+        shared_filesystem: bool = False,
+    ) -> Self:
+        """Create an empty collection in a new folder.
+
+        Parameters
+        ----------
+        encoder : by default all-MiniLM-L6-v2. A `TransformerEncoder` for another model (in its
+            `fastest` precision, unless it was made with another one), a `StaticEncoder`, an
+            `HttpEncoder`, a `SentenceTransformer`, or a function from a list of texts to their
+            vectors (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
+        settings : how vectors are reduced and compared; by default `Settings()`.
+        vector_dtype : type of the vectors on disk: "fp16", or "int8" in half the bytes.
+        passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
+            a hit is a document with its best passage. By default the number that the encoder reads,
+            if it counts tokens; with "off", the rest of a text stays unread.
+        lexical : index the documents' words too, so that searches also find exact words and names.
+        shared_filesystem : as for `open`.
+
+        Raises
+        ------
+        InputError
+            If the folder exists, or the encoder does not allow the settings or the passages.
+        """
+        if vector_dtype not in STORED_ENDINGS:
+            raise InputError(
+                f"vector_dtype={vector_dtype!r}; expected {' or '.join(STORED_ENDINGS)}"
+            )
+        path = Path(path).absolute()  # stays valid if the process changes its folder
+        if path.exists():  # before a model is loaded, which takes seconds
+            raise InputError(f"{path} exists; expected a new folder")
+        settings = as_settings(settings)
+        if not shared_filesystem:
+            check_local(path)
+        if encoder is None:
+            from .encoders.transformer import TransformerEncoder
+
+            encoder = TransformerEncoder()
+        made = as_encoder(encoder)
+        requested = settings.checked(made.dim)
+        tokens = passage_tokens(passages, made)
+        state = State(
+            plain_spec(made.spec()),
+            made.dim,
+            requested,
+            vectors=file_name("vectors", 1, STORED_ENDINGS[vector_dtype]),
+            passages=tokens,
+            words=file_name("words", 1) if lexical else None,
+        )
+        return cls(CommitLog.create(path, state), made, shared_filesystem=shared_filesystem)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        encoder: Encoder | Callable[[list[str]], Any] | None = None,
+        *,
+        model: str | None = None,
+        trust_remote_code: bool = False,
+        api_key_file: str | Path | None = None,
+        wait: float = WAIT,
+        shared_filesystem: bool = False,
+    ) -> Self:
+        """Open an existing collection; its encoder is loaded on first use.
+
+        Parameters
+        ----------
+        encoder : the one that the collection was built with, in any precision; by default it is
+            loaded from where it was.
+        model : folder, hub id or URL of the encoder's model, if it has moved.
+        wait : seconds that a change waits for its turn while other processes write.
+        trust_remote_code : run Python code that comes with the encoder's model, if it has any.
+        api_key_file : holds the key of the encoder's server; by default as for `HttpEncoder`.
+        shared_filesystem : allow changes on a network file system (NFS, SMB, 9p), where locks must
+            work between all machines that change the collection. It can be read there in any case.
+
+        Raises
+        ------
+        InputError
+            If there is no collection, or the encoder is another one.
+        CorruptError
+            If the catalog is damaged.
+        """
+        made = None if encoder is None else as_encoder(encoder)
+        given = None if made is None else plain_spec(made.spec())
+        commit_log = CommitLog.open(Path(path).absolute(), wait)
+        expected = source_spec(commit_log.state.encoder)
+        try:
+            if given is not None and not is_same_encoder(given, expected):
+                raise InputError(f"encoder {given}; this index was built with {expected}")
+            made = made and as_recorded(made, expected)
+            return cls(
+                commit_log,
+                made,
+                model=model,
+                trust_remote_code=trust_remote_code,
+                api_key_file=api_key_file,
+                shared_filesystem=shared_filesystem,
+            )
+        except BaseException:
+            commit_log.store.database.close()
+            raise
 
     @classmethod
     def open_or_create(
@@ -117,32 +287,60 @@ class Collection(OpenIndex):
             except InputError:
                 if not Path(path).exists():  # else another one has created it meanwhile
                     raise
-        found = cls.open(path, encoder)
+        collection = cls.open(path, encoder)
         try:
-            found.check_same(settings, vector_dtype, passages, lexical)
+            collection.check_same(settings, vector_dtype, passages, lexical)
         except InputError:
-            found.close()
+            collection.close()
             raise
-        return found
+        return collection
 
-    @property
-    def version(self) -> int:
-        """Number that grows with each commit, by any process."""
-        return self.snapshot.state.version
+    def check_same(
+        self,
+        settings: Settings | None,
+        vector_dtype: str | None,
+        passages: str | int | None,
+        lexical: bool | None,
+    ) -> None:
+        """Raise `InputError` if the index differs from what a caller would create.
 
-    def chance_score(self, where: str | None = None) -> float | None:
-        """Estimate the best score of the same number of random documents; lower hits mean nothing.
-
-        It takes some milliseconds, and is the same for every query; see `random_baseline`. With
-        `where`, only documents that it holds for count.
-
-        Returns a cosine; None for fewer than 100 documents or passages, for an index that does not
-        rescore, and for vectors that differ in few directions. Raises `InputError` if there are no
-        documents yet, or `where` is no expression.
+        None, and "auto" for `passages`, stand for anything.
         """
-        from .search.random_baseline import chance_score
+        state, requested = self.state, dict[str, Any]()
+        has = {
+            "vector_dtype": state.stored,
+            "passages": state.passages or OFF,
+            "lexical": bool(state.words),
+        }
+        has |= state.requested.as_dict()
+        if settings is not None:
+            requested = as_settings(settings).checked(state.dim).as_dict()
+        requested |= {"vector_dtype": vector_dtype} if vector_dtype is not None else {}
+        requested |= {"passages": passages or OFF} if passages != AUTO else {}
+        requested |= {"lexical": lexical} if lexical is not None else {}
+        if other := [name for name, value in requested.items() if value != has[name]]:
+            given, existing = (
+                ", ".join(f"{name}={values[name]!r}" for name in other)
+                for values in (requested, has)
+            )
+            raise InputError(f"{given}: {self.path} has {existing}; expected the same, or none")
 
-        return self.read(lambda snapshot: chance_score(snapshot, where))
+    def close(self) -> None:
+        """End: later calls raise `InputError`."""
+        self.store.database.close()
+
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request."""
+        first = request.first_stage
+
+        def searched(snapshot: Snapshot) -> Hits:
+            nonlocal first
+            searches = searches_of(snapshot, first)  # reports errors before a model is loaded
+            state = snapshot.state  # if it reads again, encoded again for another epoch only
+            first = first.encoded(lambda: self.encoder_of(state), state.epoch)
+            return hits(snapshot, *nearest(searches, first))
+
+        return request.finished(self.read(searched))
 
     def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
         """Find the documents nearest in meaning to a document, best first, without itself.
@@ -191,11 +389,11 @@ class Collection(OpenIndex):
         """
         if ids is not None:
             check_either(where, limit, offset)
-            wanted = id_texts(ids)
-            found = self.read(
-                lambda snapshot: snapshot.listed(snapshot.rows_of(wanted), vectors=vectors)
+            requested = id_texts(ids)
+            documents = self.read(
+                lambda snapshot: snapshot.listed(snapshot.rows_of(requested), vectors=vectors)
             )
-            return found if is_several(ids) else found[0]
+            return documents if is_several(ids) else documents[0]
         part = page(where, limit, offset)
         if self.is_empty:
             return []
@@ -221,6 +419,10 @@ class Collection(OpenIndex):
         if where is None or self.is_empty:
             return len(self)
         return self.read(lambda snapshot: len(snapshot.rows_where(where)))
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self.snapshot)
 
     def __contains__(self, id: object) -> bool:
         """True if a document has this id."""
@@ -251,11 +453,51 @@ class Collection(OpenIndex):
 
         return self.read(facts)
 
-    def verify(self) -> list[str]:
-        """Read every byte; returns one line for each fault."""
-        from .ingest.repair import faults
+    @property
+    def version(self) -> int:
+        """Number that grows with each commit, by any process."""
+        return self.snapshot.state.version
 
-        return faults(self)
+    @property
+    def hybrid(self) -> str:
+        """Fusion of a search with `hybrid="auto"`.
+
+        Labels chose it (`tune`): "off", "rrf" or the weight of words; else it is "auto", by rule.
+        """
+        return self.state.fusion
+
+    def chance_score(self, where: str | None = None) -> float | None:
+        """Estimate the best score of the same number of random documents; lower hits mean nothing.
+
+        It takes some milliseconds, and is the same for every query; see `random_baseline`. With
+        `where`, only documents that it holds for count.
+
+        Returns a cosine; None for fewer than 100 documents or passages, for an index that does not
+        rescore, and for vectors that differ in few directions. Raises `InputError` if there are no
+        documents yet, or `where` is no expression.
+        """
+        from .search.random_baseline import chance_score
+
+        return self.read(lambda snapshot: chance_score(snapshot, where))
+
+    def nearest(
+        self, queries: Matrix, k: int = 10, where: str | None = None
+    ) -> tuple[Matrix, Rows]:
+        """Scores and documents (q, k) for encoded queries, by their first rows."""
+        request = SearchRequest(vectors=queries, limit=k, where=where)
+        return self.read(nearest_documents, request)
+
+    def ranked(
+        self, text: str, vector: Matrix, k: int, where: str | None = None
+    ) -> tuple[Matrix, Rows]:
+        """Numbers that descend and documents (1, k) by a default search for an encoded text (1, d).
+
+        If words are fused, the order is not that of the cosines.
+        """
+        request = SearchRequest(texts=[text], vectors=vector, limit=k, where=where)
+        _, rows = self.read(nearest_documents, request)
+        places = np.arange(rows.shape[1], dtype=np.float32)[None]
+        return np.where(rows >= 0, -places, -np.inf).astype(np.float32), rows
 
     def add(
         self,
@@ -288,27 +530,6 @@ class Collection(OpenIndex):
         added = add_given(self, documents, vectors=vectors, refit=refit)
         self._log(added.notes)
         return added
-
-    def _log(self, notes: Sequence[str]) -> None:
-        for note in notes:
-            LOG.warning("%s: %s", self.path.name, note)
-
-    @property
-    def hybrid(self) -> str:
-        """Fusion of a search with `hybrid="auto"`.
-
-        Labels chose it (`tune`): "off", "rrf" or the weight of words; else it is "auto", by rule.
-        """
-        return self.state.fusion
-
-    def index_lexical(self, wanted: bool = True) -> None:
-        """Index the documents' words, or (`wanted=False`) drop that index.
-
-        Needed only for a collection created with `lexical=False`. Later changes update the index.
-        """
-        from .ingest.writer import index_lexical
-
-        index_lexical(self, wanted)
 
     def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
         """Delete documents by id, one or several, or by a condition; returns how many.
@@ -356,15 +577,24 @@ class Collection(OpenIndex):
         from .syncing import counts, sync
 
         if sources is None:
-            asked = last_sources(self.path, self.state.origins)
+            requested = last_sources(self.path, self.state.origins)
         else:
-            asked = named_sources(sources, text, id, title)
+            requested = named_sources(sources, text, id, title)
         notes = list[str]()
         with listening(note=notes.append):
-            done = sync(self, asked.opened(), refit=refit)
-        remember_sources(self.path, asked, self.state.origins)
+            done = sync(self, requested.opened(), refit=refit)
+        remember_sources(self.path, requested, self.state.origins)
         self._log([*notes, *done.notes])
         return counts(done, len(self))
+
+    def index_lexical(self, wanted: bool = True) -> None:
+        """Index the documents' words, or (`wanted=False`) drop that index.
+
+        Needed only for a collection created with `lexical=False`. Later changes update the index.
+        """
+        from .ingest.writer import index_lexical
+
+        index_lexical(self, wanted)
 
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many.
@@ -397,37 +627,6 @@ class Collection(OpenIndex):
 
         return refit(self, as_settings(settings))
 
-    def certify(self) -> Certificate:
-        """Measure the agreement of the current settings with queries made of documents; keep it.
-
-        Raises `InputError` if there are too few documents, or the index does not rescore.
-        """
-        from .quality.tuning.tuner import certify
-
-        return certify(self)
-
-    def health(self, *, sample: int = 2000) -> dict[str, Any]:
-        """Measure how far the documents are from those of the fit; see `health.health`.
-
-        Raises `InputError` for fewer than three documents, or if `sample` is less than 1.
-        """
-        from .quality.health import health
-
-        return self.read(lambda snapshot: health(self, snapshot, sample))
-
-    def near_duplicates(self, min_score: float = 0.95) -> list[DuplicateGroup]:
-        """Find documents whose vectors are nearly equal, exactly; see `near_duplicates`.
-
-        Parameters
-        ----------
-        min_score : least cosine of the encoder's vectors.
-
-        Raises `InputError` if there are no documents yet, or ``0 < min_score <= 1`` is not true.
-        """
-        from .quality.near_duplicates import near_duplicates
-
-        return self.read(lambda snapshot: near_duplicates(snapshot, min_score))
-
     def tune(
         self,
         target: Target | None = None,
@@ -454,6 +653,28 @@ class Collection(OpenIndex):
 
         return tune(self, target or Target(), Asked.of(queries, labels), apply=apply)
 
+    def health(self, *, sample: int = 2000) -> dict[str, Any]:
+        """Measure how far the documents are from those of the fit; see `health.health`.
+
+        Raises `InputError` for fewer than three documents, or if `sample` is less than 1.
+        """
+        from .quality.health import health
+
+        return self.read(lambda snapshot: health(self, snapshot, sample))
+
+    def near_duplicates(self, min_score: float = 0.95) -> list[DuplicateGroup]:
+        """Find documents whose vectors are nearly equal, exactly; see `near_duplicates`.
+
+        Parameters
+        ----------
+        min_score : least cosine of the encoder's vectors.
+
+        Raises `InputError` if there are no documents yet, or ``0 < min_score <= 1`` is not true.
+        """
+        from .quality.near_duplicates import near_duplicates
+
+        return self.read(lambda snapshot: near_duplicates(snapshot, min_score))
+
     def migrate(
         self,
         encoder: Encoder | Callable[[list[str]], Any],
@@ -461,7 +682,6 @@ class Collection(OpenIndex):
         queries: Sequence[tuple[str, str]] | None = None,
         labels: Mapping[str, Mapping[str, int]] | None = None,
         sample: int | None = None,
-        target: float | None = None,
         apply: bool = False,
     ) -> Migration:
         """Measure what another encoder would give: by a map of its queries, and by encoding again.
@@ -471,22 +691,20 @@ class Collection(OpenIndex):
         encoder : the new one.
         queries, labels : as for `tune`; by default, queries are made of the documents.
         sample : documents to encode for the map; by default 5%, from 2,000 to 10,000.
-        target : with `apply`, the nDCG@10 that the map must reach, proved with 95% confidence.
         apply : map queries and new documents from now on; `undo_migration` undoes it. Documents
             keep their vectors.
 
         Raises
         ------
         InputError
-            If there are too few documents, the encoder is mapped already, or the map misses the
-            target.
+            If there are too few documents, or the encoder is mapped already.
         """
         from .encoders.adapters import as_encoder
-        from .quality.migration.migrator import migrate
+        from .quality.migration import migrate
         from .quality.tuning.tuner import Asked
 
-        asked, made = Asked.of(queries, labels), for_new_documents(as_encoder(encoder))
-        return migrate(self, made, asked, sample=sample, target=target, apply=apply)
+        requests, made = Asked.of(queries, labels), as_encoder(encoder)
+        return migrate(self, made, requests, sample=sample, apply=apply)
 
     def reencode(
         self,
@@ -514,7 +732,7 @@ class Collection(OpenIndex):
         from .encoders.adapters import as_encoder
         from .ingest.migration.replacing import next_encoder, replace_vectors
 
-        made = next_encoder(self) if encoder is None else for_new_documents(as_encoder(encoder))
+        made = next_encoder(self) if encoder is None else as_encoder(encoder)
         return replace_vectors(self, made, None if minutes is None else 60 * minutes)
 
     def undo_migration(self) -> None:
@@ -522,3 +740,187 @@ class Collection(OpenIndex):
         from .ingest.migration.mapping import undo
 
         undo(self)
+
+    def verify(self) -> list[str]:
+        """Read every byte; returns one line for each fault."""
+        from .encoders.opening import weights_faults
+        from .storage.verification import index_faults
+
+        while True:  # again if another process commits meanwhile
+            with self.unchanged() as snapshot:
+                faults = index_faults(self.commit_log, snapshot)
+            with self.unchanged() as newest:
+                if not faults or newest.state.version == snapshot.state.version:
+                    return [*faults, *weights_faults(snapshot.state.encoder)]
+
+    def move_model(self, model: str) -> None:
+        """Record another folder, or hub id, of the encoder's model.
+
+        Raises `InputError` if its weights are not those that the collection was built with.
+        """
+        with self.change():
+            spec = self.state.encoder
+            source = source_spec(spec)
+            moved = self._from_spec(source, model)
+            place = {key: value for key, value in moved.spec().items() if key in PLACE}
+            is_mapped = source is not spec
+            spec = spec | {"source": source | place} if is_mapped else spec | place
+            self.commit_log.commit(replace(self.state, encoder=spec))
+            self._given, self._loaded, self._moved = [moved], None, None
+
+    def _log(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            LOG.warning("%s: %s", self.path.name, note)
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.commit_log.path
+
+    @property
+    def is_in_place(self) -> bool:
+        """True unless the folder was moved or replaced since it was opened."""
+        return self.store.database.is_in_place
+
+    @property
+    def state(self) -> State:
+        """The committed state, including that of an unfinished addition."""
+        _ = self.snapshot  # follows other processes
+        return self.commit_log.state
+
+    @property
+    def store(self) -> DocumentStore:
+        """The catalog."""
+        return self.commit_log.store
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot that searches get, with the newest commit of any process."""
+        return self._snapshots.snapshot
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no documents were ever committed."""
+        return self.snapshot.state.settings is None
+
+    @property
+    def reduced_index(self) -> ReducedIndex:
+        """The vectors' index; raises `InputError` while there are no documents."""
+        return self.read(lambda snapshot: snapshot.index)
+
+    @property
+    def has_encoder(self) -> bool:
+        """True if the index was built with an encoder, not from given vectors."""
+        return self.state.encoder.get("type") != GIVEN
+
+    @property
+    def lacks_encoder(self) -> bool:
+        """True if texts can't be encoded: vectors were given, or `open` lacks the function."""
+        is_passed = bool(self._given) or is_loadable(self.state.encoder)
+        return not (self.has_encoder and is_passed)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder of queries and new documents, loaded on first use."""
+        return self.encoder_of(self.commit_log.state)
+
+    @property
+    def query_encoder(self) -> Encoder | None:
+        """The encoder; None if texts can't be encoded."""
+        return None if self.lacks_encoder else self.encoder
+
+    def encoder_of(self, state: State) -> Encoder:
+        """The encoder of a state, mapped if it has a map."""
+        with self._loading:
+            key = state.files.get("map"), state.encoder
+            if self._loaded is None or self._loaded[0] != key:
+                self._loaded = key, self._opened(state)
+            return self._loaded[1]
+
+    def encoder_from(self, spec: dict[str, Any]) -> Encoder:
+        """The encoder of a spec: one that a caller gave, or else loaded from where it is.
+
+        The place of a moved model is that of the encoder at opening only: another process may
+        have changed the encoder since.
+        """
+        model = None
+        if self._moved is not None and is_same_encoder(spec, self._moved[0]):
+            model = self._moved[1]
+        return self._given_for(spec) or self._from_spec(spec, model)
+
+    def _opened(self, state: State) -> Encoder:
+        record, spec = state.files.get("map"), source_spec(state.encoder)
+        source = self.encoder_from(spec)
+        if record is None:
+            return source
+        record.check(self.path)
+        from slimdex.indexes.maps.affine_map import AffineMap
+
+        made = AffineMap.load(self.path / record.name, (source.dim, state.dim))
+        return MappedEncoder(source, made, space_spec(state.encoder))
+
+    def _given_for(self, spec: dict[str, Any]) -> Encoder | None:
+        """An encoder that a caller gave and that has this spec."""
+        return next((e for e in self._given if is_same_encoder(plain_spec(e.spec()), spec)), None)
+
+    def _from_spec(self, spec: dict[str, Any], model: str | None) -> Encoder:
+        return encoder_from_spec(
+            spec, model=model, trust_remote_code=self._trusted, api_key_file=self._key_file
+        )
+
+    def give(self, encoder: Encoder) -> None:
+        """Use an encoder of the caller for the state whose spec it has."""
+        with self._loading:
+            self._given.append(encoder)
+
+    def read(self, read: Callable[[Snapshot, *Ts], T], *args: *Ts) -> T:
+        """Call `read` with the newest snapshot, and again if that is replaced meanwhile.
+
+        Raises `InputError` if there are no documents yet.
+        """
+        while True:
+            snapshot = self.snapshot
+            if snapshot.state.settings is None:
+                unfinished = "; an unfinished build: run it again" if snapshot.state.source else ""
+                raise InputError(f"{self.path} holds no documents yet{unfinished}")
+            try:
+                return read(snapshot, *args)
+            except RenumberedError:  # a compaction is committed and may not be in the head yet
+                self._snapshots.follow_compaction(snapshot)
+            except (CorruptError, OSError):  # files may have been deleted during loading
+                if self._snapshots.is_newest(snapshot):
+                    raise
+
+    def unchanged(self) -> AbstractContextManager[Snapshot]:
+        """Prevent changes; yields the newest snapshot."""
+        return self._snapshots.unchanged()
+
+    def change(self) -> AbstractContextManager[None]:
+        """Context of a change in the writers' turn; if it fails, show what is committed.
+
+        Raises `InputError` if this thread is in a transaction, or the folder was moved or is on a
+        network file system.
+        """
+        self.check_writable()
+        return self._snapshots.change()
+
+    def check_writable(self) -> None:
+        """Raise `InputError` on a network file system, unless it was opened to be changed there."""
+        if not self._shared_filesystem:
+            check_local(self.path)
+
+    def check_files(self) -> None:
+        """Raise `CorruptError` if a file of the newest commit is missing or too short."""
+        if not self.is_empty:
+            self.read(Snapshot.check_files)
+
+    def show(self, snapshot: Snapshot | None = None) -> None:
+        """Give the committed state to searches from now on; only within `change`."""
+        self._snapshots.show(snapshot)
+
+    def pool(self, snapshot: Snapshot, count: int) -> Pool:
+        """Queries made of a snapshot's documents, the same ones in every call."""
+        from .trials.query_pools import document_pool
+
+        rng = np.random.default_rng(0)
+        return document_pool(snapshot, self.store, self.query_encoder, count, rng)

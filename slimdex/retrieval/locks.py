@@ -33,8 +33,8 @@ NAMES = ("writer.lock", "writer.gate", "database.lock", "database.gate")
 class FileLock:
     """A lock that many share, or one holds alone.
 
-    Who waits holds the gate, through which all others pass: so neither readers that overlap nor a
-    writer that returns at once keep others from their turn.
+    A waiting process holds the gate, which all others must pass, so neither overlapping readers nor
+    a writer that returns at once can starve others.
 
     If it `is_signed`, its file names the holder, for messages.
 
@@ -70,7 +70,7 @@ class FileLock:
 
         Creates no file.
         """
-        return self._said() if self._file.exists() and self.is_held() else None
+        return self._holder_text() if self._file.exists() and self.is_held() else None
 
     def is_wanted(self) -> bool:
         """True if another process or thread waits to hold it alone."""
@@ -90,14 +90,16 @@ class FileLock:
                 file = _opened(path)
             except OSError as error:
                 if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) or not path.exists():
-                    return None  # nobody writes to this folder from here
+                    return None  # this process cannot write to the folder
                 raise
             with ExitStack() as opened:
                 opened.callback(file.close)
                 try:
                     while not _is_locked_now(file, shared=shared):
                         if monotonic() >= end:
-                            raise InUseError(f"{self._folder}: {self._said()}; expected none")
+                            raise InUseError(
+                                f"{self._folder}: {self._holder_text()}; expected none"
+                            )
                         sleep(min(pause, max(end - monotonic(), 0.0)))
                         pause = min(1.5 * pause, longest)
                 except OSError as error:
@@ -108,15 +110,15 @@ class FileLock:
                 if _is_at(path, file):
                     stack.push(opened.pop_all())
                     return file
-            # Its holder removed it: others lock the one that follows.
+            # Its holder removed it: others lock its successor.
 
-    def _said(self) -> str:
+    def _holder_text(self) -> str:
         """The holder, and since when."""
         with suppress(OSError, ValueError, TypeError, KeyError):
-            found = json.loads(self._file.read_text())
-            since = datetime.fromtimestamp(found["since"]).isoformat(" ", "seconds")
-            own, number = os.getpid(), int(found["process"])
-            who = "this process" if number == own else f"process {number}"
+            holder = json.loads(self._file.read_text())
+            since = datetime.fromtimestamp(holder["since"]).isoformat(" ", "seconds")
+            current, number = os.getpid(), int(holder["process"])
+            who = "this process" if number == current else f"process {number}"
             return f"{who} is writing to it, since {since}"
         return "another process is using it"
 
@@ -159,9 +161,9 @@ def _is_at(path: Path, file: BinaryIO) -> bool:
 def _sign(file: BinaryIO) -> None:
     """Name this process as the holder, for messages only."""
     with suppress(OSError):
-        said = {"process": os.getpid(), "since": datetime.now().timestamp()}
+        holder = {"process": os.getpid(), "since": datetime.now().timestamp()}
         file.seek(0)
-        file.write(json.dumps(said).encode())
+        file.write(json.dumps(holder).encode())
         file.truncate()
         file.flush()
 

@@ -118,8 +118,8 @@ def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
 
 def part_at(parts: Sequence[Part], start: int) -> Part | None:
     """The part that contains a character; None before the first one."""
-    found = _part_at(parts, start)
-    return None if found < 0 else parts[found]
+    place = _part_at(parts, start)
+    return None if place < 0 else parts[place]
 
 
 def _part_at(parts: Sequence[Part], start: int) -> int:
@@ -228,9 +228,9 @@ class _Cut:
         return both if self._most([both]) <= self._length else None
 
     def _passage(self, piece: _Piece) -> Passage:
-        own = self._text[piece.start : piece.end]
-        start = piece.start + len(own) - len(own.lstrip())
-        end = max(piece.end - len(own) + len(own.rstrip()), start)
+        text = self._text[piece.start : piece.end]
+        start = piece.start + len(text) - len(text.lstrip())
+        end = max(piece.end - len(text) + len(text.rstrip()), start)
         return Passage(start, end, self._context(piece.headings)[0])
 
     def _room(self, headings: tuple[str, ...]) -> int:
@@ -272,16 +272,16 @@ class _Cut:
     def _smaller(self, units: Sequence[_Unit], room: int, level: int) -> list[_Unit]:
         """Divide at a level the units that do not fit; repeat this only for characters."""
         while True:
-            found, waiting = list[_Unit | None](), list[tuple[int, int, int]]()
+            kept, waiting = list[_Unit | None](), list[tuple[int, int, int]]()
             for unit in units:
                 if unit.tokens <= room or unit.end - unit.start < 2:
-                    found.append(unit)
+                    kept.append(unit)
                     continue
-                own = list(self._split(unit.start, unit.end, unit.ending, level))
-                found += [None] * len(own)
-                waiting += own
+                spans = list(self._split(unit.start, unit.end, unit.ending, level))
+                kept += [None] * len(spans)
+                waiting += spans
             counted = iter(self._counted(waiting, room))
-            units = [next(counted) if unit is None else unit for unit in found]
+            units = [next(counted) if unit is None else unit for unit in kept]
             if level != LETTER or all(u.tokens <= room or u.end - u.start < 2 for u in units):
                 return units
 
@@ -307,9 +307,9 @@ class _Cut:
         if level == LETTER:
             ends = [_between_signs(self._text, start, end)]
         else:
-            ends = [found.end() for found in _ENDS[level].finditer(self._text, start, end)]
-        for first, stop, own in _divided(start, end, ends, level):
-            yield first, stop, ending if stop == end else own
+            ends = [match.end() for match in _ENDS[level].finditer(self._text, start, end)]
+        for first, stop, boundary in _divided(start, end, ends, level):
+            yield first, stop, ending if stop == end else boundary
 
 
 def _divided(
@@ -372,19 +372,19 @@ def _is_overlap(units: Sequence[_Unit], last: int, room: int) -> bool:
 
 def _sections(text: str, parts: Sequence[Part]) -> list[_Section]:
     """Split a text by its headings; white space alone is joined to the previous section."""
-    found = list[_Section]()
+    sections = list[_Section]()
     starts = [0, *(part.start for part in parts), len(text)]
     above = [Part(0), *parts]
     for part, (start, end) in zip(above, pairwise(starts), strict=True):
         if start == end:
             continue
-        own, last = tuple(part.headings), found[-1] if found else None
-        if last is not None and (own == last.headings or not text[start:end].strip()):
+        headings, last = tuple(part.headings), sections[-1] if sections else None
+        if last is not None and (headings == last.headings or not text[start:end].strip()):
             if part.anchor:  # a page does not end a section
                 last.inner.append(start)
-            found[-1] = _Section(last.start, end, last.headings, last.inner)
+            sections[-1] = _Section(last.start, end, last.headings, last.inner)
         elif last is not None and not text[last.start : last.end].strip():
-            found[-1] = _Section(last.start, end, own)
+            sections[-1] = _Section(last.start, end, headings)
         else:
-            found.append(_Section(start, end, own))
-    return found or [_Section(0, len(text), ())]
+            sections.append(_Section(start, end, headings))
+    return sections or [_Section(0, len(text), ())]

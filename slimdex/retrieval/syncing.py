@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,15 +13,17 @@ from slimdex.indexes.errors import InputError
 from . import adding
 from .ingest.made_up_ids import MadeUpIds
 from .ingest.writer import Added
-from .open_index import OpenIndex
 from .quality.refitting import check_refit
 from .sources.column_agreement import agree_with
 from .sources.files.file_source import FileSource
-from .sources.opened_sources import Sources
+from .sources.source import Sources
 from .sources.text_files import STANDARD_INPUT
 
+if TYPE_CHECKING:
+    from .collection import Collection
 
-def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
+
+def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
     """Add what is new, replace what has changed, delete what is gone; other documents stay.
 
     Files with unchanged path, size and times are not read. A text that the index already has, in a
@@ -41,40 +43,43 @@ def sync(core: OpenIndex, sources: Sources, *, refit: str = "auto") -> Added:
     check_refit(refit)
     if any(source.place.startswith("stdin ") for source in sources.opened):
         raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
-    if not core.has_encoder:
-        raise InputError(f"{core.path}: built from given vectors; expected an encoder's")
-    store = core.store
-    went_on = _finished(core, sources)
+    if not collection.has_encoder:
+        raise InputError(f"{collection.path}: built from given vectors; expected an encoder's")
+    store = collection.store
+    went_on = _finished(collection, sources)
     notes = agree_with(store.columns.with_values, sources.opened)
-    ids = MadeUpIds.of(sources.opened, core.state, store)
-    known = [replace(own, known=store.origins.known(own.place)) for own in ids.readings]
+    ids = MadeUpIds.of(sources.opened, collection.state, store)
+    known = [replace(origin, known=store.origins.known(origin.place)) for origin in ids.readings]
     ids = replace(ids, readings=known)
 
     def missing(first: int) -> Rows:
         places = [reading.place for reading in ids.readings]
-        found = store.origins.missing(places, [*sources.origins(ids.readings)], first)
-        gone = [row for row, id, place in found if _is_gone(id, place, sources, ids)]
+        missing_rows = store.origins.missing(places, [*sources.origins(ids.readings)], first)
+        gone = [row for row, id, place in missing_rows if _is_gone(id, place, sources, ids)]
         return np.array(gone, dtype=np.int64)
 
-    added = adding.add_read(core, sources, ids, refit=refit, missing=missing)
+    with adding.places_told(collection, sources, ids):
+        added = adding.add(
+            collection, adding.of_sources(collection, sources, ids, missing), refit=refit
+        )
     return replace(
         added,
         documents=went_on.documents + added.documents,
         replaced=went_on.replaced + added.replaced,
         encoded=went_on.encoded + added.encoded,
-        notes=[*went_on.notes, *notes, *added.notes],
+        notes=[*went_on.notes, *notes, *ids.notes, *added.notes, *sources.left_out()],
     )
 
 
-def _finished(core: OpenIndex, sources: Sources) -> Added:
+def _finished(collection: Collection, sources: Sources) -> Added:
     """Finish an interrupted addition of the same sources, to keep its encoded texts."""
-    state, store = core.state, core.store
+    state, store = collection.state, collection.store
     if not state.unfinished or state.given:
         return Added(0, 0, [])
     ids = MadeUpIds.of(sources.opened, state, store)
-    if not store.origins.pending_places(state.rows) <= {own.place for own in ids.readings}:
+    if not store.origins.pending_places(state.rows) <= {reading.place for reading in ids.readings}:
         return Added(0, 0, [])
-    added = adding.resume(core, refit="never")
+    added = adding.resume(collection, refit="never")
     count = "1 document" if added.documents == 1 else f"{added.documents:,} documents"
     return replace(added, notes=[f"finished an interrupted addition of {count}", *added.notes])
 

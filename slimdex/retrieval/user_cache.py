@@ -19,13 +19,13 @@ RACY = 2_000_000_000
 """Nanoseconds during which a changed file may still have the same times: some systems count in
 seconds, and FAT in two of them."""
 LARGE = 1 << 20
-"""Bytes of a file whose digest is worth a look into the cache."""
+"""Size in bytes from which a digest of a file is cached."""
 
 
 def cache_folder() -> Path:
     """Cache folder: SLIMDEX_CACHE, or slimdex in the user's cache folder."""
-    if own := os.environ.get("SLIMDEX_CACHE"):
-        return Path(own)
+    if configured := os.environ.get("SLIMDEX_CACHE"):
+        return Path(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slimdex"
 
 
@@ -78,7 +78,7 @@ class FileFact:
 
         A fact of files that may change again within the resolution of their times is not kept.
         """
-        newest = max((max(found[1:3]) for found in self._stamps if found), default=0)
+        newest = max((max(stamp[1:3]) for stamp in self._stamps if stamp), default=0)
         if time_ns() - newest > RACY and self._found() == self._stamps:
             remember(self._name, {"stamps": self._stamps, "fact": fact})
 

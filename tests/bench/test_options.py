@@ -63,7 +63,7 @@ def test_ray_pays_later_where_a_build_may_take_longer() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["search", "x", "--cold"], "x with --cold; expected one of them"),
+        (["search", "x", "--only", "slimdex"], "x with --only; expected one of them"),
         (["search", "x", "--candidates", "0"], "candidates=0; expected 1 or more"),
         (["search", "x", "--candidates", "many"], "candidates='many'; expected auto or a whole"),
         (["search", "x", "--queries", "0"], "queries=0; expected 1 or more"),
@@ -104,5 +104,7 @@ def test_encoders_are_opened_as_asked(
 @pytest.mark.slow
 def test_documents_are_asked_for_by_their_names(words: tuple[object, ...], tmp_path: Path) -> None:
     for more, asked in (((), {"queries"}), (("--names",), {"queries", "names"})):
-        bench("hybrid", *words, *more, folder=tmp_path)
+        bench("hybrid", *words, "--cache", "disk", *more, folder=tmp_path)
         assert {row["what"] for row in rows_of(tmp_path, "hybrid")} == asked
+    assert [*(tmp_path / "disk").iterdir()]
+    assert not (tmp_path / "bench-cache").exists()

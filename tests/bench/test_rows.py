@@ -77,13 +77,7 @@ def test_a_row_says_when_it_was_measured_and_on_what(tmp_path: Path) -> None:
 
 
 LOST = {
-    "196c084e90a7": ("migrate-",),
     "1a3487debd3d": ("sweep-counts",),
-    "1bbbdd364ff6": ("lists-",),
-    "98d12ec3a394": ("moving-",),
-    "bc4d1385a755": ("lists-",),
-    "c6313beea66f": ("functions-", "moving-"),
-    "de7a9d57d206": ("functions-",),
     "ecfcb91cfef9": ("processes-random",),
 }
 """Commits whose history was lost on 24 and 25 November 2026, and the rows that were measured at

@@ -116,7 +116,7 @@ def test_programs_find_every_page(site: Path) -> None:
 def test_search_finds_terms_without_a_server(site: Path, browser: Browser) -> None:
     with opened(browser, site / "index.html") as page:
         page.get_by_role("textbox", name="Search").click()
-        page.get_by_role("textbox", name="Search").press_sequentially("scanned pages tesseract")
+        page.get_by_role("textbox", name="Search").press_sequentially("source code grammars")
         page.wait_for_selector(".md-search-result__item")
         assert page.locator(".md-search-result__item a").first.get_attribute("href") is not None
         places = page.locator(".md-search-result__item a").evaluate_all(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +10,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRIVATE = {
-    ("uvicorn", "Server.capture_signals"): "slimdex/retrieval/server/running.py",
-    ("uvicorn.protocols.http.httptools_impl", "HttpToolsProtocol.on_response_complete"): (
-        "slimdex/retrieval/server/access/connections.py"
-    ),
-    ("milvus_lite.server_manager", "server_manager_instance.release_server"): (
-        "slimdex/retrieval/cluster/milvus_server.py"
-    ),
     ("huggingface_hub.constants", "ENDPOINT"): "slimdex/retrieval/encoders/hub.py",
 }
 """Module and name -> the file that uses it."""
@@ -39,22 +29,6 @@ def test_a_release_still_has_the_name(place: tuple[str, str], user: str) -> None
             found = getattr(found, name)
     except (ImportError, AttributeError) as error:
         pytest.fail(f"this {library} has no {module}.{names}, which {user} uses: {error}")
-
-
-def test_uvicorn_takes_signals_within_capture_signals_alone() -> None:
-    uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
-    entered = []
-
-    class Recording(uvicorn.Server):  # type: ignore[misc, name-defined]
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            entered.append(self.started)
-            yield
-
-    server = Recording(uvicorn.Config(lambda *_: None, port=0, lifespan="off", log_level="error"))
-    server.should_exit = True
-    asyncio.run(server.serve())
-    assert entered == [False], "uvicorn.Server.serve no longer enters capture_signals once"
 
 
 def test_turboquants_arrays_are_what_it_holds() -> None:

@@ -16,18 +16,18 @@ from slimdex.indexes.errors import InputError
         ([["a", "b"]], "expected rows of numbers"),
     ],
 )
-def test_as_matrix_states_what_is_wrong(value: object, message: str) -> None:
+def test_as_matrix_explains_what_is_wrong(value: object, message: str) -> None:
     with pytest.raises(InputError) as raised:
         as_matrix(value)
     assert message in str(raised.value)
 
 
-def test_numbers_whose_squares_overflow_are_no_fault() -> None:
+def test_numbers_whose_squares_overflow_are_accepted() -> None:
     X = np.full((2, 3), 3e38, dtype=np.float32)
     assert as_matrix(X) is X
 
 
-def test_as_matrix_knows_the_largest_number() -> None:
+def test_as_matrix_refuses_numbers_above_the_largest() -> None:
     X = np.full((1, 100), 7.0, dtype=np.float32)  # squares add up to more than 8 squared
     assert as_matrix(X, largest=8.0) is X
     with pytest.raises(InputError, match=r"value 7; expected at most 6\.5"):

@@ -41,13 +41,13 @@ def by_definition(samples: list[float], error: float, steps: int) -> float:
     st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.8, 0.9, 1.0]), min_size=1, max_size=25),
     st.sampled_from([0.01, 0.05, 0.3]),
 )
-def test_it_is_what_the_definition_says(samples: list[float], error: float) -> None:
+def test_the_bound_equals_its_definition(samples: list[float], error: float) -> None:
     slow = min(by_definition(samples, error, 400), np.mean(samples))
     assert betting_bound(samples, error) == pytest.approx(slow, abs=1 / 400)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60))
-def test_it_is_below_the_mean_and_falls_with_the_error(samples: list[float]) -> None:
+def test_the_bound_is_below_the_mean_and_falls_with_the_error(samples: list[float]) -> None:
     strict, usual = betting_bound(samples, 0.001), betting_bound(samples, 0.05)
     assert 0 <= strict <= usual <= np.mean(samples) + 1e-12
 
@@ -76,7 +76,7 @@ def test_of_four_hundred_bounds_one_in_twenty_at_most_is_too_high(
     assert wrong <= 20
 
 
-def test_it_is_worth_having() -> None:
+def test_the_bound_is_tight() -> None:
     """Near one, not much wider than the exact bound of counts, which knows no tenths."""
     assert 1 - betting_bound(np.ones(500)) < 1.25 * (1 - beta.ppf(0.05, 500, 1))
     rng = np.random.default_rng(5)
@@ -97,6 +97,6 @@ def test_it_is_worth_having() -> None:
         ([0.5], 1.0, "error=1.0"),
     ],
 )
-def test_what_it_takes(samples: list[float], error: float, match: str) -> None:
+def test_invalid_samples_are_refused(samples: list[float], error: float, match: str) -> None:
     with pytest.raises(InputError, match=match):
         betting_bound(samples, error)

@@ -1,4 +1,4 @@
-"""JSON is nested as deep in every Python, from every caller."""
+"""The depth limit of JSON is the same in every Python and for every caller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALUES = st.recursive(LEAVES, lambda v: st.lists(v) | st.dictionaries(st.text(),
 
 
 @given(VALUES)
-def test_what_is_written_is_read(value: Any) -> None:
+def test_written_values_are_read_back(value: Any) -> None:
     assert parsed(written(value)) == value == json.loads(written(value))
 
 
@@ -37,7 +37,7 @@ def test_many_brackets_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("depth", [201, 900, 100_000])
-def test_what_is_too_deep_to_write(depth: int) -> None:
+def test_values_nested_too_deep_are_not_written(depth: int) -> None:
     value: Any = 1
     for _ in range(depth):
         value = (value,)
@@ -45,7 +45,7 @@ def test_what_is_too_deep_to_write(depth: int) -> None:
         written(value)
 
 
-def test_what_is_no_json() -> None:
+def test_invalid_json_is_refused() -> None:
     with pytest.raises(json.JSONDecodeError):
         parsed('{"a": }')
     with pytest.raises(TypeError):

@@ -20,7 +20,7 @@ def test_the_same_numbers_make_the_same_bytes(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
-def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
+def test_safetensors_reads_the_files(tmp_path: Path) -> None:
     path = tmp_path / "t"
     save_tensors(path, "kind é", {"name": "ü", "k": 3}, ARRAYS)
     with safe_open(path, framework="numpy") as file:

@@ -146,10 +146,11 @@ def test_files_that_are_not_installed_are_a_checkout(
 ) -> None:
     from slimdex.retrieval import extras as installed
 
-    monkeypatch.chdir(installed.HERE)
+    installed.install_command("bench")  # imports modules that the changed path lacks
+    monkeypatch.chdir(installed.SOURCE_ROOT)
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     assert installed.install_command("bench") == "pip install '.[bench]'"
-    monkeypatch.setattr(installed, "HERE", tmp_path)
+    monkeypatch.setattr(installed, "SOURCE_ROOT", tmp_path)
     assert installed.install_command("peers") == "pip install 'slimdex[peers]'"
 
 

@@ -29,7 +29,6 @@ def encode(
     from ..engines.encoders import missing_contenders
     from ..experiments.encoding_study import Texts, measure_encoders
     from ..machine import provenance
-    from ..reporting.verdict import encode_line
     from ..rows import ResultsFile
     from ..runner import tell
 
@@ -44,4 +43,4 @@ def encode(
             failed = measure_encoders(full_name, place, texts, results, about)
         for line in failed:
             console.note(line)
-        tell(results, encode_line(list(results.rows.values())))
+        tell(results, "encode")

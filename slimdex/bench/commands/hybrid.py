@@ -14,7 +14,6 @@ def hybrid(
 ) -> None:
     """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
     from ..experiments.hybrid_study import measure_hybrid
-    from ..reporting.verdict import hybrid_line
     from ..runner import Runner
 
     Runner(
@@ -22,7 +21,6 @@ def hybrid(
         lambda job: measure_hybrid(
             job.task, job.encoder, options.cache, job.results, job.about, names=names
         ),
-        hybrid_line,
         ["tantivy", "faiss-cpu", "numpy"],
         {"seed": 0},
     ).run(options)

@@ -12,7 +12,10 @@ from slimdex.retrieval.cli.options.opening import Json
 from slimdex.retrieval.cli.options.settings import K, NoLexical, Stored
 
 if TYPE_CHECKING:
+    from ..planning.plan import Plan
     from ..planning.workload import Workload
+
+UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,6 @@ def plan(
     from slimdex.retrieval.cli import console
     from slimdex.retrieval.cli.options.sizes import parsed_size
 
-    from ..planning import report as telling
     from ..planning.plan import Plan
 
     planned = workload.workload()
@@ -72,9 +74,13 @@ def plan(
     if as_json:
         console.print_json(made.as_dict())
         return
-    console.line(telling.title(made))
-    console.show_table(telling.heads(made), telling.lines(made))
-    for line in telling.advice(made):
+    console.line(_title(made))
+    columns = {"one machine": _column(made, planned)}
+    if made.machines > 1:
+        columns[f"each of {made.machines:,}"] = _column(made, made.part)
+    lines = [[name, *(each[name] for each in columns.values())] for name in columns["one machine"]]
+    console.show_table(["", *columns], lines)
+    for line in advice(made):
         console.line(line)
 
 
@@ -84,3 +90,66 @@ def _memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError) as error:
         raise InputError("--ram: the memory of this system is unknown; expected a size") from error
+
+
+def told(size: float) -> str:
+    """Format bytes in three digits.
+
+    >>> told(56e9), told(999.6e6), told(1234)
+    ('56 GB', '1 GB', '1.23 kB')
+    """
+    unit, scale = next((each for each in UNITS if size >= each[1] * 0.9995), UNITS[-1])
+    return f"{_digits(size / scale)} {unit}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
+def _title(plan: Plan) -> str:
+    """Describe the workload and the machines."""
+    whole = plan.workload
+    lists = f" ({whole.lists:,} lists)" if whole.lists else ""
+    return (
+        f"{whole.documents:,} documents: {whole.resolved_kind}{lists}, k={whole.kept} of "
+        f"{whole.dim}; machines of {told(plan.ram)}"
+    )
+
+
+def _column(plan: Plan, workload: Workload) -> dict[str, str]:
+    found = {"index in memory": told(workload.memory), "index on disk": told(workload.disk)}
+    found |= {f"  {name}": told(size) for name, size in workload.files.items()}
+    hours = plan.hours(workload)
+    return found if hours is None else found | {"encoding": f"{_digits(hours)} h"}
+
+
+def advice(plan: Plan) -> list[str]:
+    """Explain what the figures leave out, the number of machines, and when Ray and Milvus pay."""
+    memory = f"{_machines(plan.for_memory)} for its memory"
+    lexical = "words (the lexical index)"
+    words = f"{lexical} as of English texts" if plan.workload.lexical else f"without {lexical}"
+    said = [
+        "memory: codes, reducer and metric; Python, its libraries and the encoder are extra",
+        f"disk: the catalog as if its texts were not compressed; {words}",
+    ]
+    milvus = _pays("Milvus", plan.milvus_from, "has too little memory")
+    if plan.for_encoding is None:
+        return [*said, "hours: unknown without --tokens-per-s", memory, milvus]
+    limit = f"{plan.limit:g} hours"
+    return [
+        *said,
+        "hours: encoding alone; fitting, coding and writing are extra",
+        f"{memory}, {_machines(plan.for_encoding)} to encode it in {limit}",
+        _pays("Ray", plan.ray_from, f"encodes for more than {limit}"),
+        milvus,
+    ]
+
+
+def _machines(count: int) -> str:
+    return "1 machine" if count == 1 else f"{count:,} machines"
+
+
+def _pays(engine: str, count: int | None, why: str) -> str:
+    if count is None:
+        return f"{engine} pays: never"
+    return f"{engine} pays: from {float(f'{count:.3g}'):,.0f} documents on, where one machine {why}"

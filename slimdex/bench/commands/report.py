@@ -10,24 +10,18 @@ from slimdex.indexes.errors import InputError
 from ..options import Results
 from ..rows import FOLDER, MEASURED
 
-PICTURES = ("quality", "peers", "sts-k", "sts-layers", "sts-best", "sts-surface", "sts-reducers")
-"""Pictures shown in pages of docs."""
-
 
 def report(
     results: Results = MEASURED,
     out: Annotated[Path, "Folder for the page and pictures."] = Path("bench-report"),
 ) -> None:
-    """Write one self-contained page of charts and tables, and the charts as PNG."""
+    """Write one self-contained page of pictures and tables, and the pictures as PNG."""
     from slimdex.retrieval.cli import console
 
     from ..reporting.experiments import read_all
     from ..reporting.page import write_report
 
-    rows = read_all(results)
-    with console.progress():
-        paths = write_report(out, rows)
-    for path in paths:
+    for path in write_report(out, read_all(results)):
         console.line(str(path))
 
 
@@ -39,13 +33,12 @@ def tables(results: Annotated[Path, "Folder with the rows of results."] = FOLDER
     from ..reporting.page import write_pictures
     from ..reporting.sections import marked, section, sections_with_rows, write_section
 
-    found = sections_with_rows(results)
-    if not found:
+    with_rows = sections_with_rows(results)
+    if not with_rows:
         raise InputError(f"{results}: no rows of results; expected retrieval-, peers- or others")
     for page, names in marked(Path()).items():
-        written = [name for name in names if name in found]
+        written = [name for name in names if name in with_rows]
         changed = [name for name in written if write_section(page, name, section(name, results))]
-        said = f"{page}: {', '.join(changed) or 'nothing'} changed"
-        console.line(said)
-    for picture in write_pictures(Path("docs/research"), read_all(results), PICTURES):
+        console.line(f"{page}: {', '.join(changed) or 'nothing'} changed")
+    for picture in write_pictures(Path("docs/research"), read_all(results)):
         console.line(str(picture))

@@ -10,14 +10,12 @@ def retrieval(options: SetOptions) -> None:
     from ..engines.engine_specs import missing_peers, packages_of
     from ..experiments.measured_methods import GRID_PEERS
     from ..experiments.retrieval_study import measure_grid
-    from ..reporting.verdict import retrieval_line
     from ..runner import Runner
 
     missing = missing_peers()
     Runner(
         "retrieval",
         lambda job: measure_grid(job.task, job.results, job.about, quick=options.quick),
-        retrieval_line,
         packages_of(GRID_PEERS),
         {"seed": 0},
         absent=[name for name in GRID_PEERS if name in missing],

@@ -19,11 +19,6 @@ def search(
         Argument("DIR", "An index of yours, to be measured instead of sets."),
     ] = None,
     only: Annotated[str, "Stores to measure, separated by commas."] = "",
-    cold: Annotated[bool, "slimdex alone, its files read from disk (Linux only)."] = False,
-    limit: Annotated[
-        int,
-        "With --cold: memory limit of a second process, in MB, if the system has such; 0: none.",
-    ] = 512,
     candidates: Annotated[
         str, "With DIR: numbers of candidates, separated by commas; auto: the index's own."
     ] = "200,400,auto",
@@ -36,19 +31,16 @@ def search(
     Other stores require the extra `peers`.
     """
     if index is not None:
-        if cold or only:
-            raise InputError(f"{index} with {'--cold' if cold else '--only'}; expected one of them")
+        if only:
+            raise InputError(f"{index} with --only; expected one of them")
         _index(index, candidates, queries, as_json=as_json)
-    elif cold:
-        _cold(options, limit)
     else:
         _stores(options, only)
 
 
 def _stores(options: SetOptions, only: str) -> None:
-    from ..engines.stores import STORES, missing_stores
+    from ..engines.document_stores import STORES, missing_stores
     from ..experiments.search_study import QUERIES, QUICK_ROUNDS, ROUNDS, measure_search
-    from ..reporting.verdict import search_line
     from ..runner import Runner
 
     names, missing = chosen("--only", only, list(STORES)), missing_stores()
@@ -66,41 +58,10 @@ def _stores(options: SetOptions, only: str) -> None:
             folder=options.cache,
             rounds=QUICK_ROUNDS if options.quick else ROUNDS,
         ),
-        search_line,
         sorted({"duckdb", "openvino"} | packages),
         {},
         QUERIES,
         absent,
-        timed=True,
-    ).run(options)
-
-
-def _cold(options: SetOptions, limit: int) -> None:
-    from slimdex.retrieval.cli import console
-
-    from ..experiments.cold_study import QUERIES, measure_cold
-    from ..memory_limit import check_groups
-    from ..page_cache import check_system
-    from ..reporting.verdict import cold_line
-    from ..runner import Runner
-
-    check_system()
-    most = 1_000_000 * limit or None
-    try:
-        if most:
-            check_groups()
-    except InputError as error:
-        console.note(f"no rows under a memory limit: {error}")
-        most = None
-    Runner(
-        "cold",
-        lambda job: measure_cold(
-            job.task, job.open_encoder, job.results, job.about, folder=options.cache, limit=most
-        ),
-        cold_line,
-        ["duckdb", "openvino"],
-        {},
-        QUERIES,
         timed=True,
     ).run(options)
 

@@ -37,4 +37,4 @@ def serve(
     results = ResultsFile(out / "serve-load.jsonl")
     with console.progress():
         measure_serve(path, texts, counts, seconds, results, about)
-    tell(results)
+    tell(results, "serve")

@@ -25,11 +25,7 @@ def start(
     """Time commands from their start to their answer, beside other libraries doing the same."""
     from slimdex.retrieval.cli import console
 
-    from ..machine import provenance
-    from ..reporting.verdict import start_line
-    from ..rows import ResultsFile
-    from ..runner import note_absent, tell
-    from ..starting.start_study import (
+    from ..experiments.start_study import (
         PACKAGES,
         QUICK_ROUNDS,
         ROUNDS,
@@ -37,6 +33,9 @@ def start(
         measure_start,
         missing_libraries,
     )
+    from ..machine import provenance
+    from ..rows import ResultsFile
+    from ..runner import note_absent, tell
 
     if not install:
         note_absent([*missing_libraries()])
@@ -50,4 +49,4 @@ def start(
         failed = measure_start(job, rounds, install=install, results=results, about=about)
     for line in failed:
         console.note(line)
-    tell(results, start_line(list(results.rows.values())))
+    tell(results, "start")

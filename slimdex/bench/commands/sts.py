@@ -27,7 +27,6 @@ def sts(
     from ..data.pairs import read_seven
     from ..experiments.similarity_study import measure_model
     from ..machine import provenance
-    from ..reporting.verdict import sts_line
     from ..runner import tell
 
     sets, language = read_seven(data / "sts"), "english"
@@ -36,7 +35,7 @@ def sts(
     about = provenance(["openvino"]) | {"seed": 0}
     for model in models.split(","):
         with console.progress():
-            results, rows = measure_model(
+            results = measure_model(
                 model, sets, language, modes.split(","), max_length, (out, cache), about
             )
-        tell(results, sts_line(rows))
+        tell(results, "sts")

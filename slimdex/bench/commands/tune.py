@@ -14,14 +14,12 @@ def tune(
 ) -> None:
     """Compare what `slimdex tune` chooses and proves with defaults, oracles and real queries."""
     from ..experiments.tuning_study import PARTS, measure_tuning
-    from ..reporting.verdict import tune_line
     from ..runner import Runner
 
     parts = chosen("--only", only, list(PARTS))
     Runner(
         "tune",
         lambda job: measure_tuning(job.task, job.encoder, job.results, job.about, parts),
-        tune_line,
         ["faiss-cpu", "numpy"],
         {"seed": 0},
     ).run(options)

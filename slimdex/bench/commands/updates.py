@@ -24,11 +24,11 @@ def updates(
     """
     from slimdex.retrieval.cli import console
 
+    from ..engines.changed_stores import STORES, missing_stores
+    from ..experiments.update_study import measure_updates
     from ..machine import provenance
     from ..rows import ResultsFile
     from ..runner import note_absent, tell
-    from ..updating.changed_stores import STORES, missing_stores
-    from ..updating.update_study import measure_updates
 
     if rows < 1:
         raise InputError(f"--rows {rows}; expected 1 or more")
@@ -41,4 +41,4 @@ def updates(
     results = ResultsFile(out / "processes-random.jsonl")
     with console.progress():
         measure_updates(names, rows, seconds, results, about)
-    tell(results)
+    tell(results, "processes")

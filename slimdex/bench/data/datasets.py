@@ -1,8 +1,7 @@
-"""Data sets: documents, queries and labels, from folders, tables, or texts at hand everywhere."""
+"""Data sets: documents, queries and labels, from folders, or texts at hand everywhere."""
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,8 +24,6 @@ MIXED = "mixed-folder"
 QUICK_DOCUMENTS, QUICK_QUERIES = 1500, 200
 SHORTEST_REST = 80
 """Minimum number of characters in the rest of a docstring."""
-SENTENCE_QUERIES, FEWEST_WORDS = 1000, 8
-"""Queries made of a table's sentences, and their minimum number of words."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +105,9 @@ class Dataset:
 
 
 def load_dataset(name: str, data: Path | None) -> Dataset:
-    """Load `docstrings` or `mixed-folder`, or a folder in BEIR's layout or a table inside `data`.
+    """Load `docstrings` or `mixed-folder`, or a folder in BEIR's layout inside `data`.
 
-    A table is separated by tabs, has a header and a column `sentence`, and may be gzipped. Raises
-    `InputError` if there is no such folder or table, or a file of the folder is missing.
+    Raises `InputError` if there is no such folder, or a file of it is missing.
     """
     if name == DOCSTRINGS:
         return _docstrings()
@@ -121,8 +117,6 @@ def load_dataset(name: str, data: Path | None) -> Dataset:
         queries = [(id, text) for id, text, _ in asked]
         return Dataset.of(MIXED, [*mixed_folder.documents()], queries, labels)
     folder = (data or Path()) / name
-    if folder.is_file():
-        return _sentences(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected a set in BEIR's layout")
     source = open_source(str(folder))
@@ -139,33 +133,6 @@ def names_of(sets: str, data: Path | None) -> list[str]:
     if not found:
         raise InputError(f"{data or Path()}: no sets in BEIR's layout; expected */corpus.jsonl")
     return found
-
-
-def _sentences(path: Path) -> Dataset:
-    """Read sentences as documents; the first halves of some are queries for the whole."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8", newline="\n") as file:
-            column = next(file).rstrip("\n").split("\t").index("sentence")
-            texts = [line.rstrip("\n").split("\t")[column] for line in file]
-    except (OSError, EOFError, StopIteration, ValueError, IndexError) as error:
-        raise InputError(
-            f"{path}: {str(error) or 'empty'}; expected a table with tabs and a column sentence"
-        ) from error
-    long = [row for row, text in enumerate(texts) if len(text.split()) >= FEWEST_WORDS]
-    asked = long[:: max(len(long) // SENTENCE_QUERIES, 1)][:SENTENCE_QUERIES]
-    if not asked:
-        raise InputError(f"{path}: no sentence of {FEWEST_WORDS} words; expected some to ask for")
-    halves = [texts[row].split() for row in asked]
-    return Dataset(
-        path.name.partition(".")[0],
-        [str(row) for row in range(len(texts))],
-        texts,
-        [f"q:{row}" for row in asked],
-        [" ".join(words[: len(words) // 2]) for words in halves],
-        {f"q:{row}": {str(row): 1} for row in asked},
-        np.full(len(asked), -1, dtype=np.int64),
-    )
 
 
 def _docstrings() -> Dataset:

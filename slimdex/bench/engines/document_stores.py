@@ -8,7 +8,7 @@ the library and its store.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.search.nearest import nearest_documents
 from slimdex.retrieval.search.request import SearchRequest
+
+from ..machine import not_installed
 
 Answer = list[tuple[str, str]]
 """(id, text) of documents, best first."""
@@ -396,3 +398,49 @@ class Txtai(_Peer):
 
     def ask(self, text: str, k: int) -> Answer:
         return [(hit["id"], hit["text"]) for hit in self._embeddings.search(text, k)]
+
+
+@dataclass(frozen=True)
+class Store:
+    """An entry of the table.
+
+    Attributes
+    ----------
+    packages : required packages.
+    efforts : to try in ascending order, until one finds enough.
+    default : effort that is always measured; 0 leaves it to the store.
+    callers : whether several threads may search.
+    processes : whether several may have it open.
+    """
+
+    make: Callable[[Encoder], DocumentStore]
+    packages: tuple[str, ...] = ()
+    efforts: tuple[int, ...] = ()
+    default: int = 0
+    callers: bool = True
+    processes: bool = True
+
+
+OWN_ORDER = Settings(beta=0.0, gamma=0.0)
+"""Metric of the exact search, whose answers are the reference for recall."""
+CANDIDATES = (100, 150, 200, 300, 400, 600, 1000, 2000, 4000)
+GRAPH_EFFORTS = (32, 64, 96, 128, 192, 256, 512)
+
+STORES: dict[str, Store] = {
+    SLIMDEX: Store(Slimdex),
+    f"{SLIMDEX} by vectors": Store(lambda encoder: SlimdexByVectors(encoder, Settings())),
+    f"{SLIMDEX} own order": Store(
+        lambda encoder: SlimdexByVectors(encoder, OWN_ORDER), (), CANDIDATES
+    ),
+    "Chroma": Store(Chroma, ("chromadb",), (100, 200, 400, 800), 100),
+    "LanceDB": Store(LanceDb, ("lancedb", "pyarrow"), GRAPH_EFFORTS),
+    "Qdrant edge": Store(QdrantEdge, ("qdrant-edge-py",), GRAPH_EFFORTS, processes=False),
+    "sqlite-vec": Store(SqliteVec, ("sqlite-vec", "apsw")),
+    "txtai": Store(Txtai, ("txtai",), (16, 32, 64, 128, 256, 512, 1024), callers=False),
+}
+"""Name -> store; the first is slimdex by default."""
+
+
+def missing_stores() -> dict[str, str]:
+    """Map missing stores to the packages to install."""
+    return not_installed({name: store.packages for name, store in STORES.items()})

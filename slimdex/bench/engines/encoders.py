@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from slimdex.bench.data.local_encoder import open_local
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.encoders.base import for_new_documents
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.extras import extra_of, install_command
 
@@ -65,7 +64,7 @@ class Contender:
 
 def _slimdex(model: str, precision: str) -> Encodes:
     """Load the encoder as a new collection does."""
-    return for_new_documents(open_local(model, precision=precision))
+    return open_local(model, precision=precision)
 
 
 CONTENDERS = (

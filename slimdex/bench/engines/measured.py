@@ -17,11 +17,10 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
 from ..machine import Resident, limit_threads
-from .document_stores import Answer, Documents, Query
+from .document_stores import STORES, Answer, Documents, Query
 from .engine import Footprint, Seconds
 from .engine_specs import Method
 from .remote_object import LONGEST_STEP, Subprocess
-from .stores import STORES
 
 ENGINE_WARM_UP, WARM_UP = 10, 5
 """Queries to warm up an engine, or a store."""

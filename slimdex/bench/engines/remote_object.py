@@ -63,12 +63,6 @@ class Subprocess(Generic[T]):
             raise WorkerError(f"{command}: {answer}")
         return answer
 
-    @property
-    def number(self) -> int:
-        """Id of the process."""
-        assert self._process.pid is not None
-        return self._process.pid
-
     def close(self) -> None:
         """End the process and free its memory; closing twice does nothing."""
         self._pipe.close()  # ends its loop

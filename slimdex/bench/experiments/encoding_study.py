@@ -18,8 +18,8 @@ import numpy as np
 
 from slimdex.bench.data.local_encoder import open_local
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.encoders.runtimes.openvino_library import openvino_library
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS
+from slimdex.retrieval.encoders.runtimes.processor import openvino_library
 
 from ..data.datasets import DOCSTRINGS, Dataset, load_dataset
 from ..data.pairs import Pairs, read_seven, spearman

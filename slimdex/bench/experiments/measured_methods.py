@@ -38,7 +38,6 @@ OTHERS: dict[str, Settings] = {
 
 CURVE = ((1, 12), (1, 6), (1, 4), (1, 2), (2, 3))
 """k as shares of d."""
-BETAS, GAMMAS = (0.0, 1.0), (0.0, 0.25, 0.5, 1.0)
 
 
 def uncompressed(dim: int) -> Method:
@@ -50,7 +49,7 @@ def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
     """Methods for `rows` vectors of `dim` dimensions, uncompressed first."""
     parts = [baselines(dim), sizes(dim, rows), reducers(dim)]
     if not quick:
-        parts += [k_curve(dim), surface(dim), kinds(dim), codes(dim), optimised(dim)]
+        parts += [k_curve(dim), kinds(dim), codes(dim), optimised(dim)]
     chosen = {repr(method): method for part in parts for method in part}
     return list(chosen.values())
 
@@ -84,14 +83,6 @@ def k_curve(dim: int) -> Iterator[Method]:
         for name, settings in REDUCERS.items():
             if name != "rotation":  # it differs from PCA by the mean only
                 yield _reduced(name, settings, part(dim, of, share), "flat")
-
-
-def surface(dim: int) -> Iterator[Method]:
-    """Grid of (beta, gamma), of the codes alone and of the rescored order."""
-    for beta in BETAS:
-        for gamma in GAMMAS:
-            settings = Settings(beta=beta, gamma=gamma)
-            yield _reduced("whitening", settings, part(dim, 2), "pq", RESCORED)
 
 
 def kinds(dim: int) -> Iterator[Method]:

@@ -23,10 +23,9 @@ from slimdex.retrieval.encoders.base import Encoder
 
 from ..data.datasets import Dataset
 from ..data.paired_measures import AGREEMENT, Judge, depth_for
-from ..engines.document_stores import Answer
+from ..engines.document_stores import STORES, Answer
 from ..engines.measured import MeasuredStore, store_process
 from ..engines.remote_object import Subprocess, WorkerError
-from ..engines.stores import STORES
 from ..rows import ResultsFile, Row, key_of
 from .contenders import Contender, in_turns, replace_rows
 from .retrieval_study import ANSWERS, Task

@@ -8,12 +8,14 @@ services get vectors that were encoded before.
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +31,6 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.quality.evaluation.measures import latency
 
-from ..engines.load_generator import load
 from ..machine import version_of
 from ..rows import ResultsFile, Row, key_of
 
@@ -38,6 +39,35 @@ WARM_UP_S = 3.0
 PATIENCE_S = 120.0
 IN_PROCESS, SERVICE, CHROMA = "in process", "slimdex serve", "Chroma's server"
 TEXTS, VECTORS = "texts", "vectors"
+SCRIPT = """
+local bodies, asked = {}, 0
+for line in io.lines("%(bodies)s") do bodies[#bodies + 1] = line end
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+request = function()
+  asked = asked + 1
+  return wrk.format(nil, nil, nil, bodies[(asked - 1) %% #bodies + 1])
+end
+done = function(summary, latency)
+  local failed = summary.errors
+  io.write(string.format(
+    '\\n{"requests": %%d, "us": %%d, "failed": %%d, "p50": %%d, "p99": %%d}\\n',
+    summary.requests, summary.duration,
+    failed.connect + failed.read + failed.write + failed.status + failed.timeout,
+    latency:percentile(50), latency:percentile(99)))
+end
+"""
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Load:
+    """Results of a load; `failed` counts requests without an answer of status 2xx or 3xx."""
+
+    requests_per_s: float
+    p50_ms: float
+    p99_ms: float
+    failed: int
 
 
 def measure_serve(
@@ -145,6 +175,35 @@ class _Study:
                     documents=[document.text or " " for document in documents[part]],
                     embeddings=collection.commit_log.vectors().take(rows[part]),
                 )
+
+
+def load(url: str, bodies: Sequence[str], callers: int, seconds: float) -> Load:
+    """Have callers POST bodies in turn for some seconds; each waits for its answer.
+
+    wrk is written in C and takes little of the processor that it shares with the measured service.
+
+    Raises `InputError` if wrk is not installed or fails.
+    """
+    if shutil.which("wrk") is None:
+        raise InputError("wrk is not installed; expected it, as by `apt install wrk`")
+    with TemporaryDirectory(prefix="slimdex-wrk-") as folder:
+        lines, script = Path(folder) / "bodies", Path(folder) / "script.lua"
+        lines.write_text("".join(body + "\n" for body in bodies))
+        script.write_text(SCRIPT % {"bodies": lines})
+        command = ["wrk", "--threads", "1", "--connections", str(callers)]
+        command += ["--duration", f"{round(seconds)}s", "--timeout", f"{TIMEOUT_S}s"]
+        done = subprocess.run(
+            [*command, "--script", str(script), url], capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        raise InputError(f"wrk: {done.stderr.strip() or done.stdout.strip()}")
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    return Load(
+        found["requests"] / (found["us"] / 1e6),
+        found["p50"] / 1000,
+        found["p99"] / 1000,
+        found["failed"],
+    )
 
 
 @contextmanager

@@ -89,8 +89,8 @@ def measure_model(
     max_length: int,
     folders: tuple[Path, Path],
     about: Row,
-) -> tuple[ResultsFile, list[Row]]:
-    """Append the missing rows of a model; returns its file of rows, and the rows of these sets.
+) -> ResultsFile:
+    """Append the missing rows of a model; returns its file of rows.
 
     Parameters
     ----------
@@ -120,8 +120,7 @@ def measure_model(
             for way, row in measured(missing, sets, vectors).items():
                 results.append({"key": keys[way]} | facts | way.columns() | row | about)
         progress(facts["model"], done, len(groups))
-    rows = results.rows.values()
-    return results, [row for row in rows if all(row[name] == facts[name] for name in facts)]
+    return results
 
 
 def _vectors(

@@ -32,14 +32,13 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
-from slimdex.retrieval.quality.certified_recall import ERROR
 from slimdex.retrieval.quality.evaluation.labels import per_query
 from slimdex.retrieval.quality.tuning.metric_choice import CELLS, DEFAULT, Cell, Choice
 from slimdex.retrieval.quality.tuning.settings_search import SettingsSearch
 from slimdex.retrieval.quality.tuning.targets import Target
-from slimdex.retrieval.quality.tuning.tuner import CERTIFIED, Asked, chosen_metric, tune
+from slimdex.retrieval.quality.tuning.tuner import Asked, chosen_metric, tune
 from slimdex.retrieval.trials.query_pools import ASKED, document_pool
-from slimdex.retrieval.trials.recall_trials import NEAREST, Pool, Trials, recalls
+from slimdex.retrieval.trials.recall_trials import ERROR, NEAREST, Pool, Trials, recalls
 
 from ..data.datasets import Dataset
 from ..data.paired_measures import interval
@@ -47,6 +46,8 @@ from ..rows import ResultsFile, Row, key_of
 from .retrieval_study import Task
 
 AGREEMENT = 0.99
+CERTIFIED = 500
+"""Queries of each trial."""
 POOL = 3000
 """Queries made of documents, from which those of each trial are drawn with replacement."""
 TRIALS = 1000

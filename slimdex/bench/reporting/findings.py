@@ -17,22 +17,11 @@ CODES = {4: "fp16", 8: "sq8", 16: "PQ{half}x4fs", 32: "PQ{eighth}"}
 FASTEST_AT = 0.99
 """Agreement with exact search at which approximate indexes are compared."""
 
-GROUPS = {
-    SLIMDEX: "slimdex",
-    UNCOMPRESSED: "float32, float16",
-    "float16": "float32, float16",
-    "ST int8": "sentence-transformers",
-    "ST binary": "sentence-transformers",
-    "int8": "FAISS quantisers",
-    "int4": "FAISS quantisers",
-    "PQ": "FAISS quantisers",
-    "OPQ+PQ": "FAISS quantisers",
-    "RaBitQ": "FAISS quantisers",
-    "PCA": "PCA, truncation, random projection",
-    "truncate": "PCA, truncation, random projection",
-    "random projection": "PCA, truncation, random projection",
-}
-"""Method -> its colour in pictures; other methods have pictures of their own."""
+METHODS = (
+    *(SLIMDEX, UNCOMPRESSED, "float16", "ST int8", "ST binary", "int8", "int4", "PQ", "OPQ+PQ"),
+    *("RaBitQ", "PCA", "truncate", "random projection"),
+)
+"""Methods that are compared by quality and memory."""
 
 
 def tasks(rows: Iterable[Row]) -> list[tuple[str, str]]:
@@ -118,7 +107,7 @@ def shared_sets(rows: Sequence[Row], model: str) -> list[str]:
     mine = [r for r in rows if r["model"] == model and "error" not in r and not r["effort"]]
     sets: dict[tuple[str, Any], set[str]] = {}
     for row in mine:
-        if row["method"] in GROUPS:
+        if row["method"] in METHODS:
             sets.setdefault((row["method"], row.get("kind")), set()).add(row["set"])
     common = set.intersection(*sets.values()) if sets else set()
     return [name for name, m in tasks(rows) if m == model and name in common]
@@ -145,7 +134,7 @@ def mean_by_method(
         if {r["set"] for r in members} == sets:
             deltas = [r["ndcg@10_delta"] for r in members]
             mean = {"ndcg@10_delta": sum(deltas) / len(deltas), "worst_delta": min(deltas)}
-            means.append(members[0] | mean | {"label": label(members[0])})
+            means.append(members[0] | mean)
     return means
 
 
@@ -176,7 +165,7 @@ def codes_at(means: Sequence[Row], of: int) -> list[Row]:
     best: dict[str, Row] = {}
     for row in means:
         fits = of / 1.5 <= row["compression"] < of * 4 / 3  # RaBitQ's 1/27 counts as 1/32
-        if row["effort"] or not fits or row["method"] not in GROUPS or row.get("kind") == "flat":
+        if row["effort"] or not fits or row["method"] not in METHODS or row.get("kind") == "flat":
             continue
         if row["method"] == SLIMDEX:
             kind = CODES[of].format(half=part(row["dim"], 2), eighth=part(row["dim"], 2) // 4)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from slimdex.indexes.errors import InputError
 
+from ..experiments.start_study import PACKAGES, SEARCH
 from ..rows import Row, read_rows
-from .experiments import EXPERIMENTS, SETTLED, STARTED, Experiment
-from .tables.papers import paper_paragraphs
+from .experiments import EXPERIMENTS, Experiment, experiment
+from .findings import SLIMDEX
 from .tables.retrieval import beside_peers, codes_alone, headline
 from .tables.studies import answers, sweep
 from .tables.table import Table
-from .verdict import default_line, start_line
 
-MOST_LINES = 20
+LONGEST_SHOWN = 20
 """Maximum number of lines of a table that is shown unfolded."""
 HELD_BACK = (
     "On four collections held back, the default gains 3.0 nDCG@10 on average over meaning alone "
@@ -61,17 +61,11 @@ def _tables(experiment: Experiment, folder: Path) -> list[str]:
 
 def _titled(table: Table) -> list[str]:
     """Format a table below its title; a long one is folded."""
-    if len(table.rows) <= MOST_LINES:
+    if len(table.rows) <= LONGEST_SHOWN:
         note = f" ({table.note})" if table.note else ""
         return [f"**{table.title}**{note}", table.markdown()]
     title = f"<details><summary><b>{table.title}</b></summary>"
     return [title, table.markdown(), "</details>"]
-
-
-def _papers(folder: Path) -> list[str]:
-    """Tables of the sources, ours below theirs."""
-    rows = {name: read_rows(folder, name) for name in ("sts", "entailment", "reduction")}
-    return [*paper_paragraphs(rows), _measured_on(rows["sts"], ("openvino", "torch", "numpy"))]
 
 
 def _default(folder: Path) -> list[str]:
@@ -80,10 +74,42 @@ def _default(folder: Path) -> list[str]:
     return ["The default settings, with words and passages, give:", *lines] if lines else []
 
 
+def default_line(row: Row) -> str:
+    """Summary of a row of `bench search` for the default index; "" for others.
+
+    Older rows, which have no `code_bytes`, were measured without words and passages.
+    """
+    if row["method"] != SLIMDEX or row["effort"] or not row.get("code_bytes"):
+        return ""
+    columns = ("memory", "memory_files", "store", "store_files")
+    whole, files, grown, grown_files = (f"{row[f'{name}_bytes'] / 1e6:,.0f}" for name in columns)
+    return (
+        f"With {row['model']}, a search of the {row['documents']:,} documents of {row['set']} "
+        f"takes **{row['p50_ms_total_one']:.2f} ms from the text to its documents**, "
+        f"{row['p50_ms_encode_one']:.2f} ms of it for encoding (medians, one thread of "
+        f"{row['processor']}, load {row['load']:.1f} before). The codes of its {row['rows']:,} "
+        f"passages take **{row['code_bytes'] / 1e6:.1f} MB** "
+        f"({row['code_bytes'] / row['rows']:.0f} bytes each instead of float32's "
+        f"{4 * row['dim']:,}), all that the index and its libraries hold in memory is **{grown} "
+        f"MB**, and **{grown_files} MB** are pages of their files, which the system may drop. The "
+        f"process, with Python and the encoder, holds {whole} MB and {files} MB of pages of files. "
+        f"On disk a document takes {row['disk_row_bytes']:,.0f} bytes, with its text and words."
+    )
+
+
 def _new_process(folder: Path) -> list[str]:
     """Seconds from the start of a process to its answer."""
     rows = read_rows(folder, "start")
-    return [f"{start_line(rows)}.", _measured_on(rows, STARTED)]
+    return [f"{start_line(rows)}.", _measured_on(rows, experiment("start").libraries)]
+
+
+def start_line(rows: Sequence[Row]) -> str:
+    """Seconds of a search in a new process, by slimdex and by other libraries."""
+    seconds = {row["method"]: row["start_s"] for row in rows if "error" not in row}
+    documents = rows[0]["documents"]
+    ours = f"{SEARCH} in a new process, {documents:,} documents: {seconds[SEARCH]:.2f} s"
+    others = [f"{name} {seconds[name]:.2f} s" for name in PACKAGES if name in seconds]
+    return "; ".join([ours, *others])
 
 
 def _sweep(folder: Path) -> list[str]:
@@ -94,14 +120,13 @@ def _sweep(folder: Path) -> list[str]:
 
 SECTIONS = {
     "sweep": Section(["sweep"], _sweep),
-    "papers": Section(["sts", "entailment", "reduction"], _papers),
     "answers": Section(["hybrid"], _answers),
     "default": Section(["search"], _default),
     "new-process": Section(["start"], _new_process),
     "results": Section(["retrieval", "peers"], _search),
 } | {
     study.section: Section([study.name], partial(_tables, study))
-    for study in (*EXPERIMENTS, *SETTLED)
+    for study in EXPERIMENTS
     if study.section
 }
 """Name in the marks -> section."""

@@ -65,8 +65,8 @@ def clusters(X: Matrix, count: int, seed: int = 0) -> Rows:
     """
     means = faiss.Kmeans(X.shape[1], count, seed=seed, min_points_per_centroid=1)
     means.train(X)
-    found: Rows = means.index.search(X, 1)[1][:, 0]
-    return found
+    nearest: Rows = means.index.search(X, 1)[1][:, 0]
+    return nearest
 
 
 def as_cosines(index: Any, results: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:

@@ -203,39 +203,41 @@ class FaissIndex:
         try:
             with self._lock.shared():
                 if rows is not None:
-                    scores, found = self._among(queries, k, rows)
+                    scores, hits = self._among(queries, k, rows)
                 else:
                     with limited_threads(0 if len(queries) == 1 else len(self)):
-                        scores, found = as_cosines(self._index, self._index.search(queries, k))
+                        scores, hits = as_cosines(self._index, self._index.search(queries, k))
         except RuntimeError as error:
             raise refused("this kind of index", error) from error
-        return scores if lengths is None else scores * lengths, found
+        return scores if lengths is None else scores * lengths, hits
 
     def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         if not len(rows) or not len(queries):
             return best_of([], len(queries), k)
         if self._takes_rows:
-            found = self._select(queries, k, rows)
+            hits = self._select(queries, k, rows)
         elif len(rows) < len(self) // COPY_ONE_ROW_IN and isinstance(
             self._core(), faiss.IndexPQFastScan
         ):
-            found = self._copied(queries, k, rows)
+            hits = self._copied(queries, k, rows)
         else:
-            found = self._dropping(queries, k, rows)
-        return self._completed(queries, *found, rows)
+            hits = self._dropping(queries, k, rows)
+        return self._completed(queries, *hits, rows)
 
     def _completed(
-        self, queries: Matrix, scores: Matrix, found: Rows, rows: Rows
+        self, queries: Matrix, scores: Matrix, hits: Rows, rows: Rows
     ) -> tuple[Matrix, Rows]:
         """Fill up short results: FAISS's fast scans never return the very worst codes."""
-        count = (found >= 0).sum(axis=1)
-        wanted = min(found.shape[1], len(rows))
-        for i in np.flatnonzero(count < wanted):
-            have, missing = count[i], np.setdiff1d(rows, found[i])
-            rest, others = top_k(self._decoded(queries[i : i + 1], missing), missing, wanted - have)
+        count = (hits >= 0).sum(axis=1)
+        expected = min(hits.shape[1], len(rows))
+        for i in np.flatnonzero(count < expected):
+            have, missing = count[i], np.setdiff1d(rows, hits[i])
+            rest, others = top_k(
+                self._decoded(queries[i : i + 1], missing), missing, expected - have
+            )
             last = scores[i, have - 1] if have else np.inf
-            scores[i, have:wanted], found[i, have:wanted] = np.minimum(rest[0], last), others[0]
-        return scores, found
+            scores[i, have:expected], hits[i, have:expected] = np.minimum(rest[0], last), others[0]
+        return scores, hits
 
     def _decoded(self, queries: Matrix, rows: Rows) -> Matrix:
         """Inner products (q, n) with decoded rows; -1, the minimum, if rows can't be decoded."""
@@ -276,10 +278,10 @@ class FaissIndex:
         """True if FAISS's row selector works: some kinds refuse it or ignore it."""
         last = len(self) - 1
         try:
-            _, found = self._select(np.ones((1, self.dim), np.float32), 2, np.array([last]))
+            _, hits = self._select(np.ones((1, self.dim), np.float32), 2, np.array([last]))
         except RuntimeError:
             return False
-        return bool(found.tolist() == [[last, -1]])
+        return bool(hits.tolist() == [[last, -1]])
 
     def _select(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search among exactly `rows`, by FAISS's selector."""
@@ -297,13 +299,13 @@ class FaissIndex:
 
     def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search all rows, requesting more results until enough are in `rows`."""
-        allowed, wanted = self._mask(rows), min(k, len(rows))
+        allowed, needed = self._mask(rows), min(k, len(rows))
         ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:
-            scores, found = as_cosines(self._index, self._index.search(queries, ask))
-            kept = allowed[found] & (found >= 0)
-            if ask == len(self) or kept.sum(axis=1).min() >= wanted:
-                return compacted(scores, found, kept, k)
+            scores, hits = as_cosines(self._index, self._index.search(queries, ask))
+            kept = allowed[hits] & (hits >= 0)
+            if ask == len(self) or kept.sum(axis=1).min() >= needed:
+                return compacted(scores, hits, kept, k)
             ask = min(len(self), 2 * ask)
 
     def _copied(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
@@ -311,8 +313,8 @@ class FaissIndex:
         index = faiss.clone_index(self._without_rows)
         with limited_threads(len(rows)):
             index.add(self._index.reconstruct_batch(rows))
-            scores, found = as_cosines(index, index.search(queries, k))
-        return scores, np.where(found < 0, -1, rows[found])
+            scores, hits = as_cosines(index, index.search(queries, k))
+        return scores, np.where(hits < 0, -1, rows[hits])
 
     @cached_property
     def _without_rows(self) -> Any:

@@ -69,8 +69,8 @@ class Kind:
         >>> SQ8.subquantizers(192, 5000), from_factory("PQ5").subquantizers(192, 5000)
         (1, 1)
         """
-        found = re.search(r"(?:^|,)P(?:Q|RQ|LSQ)(\d+)", self.factory(k, rows))
-        groups = int(found[1]) if found else 1
+        match = re.search(r"(?:^|,)P(?:Q|RQ|LSQ)(\d+)", self.factory(k, rows))
+        groups = int(match[1]) if match else 1
         return groups if k % groups == 0 else 1
 
 

@@ -42,9 +42,9 @@ class MapFits:
     def __init__(self, X: Matrix, Y: Matrix) -> None:
         source, target = as_matrix(X).astype(np.float64), as_matrix(Y).astype(np.float64)
         self._means = source.mean(axis=0), target.mean(axis=0)
-        centred, wanted = source - self._means[0], target - self._means[1]
-        self._cross = centred.T @ wanted / len(centred)
-        self._covariance = centred.T @ centred / len(centred)
+        centred_source, centred_target = source - self._means[0], target - self._means[1]
+        self._cross = centred_source.T @ centred_target / len(centred_source)
+        self._covariance = centred_source.T @ centred_source / len(centred_source)
         values, self._axes = np.linalg.eigh(self._covariance)
         self._values = np.clip(values, 0.0, None)
         self._rotated = self._axes.T @ self._cross

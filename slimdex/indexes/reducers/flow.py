@@ -112,8 +112,10 @@ class Flow(TrainedReducer):
     @property
     def nbytes(self) -> int:
         """Resident bytes once fitted."""
-        own: int = sum(array.nbytes for step in self.steps_ for array in vars(step).values())
-        return own + (self.cut_.nbytes if self.cut_ else 0)
+        steps_nbytes: int = sum(
+            array.nbytes for step in self.steps_ for array in vars(step).values()
+        )
+        return steps_nbytes + (self.cut_.nbytes if self.cut_ else 0)
 
     def transform(self, X: Matrix) -> Matrix:
         """Map rows (n, d) to z (n, n_components), not normalised."""

@@ -31,8 +31,8 @@ def reducer_class(name: str) -> type[Reducer]:
     >>> reducer_class("pca").__name__
     'Pca'
     """
-    module, _, found = PLACES[choices.REDUCERS.index(name)].partition(".")
-    reducer: type[Reducer] = getattr(import_module(f".{module}", __package__), found)
+    module, _, class_name = PLACES[choices.REDUCERS.index(name)].partition(".")
+    reducer: type[Reducer] = getattr(import_module(f".{module}", __package__), class_name)
     return reducer
 
 

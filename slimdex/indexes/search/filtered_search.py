@@ -63,25 +63,25 @@ class FilteredSearch:
     def by_codes(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search by codes; search exactly for queries that need more than half of the rows."""
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
-        found = np.full((len(queries), k), -1, dtype=np.int64)
+        hits = np.full((len(queries), k), -1, dtype=np.int64)
         lot = min(AHEAD * self._sample(k), len(rows))
         hard = []
         for part in batches(len(queries), QUERIES_TOGETHER):
             short = normalize_rows(self.reducer.transform(queries[part]))
             codes = self.index.search(short, lot, rows)
-            for i, own in enumerate(zip(*codes, strict=True), part.start):
-                answer = self._descend(queries[i : i + 1], k, rows, *own)
+            for i, batch in enumerate(zip(*codes, strict=True), part.start):
+                answer = self._descend(queries[i : i + 1], k, rows, *batch)
                 if answer is None:
                     hard.append(i)
                 else:
                     width = answer[1].shape[1]
-                    scores[i, :width], found[i, :width] = answer[0][0], answer[1][0]
+                    scores[i, :width], hits[i, :width] = answer[0][0], answer[1][0]
         if hard:
-            scores[hard], found[hard] = self.metric.nearest(queries[hard], k, rows)
-        return scores, found
+            scores[hard], hits[hard] = self.metric.nearest(queries[hard], k, rows)
+        return scores, hits
 
     def _descend(
-        self, query: Matrix, k: int, rows: Rows, codes: Matrix, found: Rows
+        self, query: Matrix, k: int, rows: Rows, codes: Matrix, hits: Rows
     ) -> tuple[Matrix, Rows] | None:
         """Rescore one query's rows in code order until no other can matter; None if too many can.
 
@@ -89,22 +89,22 @@ class FilteredSearch:
         """
         scored = np.empty(0, dtype=np.float32)
         probe = self.metric.probes(query)
-        seen = min(self._sample(k), len(found))
+        seen = min(self._sample(k), len(hits))
         while 2 * seen <= len(rows):
-            scored = np.append(scored, self._scores(probe, found[len(scored) : seen]))
+            scored = np.append(scored, self._scores(probe, hits[len(scored) : seen]))
             needed = int((codes >= _least_code(codes[:seen], scored, k)).sum())
             if needed > seen:
                 seen = needed
             elif needed < len(codes) or len(codes) >= len(rows):
-                order = np.argsort(found[:seen])
-                return top_k(scored[None, order], found[order], k)
+                order = np.argsort(hits[:seen])
+                return top_k(scored[None, order], hits[order], k)
             else:
                 lot = min(AHEAD * len(codes), len(rows))
-                codes, found = self._more(query, lot, rows, codes, found)
+                codes, hits = self._more(query, lot, rows, codes, hits)
         return None
 
     def _more(
-        self, query: Matrix, lot: int, rows: Rows, codes: Matrix, found: Rows
+        self, query: Matrix, lot: int, rows: Rows, codes: Matrix, hits: Rows
     ) -> tuple[Matrix, Rows]:
         """Extend the results to a larger batch, keeping the order of those already returned.
 
@@ -112,8 +112,8 @@ class FilteredSearch:
         """
         short = normalize_rows(self.reducer.transform(query))
         (scores,), (more,) = self.index.search(short, lot, rows)
-        new = ~np.isin(more, found, assume_unique=True)
-        return np.append(codes, scores[new]), np.append(found, more[new])
+        new = ~np.isin(more, hits, assume_unique=True)
+        return np.append(codes, scores[new]), np.append(hits, more[new])
 
     def _scores(self, probe: Probes, rows: Rows) -> Matrix:
         """Cosines (n,) of one query with rows, which are read in file order."""

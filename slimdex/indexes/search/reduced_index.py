@@ -155,9 +155,9 @@ class ReducedIndex:
                 return self._nearest_codes(queries, k, exclude)
         candidates = min(max(candidates, k), len(self))
         with stage("scan"):
-            _, found = self._nearest_codes(queries, candidates, exclude)
+            _, nearest = self._nearest_codes(queries, candidates, exclude)
         with stage("rescore"):
-            each = zip(metric.probes(queries).each(), found, strict=True)
+            each = zip(metric.probes(queries).each(), nearest, strict=True)
             return stacked([_rescored(metric, probe, rows, k) for probe, rows in each], k)
 
     def candidates_for(self, limit: int) -> int:
@@ -169,8 +169,8 @@ class ReducedIndex:
         """Number of rows to rescore for ten results or fewer."""
         if self.metric is None:
             return 0
-        asked = self.asked_candidates
-        return usual_candidates(len(self)) if asked is None else asked
+        requested = self.asked_candidates
+        return usual_candidates(len(self)) if requested is None else requested
 
     @property
     def nbytes(self) -> int:
@@ -190,15 +190,15 @@ class ReducedIndex:
         later = len(self.index) - total  # being added by another thread
         ask = ceil(count * total / max(live, 1)) + 16 + later if len(exclude) or later else count
         while True:
-            scores, found = self.index.search(short, min(ask, total + later))
-            if ask == count and not len(exclude) and found.min() >= 0 and found.max() < total:
-                return scores, found
-            hidden = (found >= total) | contains(exclude, found)
-            if not (len(exclude) or hidden.any() or (found[:, :count] < 0).any()):
-                return scores[:, :count], found[:, :count]
-            kept = (found >= 0) & ~hidden
+            scores, hits = self.index.search(short, min(ask, total + later))
+            if ask == count and not len(exclude) and hits.min() >= 0 and hits.max() < total:
+                return scores, hits
+            hidden = (hits >= total) | contains(exclude, hits)
+            if not (len(exclude) or hidden.any() or (hits[:, :count] < 0).any()):
+                return scores[:, :count], hits[:, :count]
+            kept = (hits >= 0) & ~hidden
             if kept.sum(axis=1).min() >= min(count, live):
-                return compacted(scores, found, kept, count)
+                return compacted(scores, hits, kept, count)
             if ask >= total + later:  # a graph or inverted lists, searched in part
                 return self.index.search(short, count, without(np.arange(total), exclude))
             later = len(self.index) - total
@@ -233,8 +233,8 @@ def training_sample(reducer: Reducer, vectors: VectorFile, most: int, seed: int 
     )
 
 
-def _rescored(metric: Metric, probe: Probes, found: Rows, k: int) -> tuple[Matrix, Rows]:
-    rows = np.sort(found)  # in file order
+def _rescored(metric: Metric, probe: Probes, nearest: Rows, k: int) -> tuple[Matrix, Rows]:
+    rows = np.sort(nearest)  # in file order
     if rows[0] < 0:
         rows = rows[rows >= 0]
     return top_k(metric.scores(probe, rows), rows, k)

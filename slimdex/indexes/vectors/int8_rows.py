@@ -20,7 +20,7 @@ from ..arrays import Matrix
 BLOCK = 32
 """Numbers that share a scale."""
 STEPS = 127
-MOST = np.float32(512)
+LARGEST_SCALE = np.float32(512)
 """Largest scale: the largest float16 numbers are read as 127 * 512, within float16's range."""
 SCALE = np.dtype("<u2")
 """The upper half of a float32 is a bfloat16."""
@@ -47,7 +47,7 @@ def packed(X: Matrix) -> NDArray[np.int8]:
     padded = np.zeros((n, _blocks(dim) * BLOCK), dtype=np.float32)
     padded[:, :dim] = X
     blocks = padded.reshape(n, _blocks(dim), BLOCK)
-    scales = np.minimum(_rounded(np.abs(blocks).max(axis=2) / np.float32(STEPS)), MOST)
+    scales = np.minimum(_rounded(np.abs(blocks).max(axis=2) / np.float32(STEPS)), LARGEST_SCALE)
     blocks /= np.where(scales == 0.0, np.float32(np.inf), scales)[:, :, None]
     np.rint(padded, out=padded)
     np.clip(padded, -STEPS, STEPS, out=padded)

@@ -132,9 +132,9 @@ class VectorFile:
     def take(self, rows: Rows) -> Matrix:
         """Read rows (n, dim) as float32 through a memory map."""
         start = perf_counter()
-        found = self.map().take(rows, axis=0)
+        taken = self.map().take(rows, axis=0)
         self._note_latency(rows, start)
-        return self._unpacked(found)
+        return self._unpacked(taken)
 
     def take_into_scratch(self, rows: Rows) -> Matrix:
         """Read rows as `take` does, into a buffer that this thread's next call overwrites.
@@ -144,10 +144,10 @@ class VectorFile:
         """
         raw, wide = _scratch.arrays(len(rows) * self._width, self.dtype)
         start = perf_counter()
-        found = raw[: len(rows) * self._width].reshape(-1, self._width)
-        self.map().take(rows, axis=0, out=found, mode="clip")  # other modes copy first
+        taken = raw[: len(rows) * self._width].reshape(-1, self._width)
+        self.map().take(rows, axis=0, out=taken, mode="clip")  # other modes copy first
         self._note_latency(rows, start)
-        return self._unpacked(found, wide[: len(rows) * self.dim].reshape(-1, self.dim))
+        return self._unpacked(taken, wide[: len(rows) * self.dim].reshape(-1, self.dim))
 
     def _note_latency(self, rows: Rows, start: float) -> None:
         """Infer from the elapsed time whether the rows were cached."""

@@ -1,7 +1,8 @@
 """CatalogFile: one DuckDB file, open only while something reads or writes it.
 
-DuckDB lets one process write to a file, or many read it. So nobody keeps it open: readers have it
-open for a query, and for `REST_SECONDS` after it, unless a writer waits; a writer for one change.
+DuckDB lets one process write to a file, or many read it. So no process keeps it open: a reader
+opens it for a query and, unless a writer waits, for `REST_SECONDS` after it; a writer opens it for
+one change.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _ABANDONED, _OPEN = list[Any](), WeakSet[Any]()
 
 
 def _stop_resting() -> None:
-    """Close what rests: a forked child could not close it, and DuckDB complains at exit."""
+    """Close idle files: a forked child could not close them, and DuckDB complains at exit."""
     for file in list(_OPEN):
         file.stop_resting()
 
@@ -84,7 +85,7 @@ class CatalogFile:
         self._moments = threading.local()  # held: of a thread within `one_moment`
         self._changed = threading.Condition(threading.RLock())
         self._session: Session | None = None
-        self._wanted_by: int | None = None  # thread that waits until nobody reads
+        self._waiting_writer: int | None = None  # thread that waits for all reads to end
         self._changed_by: int | None = None  # thread within `writing`
         self._writer: int | None = None  # thread within `transaction`
         self._closing: threading.Timer | None = None
@@ -101,7 +102,7 @@ class CatalogFile:
         self.stop_resting()
 
     def stop_resting(self) -> None:
-        """Close the file, if nobody reads it at the moment."""
+        """Close the file if no thread is reading it."""
         closing, self._closing = self._closing, None
         if closing is not None:
             closing.cancel()
@@ -170,7 +171,7 @@ class CatalogFile:
     @contextmanager
     def _alone(self, *, closes: bool = True) -> Iterator[None]:
         """Keep other threads of this process away, by default without an open file."""
-        before, self._wanted_by = self._wanted_by, threading.get_ident()
+        before, self._waiting_writer = self._waiting_writer, threading.get_ident()
         try:
             while self._session is not None and self._session.users:
                 self._changed.wait()
@@ -178,7 +179,7 @@ class CatalogFile:
                 self._end_session()
             yield
         finally:
-            self._wanted_by = before
+            self._waiting_writer = before
             self._changed.notify_all()
 
     @contextmanager
@@ -186,7 +187,7 @@ class CatalogFile:
         self._leave_fork()
         with self._changed:
             self.ensure_open()
-            while self._wanted_by not in (None, threading.get_ident()):
+            while self._waiting_writer not in (None, threading.get_ident()):
                 self._changed.wait()
             self._close_unusable()
             if self._session is None:
@@ -311,15 +312,15 @@ class CatalogFile:
 
     def _check_new(self) -> None:
         """Check a file that was not open before."""
-        found = self.path.stat().st_ino
-        if found == self._checked:
+        inode = self.path.stat().st_ino
+        if inode == self._checked:
             return
         try:
             with self._engine.cursor() as cursor:
                 self._check(cursor)
         except duckdb.Error as error:
             raise self._damaged(error) from error
-        self._checked = found
+        self._checked = inode
 
     def _damaged(self, error: duckdb.Error) -> CorruptError:
         return CorruptError(f"{self.path}: not a slimdex catalog, or damaged ({one_line(error)})")

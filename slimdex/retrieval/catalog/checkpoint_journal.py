@@ -144,12 +144,12 @@ class Journal:
         return False
 
     def _log_digest(self, length: int) -> bytes:
-        found = hashlib.sha256()
+        checksum = hashlib.sha256()
         with self.log.open("rb") as file:
             while length > 0 and (data := file.read(min(length, 1 << 20))):
-                found.update(data)
+                checksum.update(data)
                 length -= len(data)
-        return found.digest()
+        return checksum.digest()
 
     def _headers(self) -> bytes:
         with self._database.open("rb") as file:
@@ -197,12 +197,12 @@ def _read_at(file: int, count: int, place: int) -> bytes:
 
 def _parsed(body: bytes, most: int) -> Saved:
     """Parse a journal for a file of `most` bytes; raise `ValueError` if it can't belong to it."""
-    found = load(body)
-    places = np.frombuffer(found["places"].tobytes(), np.int64).tolist()
-    headers, blocks = found["headers"].tobytes(), found["blocks"].tobytes()
-    (log_bytes,) = np.frombuffer(found["log_bytes"].tobytes(), np.int64).tolist()
+    arrays = load(body)
+    places = np.frombuffer(arrays["places"].tobytes(), np.int64).tolist()
+    headers, blocks = arrays["headers"].tobytes(), arrays["blocks"].tobytes()
+    (log_bytes,) = np.frombuffer(arrays["log_bytes"].tobytes(), np.int64).tolist()
     size = len(blocks) // max(len(places), 1)
     if len(headers) != HEADERS or any(not 0 <= place <= most - size for place in places):
         raise ValueError("headers or places of another file")
     images = {place: blocks[n * size : (n + 1) * size] for n, place in enumerate(places)}
-    return Saved(headers, images, found["log"].tobytes(), log_bytes)
+    return Saved(headers, images, arrays["log"].tobytes(), log_bytes)

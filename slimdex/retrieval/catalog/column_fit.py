@@ -79,7 +79,7 @@ def _fit_of(type_: Any) -> Fit:
         length = type_.children[1][1] if kind == "array" else None
         return partial(_list, _or_none(_fit_of(type_.children[0][1])), length)
     if kind == "struct":
-        return partial(_struct, {name: _or_none(_fit_of(own)) for name, own in type_.children})
+        return partial(_struct, {name: _or_none(_fit_of(child)) for name, child in type_.children})
     if kind == "enum":
         return partial(_one_of, frozenset(type_.children[0][1]))
     if kind == "decimal":
@@ -182,15 +182,15 @@ def _moment(step: int, value: Any) -> datetime:
             value = value.astimezone(UTC).replace(tzinfo=None)
         if value.microsecond % step:
             raise MisfitError
-    found: datetime = value
-    return found
+    moment: datetime = value
+    return moment
 
 
 def _day(value: Any) -> date:
     if isinstance(value, datetime):
         raise MisfitError
-    found: date = _as(date, date.fromisoformat, "DATE", value)
-    return found
+    day: date = _as(date, date.fromisoformat, "DATE", value)
+    return day
 
 
 def _as(type_: type, read: Callable[[str], Any], name: str, value: Any) -> Any:
@@ -210,10 +210,10 @@ def _read_by_duckdb(text: str, type_: str) -> Any:
     """Parse text that Python can't: DuckDB's other formats and years beyond Python's range."""
     sql = f"SELECT CAST(value AS {type_}) FROM (SELECT ? AS value) WHERE NOT ({misfits(type_)})"
     with duckdb.connect() as scratch:
-        found = scratch.execute(sql, [text]).fetchall()
-    if not found:
+        rows = scratch.execute(sql, [text]).fetchall()
+    if not rows:
         raise MisfitError
-    return found[0][0]
+    return rows[0][0]
 
 
 def misfits(type_: str) -> str:

@@ -125,7 +125,7 @@ class Database(CatalogFile):
             raise
 
     def replace_with(self, new: Path) -> None:
-        """Atomically replace this file with another, while nobody reads."""
+        """Atomically replace this file with another, while no thread reads it."""
         self.check_place()
         sync(new)
         with self._changed, self._alone(closes=False):
@@ -221,8 +221,8 @@ class Database(CatalogFile):
     def fetch_columns(self, sql: str, values: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
         """Columns of a query by name, each (n,)."""
         with self.reading() as cursor:
-            found: dict[str, NDArray[Any]] = cursor.execute(sql, list(values)).fetchnumpy()
-        return found
+            columns: dict[str, NDArray[Any]] = cursor.execute(sql, list(values)).fetchnumpy()
+        return columns
 
     def fetch_rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
         """The "row" column of a query."""
@@ -237,6 +237,6 @@ class Database(CatalogFile):
 
 def _check_epoch(cursor: duckdb.DuckDBPyConnection, epoch: int | None) -> None:
     if epoch is not None:
-        ((found,),) = cursor.execute("SELECT epoch FROM state").fetchall()
-        if found != epoch:
+        ((current,),) = cursor.execute("SELECT epoch FROM state").fetchall()
+        if current != epoch:
             raise RenumberedError

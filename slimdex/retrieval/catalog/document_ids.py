@@ -21,7 +21,7 @@ from .metadata_columns import MetadataColumns
 from .passages_table import PassagesTable
 from .schema import LIVE, OWN
 
-ASKED_AT_ONCE = 65_536
+IDS_AT_ONCE = 65_536
 """Ids per query."""
 PLACE = "left(slimdex_origin, 32)"
 """The digest of an origin's place. (DuckDB 2.0.0 fails on `split_part` of an all-NULL column.)"""
@@ -61,21 +61,21 @@ class DocumentIds:
 
     def of(self, rows: Rows, epoch: int | None = None) -> list[str]:
         """Ids of documents, given their rows (n,) in ascending order."""
-        found = self._database.fetch(
+        ids = self._database.fetch(
             f"""SELECT id FROM {OWN} WHERE "row" BETWEEN ? AND ?
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [int(rows[0]), int(rows[-1]), rows.tolist()],
             epoch,
         )
-        return [id for (id,) in found]
+        return [id for (id,) in ids]
 
     def between(self, start: int, stop: int) -> tuple[str, str]:
         """Ids of the first and the last document with rows in start .. stop."""
         rows = [self._passages.first_row(start), self._passages.first_row(stop - 1)]
-        found = self._database.fetch(
+        ids = self._database.fetch(
             f"""SELECT id FROM {OWN} WHERE "row" IN (?, ?) ORDER BY "row" """, rows
         )
-        return found[0][0], found[-1][0]
+        return ids[0][0], ids[-1][0]
 
     def rows(self, ids: Sequence[str]) -> Rows:
         """Live rows of the given ids, in order; raises `InputError` for an unknown id."""
@@ -109,8 +109,8 @@ class DocumentIds:
             return self._live_from(0, ids, epoch)
         rows = [looked.rows[id] for id in ids if id in looked.rows]
         still = f'SELECT id, "row" FROM {LIVE} WHERE "row" IN (SELECT unnest(?::BIGINT[]))'
-        found = dict(self._database.fetch(still, [rows], epoch)) if rows else {}
-        return [*(found | dict(self._live_from(looked.stop, ids, epoch))).items()]
+        live = dict(self._database.fetch(still, [rows], epoch)) if rows else {}
+        return [*(live | dict(self._live_from(looked.stop, ids, epoch))).items()]
 
     def _is_current(self, looked: _Looked, epoch: int | None) -> bool:
         """True unless rows were renumbered since; the caller may know the epoch."""
@@ -123,15 +123,15 @@ class DocumentIds:
         # A join with the staged rows would read every text; a list of ids does not.
         sql = f"""SELECT id, "row" FROM {LIVE}
             WHERE "row" >= ? AND id IN (SELECT unnest(?::VARCHAR[]))"""
-        parts = (list(ids[part]) for part in batches(len(ids), ASKED_AT_ONCE))
+        parts = (list(ids[part]) for part in batches(len(ids), IDS_AT_ONCE))
         return [row for part in parts for row in self._database.fetch(sql, [start, part], epoch)]
 
     def made_up(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
-        found = self._database.fetch(
+        rows = self._database.fetch(
             f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)', [f"{prefix}:"]
         )
-        return {id: row for id, row in found if id[len(prefix) + 1 :].isdecimal()}
+        return {id: row for id, row in rows if id[len(prefix) + 1 :].isdecimal()}
 
     def replaced(self, first_row: int, epoch: int) -> Rows:
         """Live rows whose id occurs again from first_row on, in a catalog of this epoch."""
@@ -141,42 +141,42 @@ class DocumentIds:
 
     def duplicate(self, first_row: int) -> tuple[str, int, int] | None:
         """An id that occurs twice from first_row on, with two of its rows; None if none does."""
-        found = self._database.fetch(
+        rows = self._database.fetch(
             f"""SELECT id, min("row") AS one, max("row") FROM {OWN} WHERE "row" >= ?
             GROUP BY id HAVING count(*) > 1 ORDER BY one LIMIT 1""",
             [first_row],
         )
-        return found[0] if found else None
+        return rows[0] if rows else None
 
     def unchanged(self, start: int, stop: int) -> tuple[Rows, Rows]:
         """Rows of the documents start .. stop that equal the live document of the same id in every
         column, and the rows of these live documents.
         """
         columns = ["title", "text", *self._columns.types]
-        found = []
-        for part in batches(stop, ASKED_AT_ONCE, start):
+        candidates = []
+        for part in batches(stop, IDS_AT_ONCE, start):
             new = self._database.fetch(
                 f'SELECT id FROM {OWN} WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
             )
             alike = self._live([id for (id,) in new])
             for few in batches(len(columns), COLUMNS_AT_ONCE):
                 alike = self._alike([row for *_, row in alike], part, columns[few])
-            found += [rows for _, *rows in alike]
-        parts = self._passages.parts_text([row for pair in found for row in pair])
-        found = [(new, old) for new, old in found if parts.get(new) == parts.get(old)]
-        pairs: Rows = np.array(found, dtype=np.int64).reshape(-1, 2)
+            candidates += [rows for _, *rows in alike]
+        parts = self._passages.parts_text([row for pair in candidates for row in pair])
+        candidates = [(new, old) for new, old in candidates if parts.get(new) == parts.get(old)]
+        pairs: Rows = np.array(candidates, dtype=np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1]
 
     def _alike(self, live: Sequence[int], rows: slice, columns: Sequence[str]) -> list[Any]:
         """Rows (id, row, live row) of documents equal to one of some live rows in these columns."""
-        own = ", ".join(["id", '"row"', *map(identifier, columns)])
+        selected = ", ".join(["id", '"row"', *map(identifier, columns)])
         names = ", ".join(["id", '"row"', *(f"c{i}" for i in range(len(columns)))])
         same = " AND ".join(f"new.c{i} IS NOT DISTINCT FROM old.c{i}" for i in range(len(columns)))
         # A join with the whole table would read every text; one with known rows does not.
         return self._database.fetch(
             f"""WITH old({names}) AS MATERIALIZED (
-                SELECT {own} FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))
-            ), new({names}) AS (SELECT {own} FROM documents WHERE "row" >= ? AND "row" < ?)
+                SELECT {selected} FROM documents WHERE "row" IN (SELECT unnest(?::BIGINT[]))
+            ), new({names}) AS (SELECT {selected} FROM documents WHERE "row" >= ? AND "row" < ?)
             SELECT id, new."row", old."row" FROM new JOIN old USING (id)
             WHERE {same} ORDER BY new."row" """,
             [live, rows.start, rows.stop],
@@ -191,10 +191,10 @@ class DocumentOrigins:
 
     def known(self, place: str) -> set[str]:
         """Origins of the live documents of a place."""
-        found = self._database.fetch(
+        rows = self._database.fetch(
             f"SELECT DISTINCT slimdex_origin FROM {LIVE} WHERE {PLACE} = ?", [place]
         )
-        return {origin for (origin,) in found}
+        return {origin for (origin,) in rows}
 
     def count(self, place: str) -> int:
         """Number of live documents of a place."""
@@ -205,17 +205,17 @@ class DocumentOrigins:
 
     def is_of_others(self, id: str, place: str) -> bool:
         """True if a live document has the id and is known to come from another place."""
-        found = self._database.fetch(
+        rows = self._database.fetch(
             f"SELECT 1 FROM {LIVE} WHERE id = ? AND {PLACE} <> ?", [id, place]
         )
-        return bool(found)
+        return bool(rows)
 
     def pending_places(self, first_row: int) -> set[str]:
         """Places of the documents from `first_row` on; "" if unknown."""
-        found = self._database.fetch(
+        rows = self._database.fetch(
             f"SELECT DISTINCT coalesce({PLACE}, '') FROM {OWN} WHERE \"row\" >= ?", [first_row]
         )
-        return {place for (place,) in found}
+        return {place for (place,) in rows}
 
     def missing(
         self, places: Sequence[str], current: Sequence[str], first_row: int
@@ -271,13 +271,13 @@ class DocumentOrigins:
         id."""
         ((count,),) = self._database.fetch(
             f"""WITH old AS (
-                SELECT md5(title || chr(10) || text) AS said, count(*) AS count FROM {OWN}
+                SELECT md5(title || chr(10) || text) AS hash, count(*) AS count FROM {OWN}
                 WHERE "row" IN (SELECT unnest(?::BIGINT[])) GROUP BY 1
             ), new AS (
-                SELECT md5(title || chr(10) || text) AS said, count(*) AS count FROM {OWN}
+                SELECT md5(title || chr(10) || text) AS hash, count(*) AS count FROM {OWN}
                 WHERE "row" >= ? AND id NOT IN (SELECT id FROM {LIVE}) GROUP BY 1
             )
-            SELECT coalesce(sum(least(old.count, new.count)), 0) FROM old JOIN new USING (said)""",
+            SELECT coalesce(sum(least(old.count, new.count)), 0) FROM old JOIN new USING (hash)""",
             [gone.tolist(), first_row],
         )
         return int(count)

@@ -130,12 +130,12 @@ class DocumentsTable:
         invalid JSON, or two documents have the same row.
         """
         columns = self._columns.seen
-        found = self._values(["id", "title", "text", *columns], rows, epoch)
+        values_of = self._values(["id", "title", "text", *columns], rows, epoch)
         cuts = self._passages.of(rows, epoch)
         try:
             read = {
-                row: Document(id, text, title, restored(columns, own))
-                for row, (id, title, text, *own) in found.items()
+                row: Document(id, text, title, restored(columns, metadata))
+                for row, (id, title, text, *metadata) in values_of.items()
             }
             return {r: cuts[r].of(d) if r in cuts else d for r, d in read.items()}
         except InputError as error:  # not written by slimdex
@@ -144,16 +144,16 @@ class DocumentsTable:
     def _values(
         self, columns: Sequence[str], rows: Sequence[int], epoch: int | None
     ) -> dict[int, list[Any]]:
-        wanted, found = [int(row) for row in rows], defaultdict[int, list[Any]](list)
+        numbers, values_of = [int(row) for row in rows], defaultdict[int, list[Any]](list)
         for few in batches(len(columns), COLUMNS_AT_ONCE):
-            own = ", ".join(identifier(column) for column in columns[few])
-            sql = f"""SELECT "row", {own} FROM documents
+            selected = ", ".join(identifier(column) for column in columns[few])
+            sql = f"""SELECT "row", {selected} FROM documents
                 WHERE "row" IN (SELECT unnest(?::BIGINT[]))"""
-            for row, *values in self._database.fetch(sql, [wanted], epoch):
-                found[row] += values
-        if any(len(values) != len(columns) for values in found.values()):
+            for row, *values in self._database.fetch(sql, [numbers], epoch):
+                values_of[row] += values
+        if any(len(values) != len(columns) for values in values_of.values()):
             raise CorruptError(f"{self._database.path}: several documents have the same row")
-        return found
+        return values_of
 
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
         """Row, id, title, text and the user's columns of the documents start .. stop, in order.
@@ -164,8 +164,8 @@ class DocumentsTable:
         which = '"row" >= ? AND "row" < ?' + (" AND NOT deleted" if live else "")
         parts = []
         for few in batches(len(columns), COLUMNS_AT_ONCE):
-            own = ", ".join(identifier(column) for column in columns[few])
-            sql = f'SELECT {own} FROM documents WHERE {which} ORDER BY "row"'
+            selected = ", ".join(identifier(column) for column in columns[few])
+            sql = f'SELECT {selected} FROM documents WHERE {which} ORDER BY "row"'
             parts.append(self._database.fetch(sql, [start, stop]))
         if len(parts) == 1:
             return parts[0]
@@ -205,11 +205,11 @@ class DocumentsTable:
             f'SELECT "row", title, text FROM {OWN} WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
             [first, stop],
         )
-        cuts, found = self._passages.between(first, stop), list[str]()
+        cuts, texts = self._passages.between(first, stop), list[str]()
         for row, title, text in rows:
-            own = cuts[row].contents(text) if row in cuts else [content(title, text)]
-            found += own[max(start - row, 0) : stop - row]
-        return found
+            passages = cuts[row].contents(text) if row in cuts else [content(title, text)]
+            texts += passages[max(start - row, 0) : stop - row]
+        return texts
 
     def named_contents(
         self, start: int, stop: int, *, live: bool = False
@@ -226,8 +226,8 @@ class DocumentsTable:
         )
         cuts = self._passages.between(start, stop)
         for row, id, title, text in rows:
-            own = cuts[row].contents(text) if row in cuts else [content(title, text)]
-            yield from ((id, each) for each in own)
+            passages = cuts[row].contents(text) if row in cuts else [content(title, text)]
+            yield from ((id, each) for each in passages)
 
     def contents_of(self, documents: Rows, epoch: int | None = None) -> list[str]:
         """Texts to encode of each row of documents, given in order.
@@ -240,19 +240,19 @@ class DocumentsTable:
             [documents.tolist()],
             epoch,
         )
-        cuts, found = self._passages.of(documents.tolist(), epoch), list[str]()
+        cuts, contents = self._passages.of(documents.tolist(), epoch), list[str]()
         for row, title, text in rows:
-            found += cuts[row].contents(text) if row in cuts else [content(title, text)]
-        return found
+            contents += cuts[row].contents(text) if row in cuts else [content(title, text)]
+        return contents
 
     def whole(self, rows: Sequence[int]) -> dict[int, Passage]:
         """Map documents to the single passage that each consists of."""
-        found = self._database.fetch(
+        passages = self._database.fetch(
             f"""SELECT "row", title, length(text) FROM {OWN}
             WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
             [[*rows]],
         )
-        return {row: Passage(0, length, title) for row, title, length in found}
+        return {row: Passage(0, length, title) for row, title, length in passages}
 
     def longer(self, start: int, stop: int, bytes: int) -> list[tuple[int, str, str]]:
         """Row, title and text of the documents start .. stop longer than `bytes`, in order."""
@@ -264,26 +264,26 @@ class DocumentsTable:
 
     def has_text(self, first_row: int) -> bool:
         """True if a document from first_row on has a text or a title."""
-        found = self._database.fetch(
+        rows = self._database.fetch(
             f"""SELECT 1 FROM {OWN}
             WHERE "row" >= ? AND regexp_matches(title || text, '\\S') LIMIT 1""",
             [first_row],
         )
-        return bool(found)
+        return bool(rows)
 
     def characters(self, start: int, stop: int, most: int) -> int:
         """Number of characters of the rows start .. stop, counting at most `most` per row.
 
         For a document that is cut, the whole text counts, and overlaps of passages count once.
         """
-        ((found,),) = self._database.fetch(
+        ((total,),) = self._database.fetch(
             f"""SELECT coalesce(sum(least(
                 length(title) + length(text), ?::HUGEINT * coalesce(len(starts), 1)
             )), 0)
             FROM {OWN} LEFT JOIN passages USING ("row") WHERE "row" >= ? AND "row" < ?""",
             [most, start, stop],
         )
-        return int(found)
+        return int(total)
 
     def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
         """Documents of rows 0 .. stop that satisfy a DuckDB expression, in order, including deleted
@@ -300,8 +300,8 @@ class DocumentsTable:
                 committed = f'(SELECT * FROM documents WHERE "row" < {int(stop)})'
                 with limited(cursor):
                     sql = f'SELECT "row" FROM {committed} WHERE ({where}\n)'
-                    found = cursor.execute(sql).fetchnumpy()
-                return np.sort(found["row"].astype(np.int64))
+                    columns = cursor.execute(sql).fetchnumpy()
+                return np.sort(columns["row"].astype(np.int64))
             except SlowConditionError as error:
                 raise SlowConditionError(str(refusal(where, str(error), names))) from error
             except duckdb.Error as error:

@@ -132,18 +132,18 @@ def is_damage(error: duckdb.Error) -> bool:
 def disk_error(path: Path, error: duckdb.Error) -> OSError:
     """Convert DuckDB's error to an `OSError` with its number."""
     if "memory_limit" in str(error):
-        said = one_line(error).split(" Possible solutions")[0]
+        message = one_line(error).split(" Possible solutions")[0]
         return OSError(
-            f"{path}: {said}; expected texts that fit into {LIMITS['memory_limit']}: the "
+            f"{path}: {message}; expected texts that fit into {LIMITS['memory_limit']}: the "
             f"environment's {MEMORY} allows DuckDB more"
         )
-    said = one_line(error).rpartition(FIRST_CAUSE)[2].strip('"')
-    number = next((number for number in DISK_NUMBERS if os.strerror(number) in said), None)
+    message = one_line(error).rpartition(FIRST_CAUSE)[2].strip('"')
+    number = next((number for number in DISK_NUMBERS if os.strerror(number) in message), None)
     if number is None:
-        return OSError(f"{path}: {said}")
-    found = OSError(f"{path}: {os.strerror(number)} ({said})")
-    found.errno = number
-    return found
+        return OSError(f"{path}: {message}")
+    os_error = OSError(f"{path}: {os.strerror(number)} ({message})")
+    os_error.errno = number
+    return os_error
 
 
 def refused(path: Path, error: duckdb.Error) -> SlimdexError:

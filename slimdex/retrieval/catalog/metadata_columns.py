@@ -16,7 +16,7 @@ from .schema import IS_LIVE
 
 TEXTS = ("JSON", "VARCHAR")
 """Types that hold any value as text."""
-MOST = 20
+LISTED_VALUES = 20
 """Largest number of distinct values that are listed."""
 ORDERED = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "DATE", "TIME")
 """Parts of the names of ordered types."""
@@ -90,10 +90,10 @@ class MetadataColumns:
 
     def widen(self, column: str, type_: str) -> bool:
         """Widen a column for values of a DuckDB type; return True if its type changed."""
-        found = self._wider(column, type_)
-        if found == self.types[column]:
+        widened = self._wider(column, type_)
+        if widened == self.types[column]:
             return False
-        self._retype(column, found)
+        self._retype(column, widened)
         return True
 
     @property
@@ -119,21 +119,21 @@ class MetadataColumns:
         return [self._facts(name, type_) for name, type_ in self.committed.items()]
 
     def _facts(self, name: str, type_: str) -> dict[str, Any]:
-        column, found = identifier(name), {"name": name, "type": type_}
+        column, facts = identifier(name), {"name": name, "type": type_}
         if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):  # lists and structs
-            return found
+            return facts
         values = self._database.fetch(
             f"""SELECT {column}, count(*) FROM documents WHERE {IS_LIVE} AND {column} IS NOT NULL
-            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {MOST + 1}"""
+            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED_VALUES + 1}"""
         )
-        if values and len(values) <= MOST:
-            return found | {"values": [{"value": v, "documents": n} for v, n in values]}
+        if values and len(values) <= LISTED_VALUES:
+            return facts | {"values": [{"value": v, "documents": n} for v, n in values]}
         if any(word in type_ for word in ORDERED):
             ((least, greatest),) = self._database.fetch(
                 f"SELECT min({column}), max({column}) FROM documents WHERE {IS_LIVE}"
             )
-            return found | {"least": least, "greatest": greatest}
-        return found
+            return facts | {"least": least, "greatest": greatest}
+        return facts
 
     def new(self, columns: Mapping[str, str]) -> dict[str, str]:
         """Those of the given columns that don't exist yet."""
@@ -155,16 +155,16 @@ class MetadataColumns:
 
     def _wider(self, column: str, type_: str) -> str:
         """The type for a column's values and those of another type; its own type if none fits."""
-        own = self.types[column]
-        if type_ == own or self._is_without_values(column, type_):
+        current = self.types[column]
+        if type_ == current or self._is_without_values(column, type_):
             return type_
-        found = own if own in TEXTS else wider(own, type_)
-        return own if found in TEXTS else found
+        common = current if current in TEXTS else wider(current, type_)
+        return current if common in TEXTS else common
 
     def _is_without_values(self, column: str, type_: str) -> bool:
         """True if another type loses nothing: the column has no values, or only empty lists."""
-        own = self.types[column]
-        if column in self._filled or not (own == "JSON" or own.endswith("[]")):
+        current = self.types[column]
+        if column in self._filled or not (current == "JSON" or current.endswith("[]")):
             return False
         name = identifier(column)
         has_values = f"{name}::VARCHAR <> '[]'"
@@ -186,14 +186,14 @@ class MetadataColumns:
 
     def _check_digits(self, column: str, type_: str) -> None:
         """Raise `InputError` if existing numbers would lose digits in a wider type."""
-        name, own = identifier(column), self.types[column]
+        name, current = identifier(column), self.types[column]
         if type_.rstrip("[]") not in ("FLOAT", "DOUBLE"):
             return
-        lost = f"TRY_CAST({name}::{type_} AS {own}) IS DISTINCT FROM {name}"
-        if found := self._database.fetch(f"SELECT {name} FROM documents WHERE {lost} LIMIT 1"):
+        lost = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
+        if rows := self._database.fetch(f"SELECT {name} FROM documents WHERE {lost} LIMIT 1"):
             raise InputError(
-                f"column {column!r} holds {own}; the new values are {type_}, in which "
-                f"{found[0][0]} would lose digits"
+                f"column {column!r} holds {current}; the new values are {type_}, in which "
+                f"{rows[0][0]} would lose digits"
             )
 
     def _altered(self) -> None:
@@ -215,10 +215,10 @@ def wider(*types: str) -> str:
     values = ", ".join(f"NULL::{type_}" for type_ in types)
     with duckdb.connect() as scratch:  # an error must not abort a transaction
         try:
-            ((found,),) = scratch.execute(f"SELECT typeof(coalesce({values}))").fetchall()
+            ((common,),) = scratch.execute(f"SELECT typeof(coalesce({values}))").fetchall()
         except duckdb.Error:
             return "VARCHAR"
-    return str(found)
+    return str(common)
 
 
 def widened(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -86,8 +86,8 @@ class DocumentRows:
         if not self.is_one_each:
             place = np.searchsorted(self.firsts, documents)
             place[place == len(self.firsts)] = 0
-            found = self.firsts[place] == documents
-            counts[found] = self.counts[place[found]]
+            is_cut = self.firsts[place] == documents
+            counts[is_cut] = self.counts[place[is_cut]]
         return counts
 
     def number(self, rows: Rows) -> int:
@@ -140,21 +140,21 @@ class PassagesTable:
 
     def rows(self, stop: int, start: int = 0) -> DocumentRows:
         """Documents with several rows among the rows start .. stop."""
-        found = self._database.fetch_columns(
+        columns = self._database.fetch_columns(
             """SELECT "row", len(starts) AS count FROM passages
             WHERE len(starts) > 1 AND "row" >= ? AND "row" < ? ORDER BY "row" """,
             [start, stop],
         )
-        return DocumentRows(found["row"].astype(np.int64), found["count"].astype(np.int64))
+        return DocumentRows(columns["row"].astype(np.int64), columns["count"].astype(np.int64))
 
     def first_row(self, row: int) -> int:
         """First row of the document of a row."""
-        found = self._database.fetch(
+        rows = self._database.fetch(
             'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
             'ORDER BY "row" DESC LIMIT 1',
             [row],
         )
-        return int(found[0][0]) if found and row < sum(found[0]) else row
+        return int(rows[0][0]) if rows and row < sum(rows[0]) else row
 
     def between(self, start: int, stop: int) -> dict[int, Cut]:
         """Map the documents whose first row is in start .. stop to their cuts."""
@@ -192,21 +192,21 @@ class PassagesTable:
 
     def uncut(self, start: int, stop: int) -> dict[int, Sequence[Part]]:
         """Map the rows start .. stop of documents without passages to the parts of their texts."""
-        found = self._read('"row" >= ? AND "row" < ? AND starts IS NULL', [start, stop])
-        return {row: cut.parts for row, cut in found.items()}
+        cuts = self._read('"row" >= ? AND "row" < ? AND starts IS NULL', [start, stop])
+        return {row: cut.parts for row, cut in cuts.items()}
 
     def drop_uncut(self, first: int) -> None:
         """Delete entries without passages from row `first` on."""
         self._database.execute('DELETE FROM passages WHERE "row" >= ? AND starts IS NULL', [first])
 
     def _read(self, where: str, values: list[Any], epoch: int | None = None) -> dict[int, Cut]:
-        found = self._database.fetch(
+        rows = self._database.fetch(
             f'SELECT "row", starts, ends, contexts, parts FROM passages WHERE {where}',
             values,
             epoch,
         )
         try:
-            return {row: _cut(*values) for row, *values in found}
+            return {row: _cut(*values) for row, *values in rows}
         except (TypeError, ValueError) as error:  # not written by slimdex
             raise CorruptError(f"{self._database.path}: passages ({error})") from error
 
@@ -242,12 +242,12 @@ class ReadingsTable:
 
     def of(self, rows: Rows) -> PartlyRead:
         """Those of the given rows whose text was read only in part: row -> tokens, tokens read."""
-        found = self._database.fetch(
+        readings = self._database.fetch(
             """SELECT "row", tokens, read FROM partly_read
             WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
             [rows.tolist()],
         )
-        return {row: (tokens, read) for row, tokens, read in found}
+        return {row: (tokens, read) for row, tokens, read in readings}
 
     def textless(self, start: int = 0) -> Rows:
         """Rows from `start` on of documents without text, and so without a vector, in order."""
@@ -284,10 +284,10 @@ def parts_read(values: Iterable[Any]) -> tuple[Part, ...]:
     """Convert parsed JSON of `parts_written` to parts; raises `ValueError` if it is invalid."""
     parts = list[Part]()
     for start, headings, page, anchor in values:
-        found = Part(start, tuple(headings), page, anchor)
-        if why := part_fault(found):
+        part = Part(start, tuple(headings), page, anchor)
+        if why := part_fault(part):
             raise ValueError(why)
-        parts.append(found)
+        parts.append(part)
     return tuple(parts)
 
 

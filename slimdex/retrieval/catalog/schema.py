@@ -61,8 +61,8 @@ _COLUMNS = """
 def check_plain(connection: duckdb.DuckDBPyConnection) -> None:
     """Raise `CorruptError` if a catalog contains anything but tables; evaluate none of it."""
     for kind, sql in _KINDS.items():
-        if found := connection.execute(sql).fetchall():
-            raise CorruptError(f"it has a {kind}, {found[0][0]!r}; expected plain tables")
+        if rows := connection.execute(sql).fetchall():
+            raise CorruptError(f"it has a {kind}, {rows[0][0]!r}; expected plain tables")
 
 
 def check_schema(connection: duckdb.DuckDBPyConnection) -> None:
@@ -70,19 +70,19 @@ def check_schema(connection: duckdb.DuckDBPyConnection) -> None:
     tables, columns = _expected(), _columns(connection)
     if columns.keys() != tables.keys():
         raise CorruptError(f"its tables are {', '.join(columns)}; expected {', '.join(tables)}")
-    for table, own in tables.items():
-        missing = own.items() - columns[table].items()
-        more = columns[table].keys() - own.keys() if table != "documents" else set()
+    for table, expected in tables.items():
+        missing = expected.items() - columns[table].items()
+        more = columns[table].keys() - expected.keys() if table != "documents" else set()
         if missing or more:
             odd = min([*more, *(name for name, _ in missing)])
             raise CorruptError(f"column {odd!r} of the table {table!r} was not made by slimdex")
 
 
 def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    types: dict[str, dict[str, str]] = {}
     for table, column, type_ in connection.execute(_COLUMNS).fetchall():
-        found.setdefault(table, {})[column] = type_
-    return found
+        types.setdefault(table, {})[column] = type_
+    return types
 
 
 @cache

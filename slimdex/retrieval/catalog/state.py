@@ -355,8 +355,8 @@ def _whole(name: str, value: Any, least: int) -> None:
 
 
 def _check_name(role: str, name: Any) -> None:
-    found = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
-    if found is None or found[1] != role or found[2] not in ENDINGS[role] or found[3]:
+    match = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
+    if match is None or match[1] != role or match[2] not in ENDINGS[role] or match[3]:
         raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
 
 

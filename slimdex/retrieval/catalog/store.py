@@ -152,8 +152,8 @@ class DocumentStore:
 
     def version(self) -> int:
         """Version of the committed state."""
-        ((found,),) = self.database.fetch("SELECT version FROM state")
-        return int(found)
+        ((committed,),) = self.database.fetch("SELECT version FROM state")
+        return int(committed)
 
     def discard_from(self, row: int) -> None:
         """Delete the documents from `row` on, whose files have to be read again."""
@@ -187,8 +187,8 @@ class DocumentStore:
                     self.database.execute(f"CREATE TABLE fresh.{table}({columns})")
             self._copy_live(self.passages.rows(state.staged).is_one_each)
             self.database.execute(INSERT_STATE.replace("INTO ", "INTO fresh."), _values(state))
-            for file, found in blocks.items():
-                self.blocks.add(file, found, "fresh.blocks")
+            for file, checksums in blocks.items():
+                self.blocks.add(file, checksums, "fresh.blocks")
         with self.database.writing():
             self.database.replace_with(new)
 
@@ -259,8 +259,8 @@ def _check(path: Path, cursor: duckdb.DuckDBPyConnection) -> None:
     try:
         if not is_known:
             check_plain(cursor)
-        found = cursor.execute("SELECT format FROM state").fetchall()
-        _check_format(path, [format_ for (format_,) in found])
+        rows = cursor.execute("SELECT format FROM state").fetchall()
+        _check_format(path, [format_ for (format_,) in rows])
         if not is_known:
             check_schema(cursor)
             checked.learn(True)
@@ -268,10 +268,12 @@ def _check(path: Path, cursor: duckdb.DuckDBPyConnection) -> None:
         raise CorruptError(f"{path}: not a slimdex catalog: {error}") from error
 
 
-def _check_format(path: Path, found: Sequence[int | None]) -> None:
-    if len(found) != 1:
-        raise CorruptError(f"its table 'state' has {len(found)} rows; expected one")
-    if found[0] is None or found[0] < 1:
-        raise CorruptError(f"format {found[0]}; expected 1 or more")
-    if found[0] > FORMAT:
-        raise InputError(f"{path}: format {found[0]}; expected {FORMAT} (made by a newer slimdex)")
+def _check_format(path: Path, formats: Sequence[int | None]) -> None:
+    if len(formats) != 1:
+        raise CorruptError(f"its table 'state' has {len(formats)} rows; expected one")
+    if formats[0] is None or formats[0] < 1:
+        raise CorruptError(f"format {formats[0]}; expected 1 or more")
+    if formats[0] > FORMAT:
+        raise InputError(
+            f"{path}: format {formats[0]}; expected {FORMAT} (made by a newer slimdex)"
+        )

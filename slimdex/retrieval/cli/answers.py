@@ -14,12 +14,9 @@ from ..documents import Hit, hit_json
 from ..operations.places import file_of
 from ..search.excerpts import are_by_chance, beginning, on_one_line, shortened
 from .console import hanging, line
-from .links import link_in, link_to
 from .safe_text import visible
 
 _WORD = re.compile(r"\w+")
-_RANGE = re.compile(r"L(\d+)-L(\d+)")
-"""Anchor of a definition in code."""
 SHORT = 3
 """Most letters of a word that says little by itself."""
 LONGEST_ID = 1000
@@ -51,7 +48,7 @@ def show_hits(
         score, file = Text(f"{hit.score:6.3f}  ", style="cyan"), file_of(hit.metadata.get("path"))
         hanging(score, _named(hit, file))
         body = _with_words(visible(text), query if is_text else "")
-        shown = (_place(hit, file), _columns(hit, columns, file), body)
+        shown = (_place(hit, file), _columns(hit, columns), body)
         for part in filter(None, shown):
             hanging(Text(" " * len(score)), part)
 
@@ -101,13 +98,9 @@ def by_chance(
 
 
 def _named(hit: Hit, file: Path | None) -> Text:
-    """Return a hit's id, its title, if that differs, and how it was found, if not by its meaning.
-
-    The id of a file is a link to the file.
-    """
+    """Return a hit's id, its title if that differs, and how it was found if not by its meaning."""
     named = Text(visible(shortened(hit.id, LONGEST_ID)), style="green")
     if file is not None and _is_named_by(hit.id, file):
-        named.stylize(link_to(file, hit))
         named.append(_colon_line(hit), style="default")
     title = on_one_line(hit.title)
     if title and not _says_title(hit.id, hit.title):
@@ -118,34 +111,18 @@ def _named(hit: Hit, file: Path | None) -> Text:
 
 
 def _with_words(text: str, query: str) -> Text:
-    """Make the words of the query bold in a text.
+    """Make the words of the query bold in a text: its longer words, if it has some.
 
-    >>> _with_words("The cat, the Cat's mat; category", "a cat").spans
-    [Span(4, 7, 'bold'), Span(13, 16, 'bold')]
+    >>> _with_words("The boiler, the Boiler's valve; boilers", "the boiler").spans
+    [Span(4, 10, 'bold'), Span(16, 22, 'bold')]
     """
-    shown, words = Text(text), telling_words(query)
-    for found in _WORD.finditer(text):
-        if found[0].lower() in words:
-            shown.stylize("bold", *found.span())
+    words = {word.lower() for word in _WORD.findall(query)}
+    words = {word for word in words if len(word) > SHORT} or words
+    shown = Text(text)
+    for match in _WORD.finditer(text):
+        if match[0].lower() in words:
+            shown.stylize("bold", *match.span())
     return shown
-
-
-def telling_words(query: str) -> set[str]:
-    """Return the words of a query in lower case, without short ones if there are longer ones.
-
-    Words in capitals and words with digits count as names, and stay.
-
-    >>> sorted(telling_words("how do I use an SQL index in c3?")), sorted(telling_words("to be"))
-    (['c3', 'index', 'sql'], ['be', 'to'])
-    """
-    words = _WORD.findall(query)
-    telling = [word for word in words if not _is_short(word)]
-    return {word.lower() for word in telling or words}
-
-
-def _is_short(word: str) -> bool:
-    plain = word.isascii() and word.isalpha()
-    return plain and len(word) <= SHORT and (word.islower() or word == "I")
 
 
 def _place(hit: Hit, file: Path | None) -> Text:
@@ -154,15 +131,12 @@ def _place(hit: Hit, file: Path | None) -> Text:
     place = [on_one_line(heading) for heading in headings]
     if hit.page is not None:
         place.append(f"page {hit.page:,}")
-    elif lines := _lines(hit):
-        place.append(lines)
     elif hit.start and not (file is not None and _colon_line(hit)):
         place.append(f"line {hit.line:,}")
     shown = Text(visible(shortened(" > ".join(place))), style="dim")
     if file is None or _is_named_by(hit.id, file):
         return shown
     path = Text(visible(shortened(str(file), LONGEST_ID)), style="green")
-    path.stylize(link_to(file, hit))
     path.append(_colon_line(hit), style="default")
     return Text.assemble(path, "  " if shown else "", shown)
 
@@ -190,28 +164,10 @@ def _colon_line(hit: Hit) -> str:
     return f":{hit.line}" if hit.start and hit.metadata.get("kind") == "code" else ""
 
 
-def _lines(hit: Hit) -> str:
-    """Format the lines of the function or class that a passage belongs to; "" if of several.
-
-    >>> _lines(Hit("a.c", 0.9, "int a() {", line=7, headings=["a"], anchor="L5-L90"))
-    'lines 5-90'
-    """
-    found = _RANGE.fullmatch(hit.anchor) if hit.headings else None
-    is_within = found and hit.line + hit.text.count("\n") <= int(found[2])
-    return f"lines {found[1]}-{found[2]}" if found and is_within else ""
-
-
-def _columns(hit: Hit, columns: Sequence[str], file: Path | None) -> Text:
-    """Names and values of columns; a file and a web address are links."""
-    shown = Text(style="dim")
-    for name in columns:
-        value = hit.metadata.get(name)
-        is_file = file is not None and name == "path"
-        link = link_to(file, hit) if file is not None and is_file else link_in(value)
-        shown.append(f"{'  ' if shown else ''}{visible(name)}: ").append(
-            visible(_value(value)), style=link
-        )
-    return shown
+def _columns(hit: Hit, columns: Sequence[str]) -> Text:
+    """Names and values of columns."""
+    values = (f"{visible(name)}: {visible(_value(hit.metadata.get(name)))}" for name in columns)
+    return Text("  ".join(values), style="dim")
 
 
 def _value(value: Any) -> str:

@@ -10,7 +10,7 @@ from slimdex.indexes.options import AUTO
 from . import console
 
 if TYPE_CHECKING:
-    from ..quality.migration.options import Migration
+    from ..quality.migration import Migration
     from ..quality.tuning.targets import Tuning
 
 UNKNOWN = "not known"
@@ -109,6 +109,18 @@ def _now_and_then(now: float | None, then: float | None) -> str:
     if now is None:
         return UNKNOWN
     return f"{now:.3f}, and {_figure(then)} at the fit"
+
+
+def show_evaluation(report: Mapping[str, Any]) -> None:
+    """Print what a search finds and costs beside exact search, and explain each measure."""
+    from ..quality.evaluation.measures import COLUMNS, LABELS, explained
+
+    console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
+    console.line("")
+    console.show_measures({name: report[name] for name in COLUMNS if name in report}, LABELS)
+    console.line("")
+    for text in explained(report):
+        console.prose(text)
 
 
 def show_tuning(tuning: Tuning) -> None:

@@ -1,4 +1,4 @@
-"""Filters of Milvus, rendered from conditions; missing values have a field of their own.
+"""Filters of Milvus for simple conditions; missing values have a field of their own.
 
 Older servers have no null, no boolean literals and no NOT around a field.
 """
@@ -7,41 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from slimdex.indexes.errors import InputError, shortened
 
 from ..catalog.where.conditions import And, Compare, Condition, Not, UnsupportedError
 from ..catalog.where.parsing import condition_of
-from .milvus_columns import (
-    BITS,
-    BOOL,
-    DIGITS,
-    KEY,
-    LARGEST_REAL,
-    REAL,
-    TEXT,
-    Field,
-    digits,
-    units_of,
-)
+from .milvus_fields import BITS, BOOL, KEY, LARGEST_REAL, REAL, TEXT, WHOLE, Field
 
 ALL, NONE = f"{KEY} >= 0", f"{KEY} < 0"
 """Filters for all rows and for none: keys are not negative."""
-_LARGEST_CODE, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 _SIGNS = {
     "=": ("==", "!="),
     "<": ("<", ">="),
     "<=": ("<=", ">"),
     ">": (">", "<="),
     ">=": (">=", "<"),
+    "IN": ("in", "not in"),
 }
 """Operator -> Milvus' operator, and its negation."""
-
-
-class UntranslatedError(InputError):
-    """A condition valid in DuckDB that Milvus can't express."""
 
 
 def translated(where: str, columns: Mapping[str, str], fields: Sequence[Field]) -> str:
@@ -54,12 +38,10 @@ def translated(where: str, columns: Mapping[str, str], fields: Sequence[Field]) 
 
     Raises
     ------
-    UntranslatedError
-        If Milvus can't express a part of it.
     InputError
-        If it is not a condition on the columns.
+        If it is not a condition on the columns, or has more than simple operators.
 
-    >>> from .milvus_columns import fields_of
+    >>> from .milvus_fields import fields_of
     >>> columns = {"year": "SMALLINT", "author": "VARCHAR"}
     >>> translated("year > 1990.5", columns, fields_of(columns))
     '(year_is_null == false and year >= 1991)'
@@ -67,9 +49,10 @@ def translated(where: str, columns: Mapping[str, str], fields: Sequence[Field]) 
     try:
         return filter_of(condition_of(where, columns), {field.column: field for field in fields})
     except UnsupportedError as error:
-        raise UntranslatedError(
-            f"where {shortened(where)}: {error} has no counterpart in Milvus; expected comparisons "
-            "of columns with constants, BETWEEN, IN, IS NULL, LIKE 'begins%', AND, OR, NOT"
+        raise InputError(
+            f"where {shortened(where)}: {error} has no counterpart in Milvus; expected =, <>, <, "
+            "<=, >, >=, IN, BETWEEN and IS NULL of columns and constants, joined by AND, OR and "
+            "NOT, or a filter in Milvus' own language: filtered(...)"
         ) from error
 
 
@@ -84,7 +67,7 @@ def filter_of(condition: Condition, fields: Mapping[str, Field], holds: bool = T
     Raises
     ------
     UnsupportedError
-        If Milvus can't express a part of it.
+        If a part of it is not simple.
     """
     if isinstance(condition, Not):
         return filter_of(condition.part, fields, not holds)
@@ -105,133 +88,61 @@ def _comparison(condition: Compare, fields: Mapping[str, Field], holds: bool) ->
     if condition.operator == "IS NULL":
         return _null(field, truth)
     filter = _of_values(field, condition.operator, condition.value, truth)
-    if holds or not field.missing:
-        return _known(field, filter)
-    return ALL if filter == ALL else _joined("or", [_null(field, True), filter])
+    if not field.missing:
+        return filter
+    known = _null(field, not holds)
+    return _joined("and" if holds else "or", [known, filter])
 
 
 def _of_values(field: Field, operator: str, value: Any, truth: bool) -> str:
     """Filter for rows with a value for which a comparison is true, or false."""
-    if operator == "IN":
-        return _listed(field, value, truth)
-    if operator == "STARTS WITH":
-        return _begins(field, value, truth)
-    if operator not in _SIGNS:
+    if operator not in _SIGNS or (field.form == BOOL and operator not in ("=", "IN")):
         raise UnsupportedError(operator)
     sign = _SIGNS[operator][not truth]
-    if field.form == BOOL:
-        if operator != "=":
-            raise UnsupportedError(f"{operator} of booleans")
-        return f"{field.name} {sign} {str(value).lower()}"
-    if field.form == TEXT:
-        return f"{field.name} {sign} {quoted(str(value))}"
-    if field.form == REAL:
-        return f"{field.name} {sign} {_real(value)}"
-    return _whole(field, operator, _exact(field, value), truth)
-
-
-def _listed(field: Field, values: Sequence[Any], truth: bool) -> str:
-    """Filter for values in a list, or not in it."""
-    if field.form == BOOL:
-        parts = [_of_values(field, "=", value, truth) for value in values]
+    if operator == "IN" and field.form == BOOL:
+        parts = [_of_values(field, "=", each, truth) for each in value]
         return _joined("or" if truth else "and", parts)
-    named = sorted({listed for value in values if (listed := _listed_value(field, value))})
-    if not named:
-        return NONE if truth else ALL
-    return f"{field.name} {'in' if truth else 'not in'} [{', '.join(named)}]"
-
-
-def _whole(field: Field, operator: str, value: Fraction, truth: bool) -> str:
-    """Compare a whole number with any number."""
-    if operator == "=":
-        if value.denominator != 1:
+    if operator in ("=", "IN"):
+        values = value if operator == "IN" else [value]
+        constants = sorted({text for each in values if (text := _constant(field, each))})
+        if not constants:
             return NONE if truth else ALL
-        parts = [_at_least(field, int(value), truth), _at_least(field, int(value) + 1, not truth)]
-        return _joined("and" if truth else "or", parts)
-    start = math.floor(value) + 1 if operator in (">", "<=") else math.ceil(value)
-    return _at_least(field, start, truth == (operator in (">", ">=")))
+        listed = ", ".join(constants)
+        return f"{field.name} {sign} {f'[{listed}]' if operator == 'IN' else listed}"
+    if field.form != WHOLE:
+        return f"{field.name} {sign} {_constant(field, value)}"
+    exact = field.exact(value)
+    start = math.floor(exact) + 1 if sign in ("<=", ">") else math.ceil(exact)
+    if abs(start) < _end(field):
+        return f"{field.name} {'<' if '<' in sign else '>='} {start}"
+    return ALL if ("<" in sign) == (start > 0) else NONE
 
 
-def _at_least(field: Field, value: int, truth: bool) -> str:
-    """Filter for values from a whole number on, or for those below."""
-    sign = ">=" if truth else "<"
-    if field.form == DIGITS:
-        return f'{field.name} {sign} "{digits(min(max(value, -(10**40)), 9 * 10**40))}"'
-    most = 1 << BITS[field.kind] - 1
-    if -most < value < most:
-        return f"{field.name} {sign} {value}"
-    return ALL if truth == (value < 0) else NONE
-
-
-def _listed_value(field: Field, value: Any) -> str:
-    """Format a value for a list; "" if no row can have it."""
+def _constant(field: Field, value: Any) -> str:
+    """Format a constant in the field's unit; "" if no row can have it."""
+    if field.form == BOOL:
+        return str(value).lower()
     if field.form == TEXT:
         return quoted(str(value))
-    if field.form == REAL:
-        return _real(value)
-    exact = _exact(field, value)
-    if exact.denominator != 1:
-        return ""
-    if field.form == DIGITS:
-        return f'"{digits(int(exact))}"' if abs(exact) < 10**40 else ""
-    largest = (1 << BITS[field.kind] - 1) - 1  # the smallest number can't be read by all servers
-    if exact == -largest - 1:
-        raise UnsupportedError(f"{value} in a list")
-    return str(int(exact)) if -largest <= exact <= largest else ""
-
-
-def _exact(field: Field, value: Any) -> Fraction:
-    """Convert a constant to the stored unit."""
-    exact: Fraction = Fraction(units_of(value)) * 10**field.scale / field.unit
-    return exact
-
-
-def _real(value: float) -> str:
-    if not abs(value) < LARGEST_REAL:
+    if field.form == WHOLE:
+        exact, end = field.exact(value), _end(field)
+        if exact == -end:  # can't be read by all servers
+            raise UnsupportedError(f"{value}")
+        return str(exact) if exact.denominator == 1 and abs(exact) < end else ""
+    if field.form != REAL or not abs(value) < LARGEST_REAL:
         raise UnsupportedError(f"{value!r}")
     return repr(value + 0.0)
 
 
-def _begins(field: Field, prefix: str, truth: bool) -> str:
-    """Filter for a prefix, as a range: texts from it to the first text after all that begin with
-    it."""
-    if not prefix:
-        return ALL if truth else NONE
-    after = _after(prefix)
-    low = f"{field.name} {'>=' if truth else '<'} {quoted(prefix)}"
-    if not after:
-        return low
-    high = f"{field.name} {'<' if truth else '>='} {quoted(after)}"
-    return _joined("and" if truth else "or", [low, high])
-
-
-def _after(prefix: str) -> str:
-    """The first text after all that begin with the prefix; "" if none exists.
-
-    >>> _after("ab"), _after("a\U0010ffff")
-    ('ac', 'b')
-    """
-    for place in range(len(prefix) - 1, -1, -1):
-        code = ord(prefix[place]) + 1
-        if code in _SURROGATES:
-            code = _SURROGATES.stop
-        if code <= _LARGEST_CODE:
-            return prefix[:place] + chr(code)
-    return ""
+def _end(field: Field) -> int:
+    """The number after a field's largest."""
+    return 1 << BITS[field.kind] - 1
 
 
 def _null(field: Field, truth: bool) -> str:
     if not field.missing:
         return NONE if truth else ALL
     return f"{field.missing} == {str(truth).lower()}"
-
-
-def _known(field: Field, filter: str) -> str:
-    """Restrict a filter to rows with a value."""
-    if filter == NONE or not field.missing:
-        return filter
-    known = _null(field, False)
-    return known if filter == ALL else _joined("and", [known, filter])
 
 
 def _joined(word: str, filters: Sequence[str]) -> str:

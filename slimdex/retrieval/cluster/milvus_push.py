@@ -9,7 +9,6 @@ old one is dropped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +16,12 @@ from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import note, progress
 
-from ..open_index import OpenIndex
+from ..collection import Collection
 from ..storage.snapshot import Snapshot
-from .milvus_columns import BM25, DIGEST, FULL, KEY, LONGEST_TEXT, VECTOR, fields_of
-from .milvus_lease import Lease
+from .milvus_fields import BM25, DIGEST, FULL, KEY, VECTOR, fields_of
 from .milvus_rows import RowSource
-from .milvus_schema import DEFAULT, IndexKind, described_fields, functions, indexes
-from .milvus_server import GoneError, Server
+from .milvus_schema import DEFAULT, described_fields, functions, indexes
+from .milvus_server import Server
 from .milvus_settings import (
     HERE,
     RESCORED,
@@ -35,7 +33,6 @@ from .milvus_settings import (
     keep,
     kept,
 )
-from .milvus_words import without_bm25
 
 SENT_BYTES = 8_000_000
 """Approximate bytes of rows per call: servers accept 64 MB."""
@@ -78,7 +75,7 @@ class PushResult:
 
 
 def push(
-    core: OpenIndex,
+    collection: Collection,
     server: Server,
     name: str | None = None,
     options: PushOptions | None = None,
@@ -93,44 +90,41 @@ def push(
     ------
     InputError
         If the server does not answer or lacks a requested feature, or a value does not fit. Pushing
-        again resumes.
-    InUseError
-        If another process is pushing under the name.
+        again resumes, and mends what two pushes at once left.
     """
-    names = Names.asked(name) if name is not None else Names.of_folder(core.path)
-    asked = options or PushOptions()
-    return core.read(lambda snapshot: _push(snapshot, server, names, asked))
+    names = Names.of(name, collection.path)
+    return collection.read(
+        lambda snapshot: _push(snapshot, server, names, options or PushOptions())
+    )
 
 
 def _push(snapshot: Snapshot, server: Server, names: Names, options: PushOptions) -> PushResult:
     pushed, fitted = described(snapshot, server, options)
     before = _current(server, names)
-    with _leased(server, names) as (table, lease):
-        if options.kind is None and (last := _kept(table, names, before)) is not None:
-            pushed = replace(pushed, kind=last.kind)
-        target = names.rows(pushed.fingerprint)
-        pushed = _made(server, table, names, pushed)
-        keep(table, pushed, fitted)
-        source = RowSource(snapshot, pushed, fitted)
-        sent, removed = _step(server, target, source, lease)
-        _note_words(snapshot, server, source)
-        server.settle(target, _vector_fields(pushed))
-        if before != target:
-            server.reload(target)  # not searched yet
-        if before != target or server.collection_of(names.alias) is None:
-            server.point(names.alias, target)
-        _clear(server, names, table, target)
-    return PushResult(len(source), sent, removed, target, before != target)
-
-
-def _note_words(snapshot: Snapshot, server: Server, source: RowSource) -> None:
+    table = SettingsTable(server, names)
+    table.ensure()
+    if options.kind is None and (last := _kept(table, names, before)) is not None:
+        pushed = replace(pushed, kind=last.kind)
+    target = names.rows(pushed.fingerprint)
+    pushed = _made(server, table, names, pushed)
+    keep(table, pushed, fitted)
+    source = RowSource(snapshot, pushed, fitted)
+    sent, removed = _update(server, target, source)
     if snapshot.state.words is not None and not server.can.bm25:
-        note(f"{without_bm25(server.can.version)}: searches there are by meaning alone")
-    if source.shortened:
         note(
-            f"{source.shortened:,} passages have more words than Milvus takes ({LONGEST_TEXT:,} "
-            "bytes); the others are found by meaning alone"
+            f"Milvus {server.can.version} has no BM25 function (2.5 and newer have one): searches "
+            "there are by meaning alone"
         )
+    server.settle(target, _vector_fields(pushed))
+    if before != target:
+        server.reload(target)  # not searched yet
+    if before != target or server.collection_of(names.alias) is None:
+        server.point(names.alias, target)
+    for name in server.collections():
+        if names.is_rows(name) and name != target:
+            server.drop(name)
+    table.forget_others(pushed.fingerprint)
+    return PushResult(len(source), sent, removed, target, before != target)
 
 
 def described(snapshot: Snapshot, server: Server, options: PushOptions) -> tuple[Pushed, Fitted]:
@@ -144,13 +138,11 @@ def described(snapshot: Snapshot, server: Server, options: PushOptions) -> tuple
     if options.rescored == THERE:
         files["rescorer"] = (snapshot.path / state.files["rescorer"].name).read_bytes()
     fitted = Fitted.of_files(files)
-    k = fitted.reducer.n_components
-    kind = IndexKind.asked(options.kind or DEFAULT, server.can, k, len(index))
     return Pushed(
         state.encoder,
         state.dim,
-        k,
-        kind.name,
+        fitted.reducer.n_components,
+        (options.kind or DEFAULT).upper(),
         len(index),
         len(index),
         options.rescored,
@@ -184,10 +176,10 @@ def _kept(table: SettingsTable, names: Names, collection: str | None) -> Pushed 
     if collection is None:
         return None
     try:
-        found = kept(table, collection.removeprefix(f"{names.alias}_"))
+        settings = kept(table, collection.removeprefix(f"{names.alias}_"))
     except CorruptError:
         return None
-    return found and found[0]
+    return settings and settings[0]
 
 
 def _made(server: Server, table: SettingsTable, names: Names, pushed: Pushed) -> Pushed:
@@ -208,29 +200,13 @@ def _made(server: Server, table: SettingsTable, names: Names, pushed: Pushed) ->
 
 def _current(server: Server, names: Names) -> str | None:
     """Return the alias's collection."""
-    found = server.collection_of(names.alias)
-    if found is not None and not names.is_rows(found):
+    collection = server.collection_of(names.alias)
+    if collection is not None and not names.is_rows(collection):
         raise InputError(
             f"milvus {server.uri}: {names.alias!r} is a collection not made by slimdex; "
             "expected another name"
         )
-    return found
-
-
-@contextmanager
-def _leased(server: Server, names: Names) -> Iterator[tuple[SettingsTable, Lease]]:
-    table = SettingsTable(server, names)
-    table.ensure()
-    lease = Lease(table)
-    try:
-        yield table, lease
-    except GoneError:
-        lease.abandon()  # contacting the lost server would time out again
-        raise
-    except BaseException:
-        lease.release()
-        raise
-    lease.release()
+    return collection
 
 
 def _create(server: Server, name: str, pushed: Pushed) -> None:
@@ -252,38 +228,32 @@ def _vector_fields(pushed: Pushed) -> list[str]:
     return [VECTOR, *([FULL] if full else []), *([BM25] if words else [])]
 
 
-def _step(server: Server, target: str, source: RowSource, lease: Lease) -> tuple[int, int]:
+def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
     """Send new and changed rows, remove deleted ones; return both numbers."""
     known = {row[KEY]: row[DIGEST] for rows in server.every(target, [KEY, DIGEST]) for row in rows}
     gone, sent, done = set(known), 0, 0
-    for keys, rows in source.entities(known):
-        for part in _parts(server, rows):
-            lease.renew()
+    for rows, entities in source:
+        new = [i for i, row in enumerate(entities) if known.get(row[KEY]) != row[DIGEST]]
+        stored = source.with_vectors([entities[i] for i in new], rows[new], server.can.dtype)
+        for part in _parts(stored):
             server.put(target, part)
             sent += len(part)
-        gone.difference_update(keys.tolist())
-        done += len(keys)
+        gone.difference_update(row[KEY] for row in entities)
+        done += len(rows)
         progress("pushing", done, len(source))
     left = sorted(gone)
     for few in batches(len(left), REMOVED_AT_ONCE):
-        lease.renew()
         server.remove(target, left[few])
         progress("removing", min(few.stop, len(left)), len(left))
     return sent, len(left)
 
 
-def _parts(server: Server, rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Split rows for calls by size, with vectors of the right type."""
-    import numpy as np
-
+def _parts(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Split rows for calls by size."""
     part, size = list[dict[str, Any]](), 0
     for row in rows:
-        own = {
-            n: v.astype(server.can.dtype) if isinstance(v, np.ndarray) else v
-            for n, v in row.items()
-        }
-        size += sum(_size(value) for value in own.values())
-        part.append(own)
+        size += sum(map(_size, row.values()))
+        part.append(row)
         if size > SENT_BYTES:
             yield part
             part, size = [], 0
@@ -293,11 +263,3 @@ def _parts(server: Server, rows: list[dict[str, Any]]) -> Iterator[list[dict[str
 
 def _size(value: Any) -> int:
     return int(getattr(value, "nbytes", 4 * len(value) if isinstance(value, str) else 8))
-
-
-def _clear(server: Server, names: Names, table: SettingsTable, target: str) -> None:
-    """Drop what earlier pushes under the name left."""
-    old = [name for name in server.collections() if names.is_rows(name) and name != target]
-    for name in old:
-        server.drop(name)
-    table.forget_others(target.removeprefix(f"{names.alias}_"))

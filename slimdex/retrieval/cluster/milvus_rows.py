@@ -21,7 +21,7 @@ from ..lexical.fusion import FOUND_BY, MEANING
 from ..search.hits import hit_of
 from ..storage.document_lines import UnwritableError, line_of, values_of
 from ..storage.snapshot import Snapshot
-from .milvus_columns import DIGEST, FULL, HIT, KEY, LONGEST_TEXT, VECTOR, WORDS, stored_values
+from .milvus_fields import DIGEST, FULL, HIT, ID, KEY, LONGEST_TEXT, VECTOR, WORDS, stored_values
 from .milvus_settings import OFF, THERE, Fitted, Pushed
 from .milvus_words import fitting, words_text
 
@@ -74,8 +74,8 @@ class LiveRows:
             dtype=np.int64,
         )
         if len(np.unique(keys)) < len(keys):
-            found, counts = np.unique(keys, return_counts=True)
-            row = int(rows[keys == found[counts > 1][0]][0])
+            different, counts = np.unique(keys, return_counts=True)
+            row = int(rows[keys == different[counts > 1][0]][0])
             raise InputError(
                 f"document {ids[row]!r}: another one has the same key in Milvus; expected another "
                 "id for one of them"
@@ -109,69 +109,54 @@ class RowSource:
     Attributes
     ----------
     live : the rows.
-    shortened : rows so far with more words than Milvus takes.
     """
 
     def __init__(self, snapshot: Snapshot, pushed: Pushed, fitted: Fitted) -> None:
         self._snapshot = snapshot
         self._pushed, self._fitted = pushed, fitted
-        self.live, self.shortened = LiveRows.of(snapshot), 0
+        self.live = LiveRows.of(snapshot)
         self._full = FullVectors(fitted.rescorer) if fitted.rescorer else None
 
     def __len__(self) -> int:
         return len(self.live.rows)
 
-    def entities(self, known: dict[int, int]) -> Iterator[tuple[Rows, list[dict[str, Any]]]]:
-        """Yield keys in batches, each with the rows that are missing or different in Milvus.
-
-        `known` maps keys to digests of the rows in Milvus.
-        """
+    def __iter__(self) -> Iterator[tuple[Rows, list[dict[str, Any]]]]:
+        """Yield the rows in batches, each with its entities without vectors."""
         for part in batches(len(self), AT_ONCE):
-            rows, keys = self.live.rows[part], self.live.keys[part]
-            bare = self._without_vectors(rows, keys)
-            new = [i for i, row in enumerate(bare) if known.get(row[KEY]) != row[DIGEST]]
-            yield keys, self._with_vectors([bare[i] for i in new], rows[new])
+            rows = self.live.rows[part]
+            yield rows, self._entities(rows, self.live.keys[part])
 
-    def digests(self) -> Iterator[tuple[Rows, Rows]]:
-        """Yield keys in batches, with their digests."""
-        for part in batches(len(self), AT_ONCE):
-            rows, keys = self.live.rows[part], self.live.keys[part]
-            bare = self._without_vectors(rows, keys)
-            yield keys, np.array([row[DIGEST] for row in bare], dtype=np.int64)
-
-    def _without_vectors(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
+    def _entities(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
         firsts = self._snapshot.document_rows.documents(rows)
         wanted = np.unique(firsts)
         documents = self._snapshot.documents(wanted.tolist())
         contents = contents_of(self._snapshot, wanted) if self._pushed.words else {}
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)
-        found = []
+        entities = []
         for row, first, key, vector in zip(
             rows.tolist(), firsts.tolist(), keys.tolist(), raw, strict=True
         ):
-            entity = stored_values(self._pushed.fields, documents[first])
+            document = documents[first]
+            entity = stored_values(self._pushed.fields, document)
             if self._pushed.rescored in (THERE, OFF):
-                entity[HIT] = _hit_text(documents[first], row - first)
+                entity[HIT] = _hit_text(document, row - first)
             if self._pushed.words:
-                entity[WORDS] = self._words(documents[first].id, contents[row])
-            found.append({KEY: key, DIGEST: _digest(entity, vector.tobytes()), **entity})
-        return found
+                entity[WORDS] = fitting(words_text(document.id, contents[row]))
+            entities.append({KEY: key, DIGEST: _digest(entity, vector.tobytes()), **entity})
+        return entities
 
-    def _words(self, id: str, content: str) -> str:
-        every = words_text(id, content)
-        kept = fitting(every)
-        self.shortened += len(kept) < len(every)
-        return kept
-
-    def _with_vectors(self, entities: list[dict[str, Any]], rows: Rows) -> list[dict[str, Any]]:
+    def with_vectors(
+        self, entities: list[dict[str, Any]], rows: Rows, dtype: str
+    ) -> list[dict[str, Any]]:
+        """The entities of rows (n,) with their vectors, of a type that the server stores."""
         if not entities:
             return entities
         vectors = self._snapshot.index.vectors.take(rows)
-        kept = {VECTOR: reduced(self._fitted.reducer, vectors)}
-        if self._pushed.rescored == THERE and self._full is not None:
-            kept[FULL] = self._full.rows(vectors)
+        stored = {VECTOR: reduced(self._fitted.reducer, vectors).astype(dtype)}
+        if self._full is not None:
+            stored[FULL] = self._full.rows(vectors).astype(dtype)
         return [
-            {**entity, **{name: own[i] for name, own in kept.items()}}
+            {**entity, **{name: matrix[i] for name, matrix in stored.items()}}
             for i, entity in enumerate(entities)
         ]
 
@@ -226,10 +211,10 @@ def _hit_text(document: Document, number: int) -> str:
     return text
 
 
-def hit_from(id: str, score: float, text: str, found_by: str) -> Hit:
+def hit_from(entity: dict[str, Any], score: float, found_by: str) -> Hit:
     """Parse a hit from its pushed text; raises `CorruptError` if the text is invalid."""
     try:
-        (said,) = values_of(text.encode())
-        return hit_from_json(said | {"score": score, "found_by": found_by})
+        (values,) = values_of(entity[HIT].encode())
+        return hit_from_json(values | {"score": score, "found_by": found_by})
     except (TypeError, ValueError) as error:
-        raise CorruptError(f"milvus: document {id!r}: {error}") from error
+        raise CorruptError(f"milvus: document {entity[ID]!r}: {error}") from error

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slimdex.indexes.errors import InputError
-
-from .milvus_columns import (
+from .milvus_fields import (
     BM25,
     DIGEST,
     FULL,
@@ -32,8 +30,6 @@ MOST_PROBED = 256
 """Largest number of lists that are all probed."""
 GRAPH = {"M": 16, "efConstruction": 200}
 """Parameters of HNSW: neighbours per row and layer, and candidates considered on insertion."""
-LISTS = ("IVF_FLAT", "IVF_SQ8", "IVF_PQ", "SCANN", "IVF_RABITQ")
-GRAPHS = ("HNSW", "HNSW_SQ")
 BM25_PARAMS = {"bm25_k1": 1.2, "bm25_b": 0.75}
 """Parameters of BM25, those of the local index."""
 DEFAULT = "IVF_SQ8"
@@ -42,7 +38,7 @@ DEFAULT = "IVF_SQ8"
 
 @dataclass(frozen=True)
 class IndexKind:
-    """One of Milvus' index kinds, for a number of rows.
+    """One of Milvus' index kinds, for a number of rows; a server refuses those that it lacks.
 
     Attributes
     ----------
@@ -55,14 +51,9 @@ class IndexKind:
     dim: int
     rows: int
 
-    @classmethod
-    def asked(cls, name: str, can: Abilities, dim: int, rows: int) -> IndexKind:
-        """A kind that the server supports; raises `InputError` if it does not."""
-        if name.upper() not in can.kinds:
-            raise InputError(
-                f"kind {name!r}; expected one of Milvus {can.version}: {', '.join(can.kinds)}"
-            )
-        return cls(name.upper(), dim, rows)
+    @property
+    def _has_lists(self) -> bool:
+        return self.name.startswith(("IVF", "SCANN"))
 
     @property
     def lists(self) -> int:
@@ -75,15 +66,15 @@ class IndexKind:
         >>> IndexKind("IVF_SQ8", 192, 60_000).build()["params"]["params"]
         {'nlist': 980}
         """
-        params: dict[str, Any] = {}
-        if self.name in LISTS:
-            params["nlist"] = self.lists
-        if self.name in GRAPHS:
+        params: dict[str, Any] = {"nlist": self.lists} if self._has_lists else {}
+        if self.name.startswith("HNSW"):
             params |= GRAPH
         if self.name == "HNSW_SQ":
             params["sq_type"] = "SQ8"
         if self.name == "IVF_PQ":
-            params |= {"m": _divisor(self.dim, self.dim // 8), "nbits": 8}
+            largest = max(self.dim // 8, 1)
+            m = next(m for m in range(largest, 0, -1) if self.dim % m == 0)
+            params |= {"m": m, "nbits": 8}
         # Nested: all servers read them there, the embedded one nowhere else.
         return {"index_type": self.name, "metric_type": "IP", "params": {"params": params}}
 
@@ -92,10 +83,10 @@ class IndexKind:
 
         Otherwise matching rows in unprobed lists would be missed, which matters most if few match.
         """
-        if self.name in LISTS:
+        if self._has_lists:
             few = filtered or self.lists <= MOST_PROBED
             return {"nprobe": self.lists if few else round(PROBED_SHARE * self.lists)}
-        return {"ef": max(limit + limit // 2, 64)} if self.name in GRAPHS else {}
+        return {"ef": max(limit + limit // 2, 64)} if self.name.startswith("HNSW") else {}
 
 
 def described_fields(
@@ -121,27 +112,26 @@ def described_fields(
     from pymilvus import DataType
 
     vector = DataType.FLOAT16_VECTOR if can.dtype == "float16" else DataType.FLOAT_VECTOR
-    found: list[dict[str, Any]] = [
+    described: list[dict[str, Any]] = [
         {"field_name": KEY, "datatype": DataType.INT64, "is_primary": True},
         {"field_name": DIGEST, "datatype": DataType.INT64},
         {"field_name": VECTOR, "datatype": vector, "dim": dim},
     ]
     if full_dim:
-        found.append({"field_name": FULL, "datatype": vector, "dim": full_dim})
+        described.append({"field_name": FULL, "datatype": vector, "dim": full_dim})
     if hits:
-        found.append(_text(HIT))
+        described.append(_text(HIT))
     if words:
         # This tokenizer, unlike others, is in every version; it keeps letters and digits together.
         analyzer = {"enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}}
-        found.append(_text(WORDS) | analyzer)
-        found.append({"field_name": BM25, "datatype": DataType.SPARSE_FLOAT_VECTOR})
+        described.append(_text(WORDS) | analyzer)
+        described.append({"field_name": BM25, "datatype": DataType.SPARSE_FLOAT_VECTOR})
     for field in (ID_FIELD, *fields):
-        kind = getattr(DataType, field.kind)
-        whole = {"field_name": field.name, "datatype": kind}
-        found.append(_text(field.name) if field.kind == "VARCHAR" else whole)
+        number = {"field_name": field.name, "datatype": getattr(DataType, field.kind)}
+        described.append(_text(field.name) if field.kind == "VARCHAR" else number)
         if field.missing:
-            found.append({"field_name": field.missing, "datatype": DataType.BOOL})
-    return found
+            described.append({"field_name": field.missing, "datatype": DataType.BOOL})
+    return described
 
 
 def functions(*, words: bool) -> list[Any]:
@@ -165,24 +155,19 @@ def settings_fields() -> list[dict[str, Any]]:
 
 def indexes(kind: IndexKind, *, full: bool, words: bool) -> Mapping[str, Any]:
     """Index of each vector field; full vectors are compared exactly."""
-    found = {VECTOR: kind.build()}
+    by_field = {VECTOR: kind.build()}
     if full:
-        found[FULL] = IndexKind("FLAT", 0, 0).build()
+        by_field[FULL] = IndexKind("FLAT", 0, 0).build()
     if words:
-        found[BM25] = {
+        by_field[BM25] = {
             "index_type": "SPARSE_INVERTED_INDEX",
             "metric_type": "BM25",
             "params": {"params": BM25_PARAMS},
         }
-    return found
+    return by_field
 
 
 def _text(name: str) -> dict[str, Any]:
     from pymilvus import DataType
 
     return {"field_name": name, "datatype": DataType.VARCHAR, "max_length": LONGEST_TEXT}
-
-
-def _divisor(number: int, most: int) -> int:
-    """Largest divisor of `number` up to `most`."""
-    return next(d for d in range(max(most, 1), 0, -1) if number % d == 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,28 +25,18 @@ MOST_HITS = 16_384
 READ_AT_ONCE = 4096
 POLL_SECONDS = 0.1
 """Seconds between polls of an index being built."""
-LITE_TRIES = 5
-"""Attempts to load a collection of the embedded server, which may still be writing its file."""
+LOAD_ATTEMPTS = 5
+"""Of the embedded server, which may still be writing the collection's file."""
 LITE = "milvus_lite"
 """Prefix of the embedded server's version."""
-_SECOND_VECTOR, _FLOAT16, _BM25 = (2, 4), (2, 4), (2, 5)
-_MORE_KINDS = {(2, 5): ("HNSW_SQ",), (2, 6): ("IVF_RABITQ",)}
-_EVER = ("FLAT", "IVF_FLAT", "IVF_SQ8", "IVF_PQ", "HNSW", "SCANN")
-_OF_LITE = ("FLAT", "IVF_FLAT", "IVF_SQ8", "HNSW", "HNSW_SQ")
 BOUNDED, STRONG = "Bounded", "Strong"
 """Consistency of searches: as of up to five seconds ago, at once; or as of now, within 0.2 s."""
 CONNECTION_FAILED = 2
 """Error code of the client."""
-_EMBEDDED = Counter[str]()
-"""Files of embedded servers -> connections of this process."""
 
 
 class RefusedError(InputError):
     """A request that the server refuses."""
-
-
-class GoneError(InputError):
-    """A server that does not answer in time."""
 
 
 LOADING_SECONDS = 3600.0
@@ -61,14 +50,12 @@ class Abilities:
     Attributes
     ----------
     version : as reported by the server.
-    kinds : index kinds with vectors of at least float16.
     dtype : of stored vectors, float16 or float32.
     second_vector : True if a row can have two vectors.
     bm25 : True if texts can be searched by BM25.
     """
 
     version: str
-    kinds: tuple[str, ...]
     dtype: str
     second_vector: bool
     bm25: bool
@@ -77,8 +64,6 @@ class Abilities:
     def of(cls, version: str) -> Self:
         """Determine the features from the reported version.
 
-        >>> Abilities.of("v2.3.5-lite").kinds
-        ('FLAT', 'IVF_FLAT', 'IVF_SQ8', 'IVF_PQ', 'HNSW', 'SCANN')
         >>> [Abilities.of(each).dtype for each in ("v2.3.5-lite", "2.6.1", "milvus_lite-3.2.2")]
         ['float32', 'float16', 'float32']
         >>> [Abilities.of(each).bm25 for each in ("v2.4.9", "v2.5.0", "milvus_lite-3.2.2")]
@@ -87,14 +72,13 @@ class Abilities:
         Raises `InputError` if it is older than 2.3 or not a version.
         """
         if version.startswith(LITE):
-            return cls(version, _OF_LITE, "float32", second_vector=True, bm25=True)
-        found = re.search(r"(\d+)\.(\d+)", version)
-        number = (int(found[1]), int(found[2])) if found else (0, 0)
+            return cls(version, "float32", second_vector=True, bm25=True)
+        digits = re.search(r"(\d+)\.(\d+)", version)
+        number = (int(digits[1]), int(digits[2])) if digits else (0, 0)
         if number < (2, 3):
             raise InputError(f"Milvus {version!r}; expected version 2.3 or newer")
-        more = [kind for since, kinds in _MORE_KINDS.items() if number >= since for kind in kinds]
-        kinds, dtype = (*_EVER, *more), "float16" if number >= _FLOAT16 else "float32"
-        return cls(version, kinds, dtype, number >= _SECOND_VECTOR, number >= _BM25)
+        is_newer = number >= (2, 4)
+        return cls(version, "float16" if is_newer else "float32", is_newer, number >= (2, 5))
 
 
 class Server:
@@ -131,12 +115,10 @@ class Server:
             raise InputError(f"milvus ({error}): {install_command('cluster')}") from error
         # Errors are raised as well; the client's own log would add a traceback.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-        self._embedded = None if "://" in uri else os.path.abspath(uri)
+        self._is_embedded = "://" not in uri
         with self.answering():
             self.client = MilvusClient(uri, token=token, timeout=self.seconds)
             self.can = Abilities.of(str(self.client.get_server_version(timeout=self.seconds)))
-        if self._embedded is not None:
-            _EMBEDDED[self._embedded] += 1
 
     def _ask(self, call: str, *values: Any, **named: Any) -> Any:
         """Call a method of the client."""
@@ -155,26 +137,18 @@ class Server:
             line = f"milvus {self.uri}: {_first(error.message)}"
             # Network errors have grpc's code or that of a failed connection.
             gone = not isinstance(error.code, int) or error.code == CONNECTION_FAILED
-            raise (GoneError if gone else RefusedError)(line) from error
+            raise (InputError if gone else RefusedError)(line) from error
         except (RpcError, FutureTimeoutError, ConnectionError, OSError) as error:
-            raise GoneError(f"milvus {self.uri}: {_first(str(error))}") from error
+            raise InputError(f"milvus {self.uri}: {_first(str(error))}") from error
         except ValueError as error:
             if isinstance(error, InputError) or "closed" not in str(error):
                 raise
-            raise GoneError(f"milvus {self.uri}: the connection is closed") from error
+            raise InputError(f"milvus {self.uri}: the connection is closed") from error
 
     def close(self) -> None:
-        """Close the connection, and the embedded server with its last connection."""
+        """Close the connection; an embedded server ends with the process."""
         with suppress(Exception):
             self.client.close()
-        if self._embedded is None:
-            return
-        path, self._embedded = self._embedded, None
-        _EMBEDDED[path] -= 1
-        if not _EMBEDDED[path]:
-            from milvus_lite.server_manager import server_manager_instance
-
-            server_manager_instance.release_server(path)
 
     def __enter__(self) -> Self:
         return self
@@ -226,8 +200,8 @@ class Server:
             for function in functions:
                 schema.add_function(function)
             params = self.client.prepare_index_params()
-            for field_name, asked in index.items():
-                params.add_index(field_name, **asked)
+            for field_name, options in index.items():
+                params.add_index(field_name, **options)
             self.client.create_collection(
                 name,
                 schema=schema,
@@ -241,20 +215,19 @@ class Server:
 
         A server loads in the background and reports progress; the embedded one blocks.
         """
-        for left in reversed(range(1 if self._embedded is None else LITE_TRIES)):
+        seconds, attempts = self.seconds, 1
+        if self._is_embedded:
+            seconds, attempts = LOADING_SECONDS, LOAD_ATTEMPTS
+        for attempt in range(1, attempts + 1):
             try:
-                self._begin_loading(name)
+                self._ask("load_collection", name, timeout=seconds, _async=True)
                 break
             except RefusedError:
-                if not left:
+                if attempt == attempts:
                     raise
             sleep(POLL_SECONDS)
         while not self._is_loaded(name):
             sleep(POLL_SECONDS)
-
-    def _begin_loading(self, name: str) -> None:
-        seconds = self.seconds if self._embedded is None else LOADING_SECONDS
-        self._ask("load_collection", name, timeout=seconds, _async=True)
 
     def _is_loaded(self, name: str) -> bool:
         from pymilvus.client.types import LoadState
@@ -362,13 +335,12 @@ class Server:
                 sleep(POLL_SECONDS)
 
     def _pending(self, name: str, field: str) -> bool:
-        said = self._ask("describe_index", name, field)
-        state = str(said.get("state", "Finished"))
-        if state == "Failed":
+        described = self._ask("describe_index", name, field)
+        if described.get("state") == "Failed":
             raise InputError(
-                f"milvus {self.uri}: index of {name}: {said.get('index_state_fail_reason')}"
+                f"milvus {self.uri}: index of {name}: {described.get('index_state_fail_reason')}"
             )
-        return int(said.get("pending_index_rows", 0)) > 0
+        return int(described.get("pending_index_rows", 0)) > 0
 
 
 def _check_encrypted(uri: str, token: str) -> None:
@@ -386,11 +358,11 @@ def _check_encrypted(uri: str, token: str) -> None:
 
 
 def _seconds_allowed() -> float:
-    said = os.environ.get(SECONDS, str(USUAL_SECONDS))
+    seconds = os.environ.get(SECONDS, str(USUAL_SECONDS))
     with suppress(ValueError):
-        if 0 < float(said) < 1e6:
-            return float(said)
-    raise InputError(f"{SECONDS}={said!r}; expected a number of seconds, more than 0")
+        if 0 < float(seconds) < 1e6:
+            return float(seconds)
+    raise InputError(f"{SECONDS}={seconds!r}; expected a number of seconds, more than 0")
 
 
 def _first(message: str) -> str:

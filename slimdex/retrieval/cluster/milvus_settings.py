@@ -2,7 +2,7 @@
 
 The description of a pushed index is small, but its reducer may have megabytes: files are split into
 parts that fit into Milvus' texts, with a checksum of the whole. A name's collection contains the
-parts of everything pushed under it, and the lease.
+parts of everything pushed under it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ from slimdex.indexes.reducers.reducer import Reducer
 from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.search.rescoring import Rescorer
 
-from .milvus_columns import Field
+from .milvus_fields import Field
 from .milvus_schema import IndexKind, settings_fields
 from .milvus_server import Server
 
@@ -47,24 +47,23 @@ class Names:
     alias: str
 
     @classmethod
-    def asked(cls, name: str) -> Self:
-        """Validate a name; raises `InputError` if Milvus does not accept it."""
+    def of(cls, name: str | None, folder: str | Path) -> Self:
+        """Validate a name, by default a folder's.
+
+        Raises `InputError` if Milvus does not accept it.
+
+        >>> Names.of(None, "a/notes.index").alias
+        'notes_index'
+        """
+        if name is None:
+            name = re.sub(r"\W", "_", Path(folder).absolute().name, flags=re.ASCII)[:100]
+            name = name if _NAME.fullmatch(name) else f"_{name}"[:100]
         if not _NAME.fullmatch(name):
             raise InputError(
                 f"name {name!r}; expected letters, digits and underscores, 100 at most, and no "
                 "digit first"
             )
         return cls(name)
-
-    @classmethod
-    def of_folder(cls, folder: Path) -> Self:
-        """Default name of an index.
-
-        >>> Names.of_folder(Path("a/notes.index")).alias
-        'notes_index'
-        """
-        name = re.sub(r"\W", "_", folder.absolute().name, flags=re.ASCII)[:100]
-        return cls.asked(name if _NAME.fullmatch(name) else f"_{name}"[:100])
 
     @property
     def settings(self) -> str:
@@ -127,13 +126,9 @@ class Pushed:
         """The index kind with its parameters."""
         return IndexKind(self.kind, self.k, self.built_rows)
 
-    def to_json(self) -> bytes:
-        """Serialise for storage."""
-        return json.dumps(asdict(self)).encode()
-
     @classmethod
     def from_json(cls, text: bytes) -> Self:
-        """Parse; raises `CorruptError` if not written by `to_json`."""
+        """Parse; raises `CorruptError` if not written by `keep`."""
         try:
             values = parsed(text.decode(), READABLE)
             if values["format"] != FORMAT:
@@ -174,11 +169,11 @@ class SettingsTable:
 
         Raises `CorruptError` if a part is missing or damaged.
         """
-        found = self._bodies([name])
-        if name not in found:
+        first = self._bodies([name])
+        if name not in first:
             return None
         try:
-            head = parsed(found[name])
+            head = parsed(first[name])
             parts = [f"{name}/{i:06d}" for i in range(head["parts"])]
             data = b""
             for few in batches(len(parts), PARTS_AT_ONCE):
@@ -191,23 +186,16 @@ class SettingsTable:
             raise CorruptError(f"milvus: {self.name}, {name}: wrong checksum; push it again")
         return data
 
-    def forget(self, name: str) -> None:
-        """Delete a file with all its parts."""
-        self._forget(lambda found: found == name)
-
     def forget_others(self, fingerprint: str) -> None:
         """Delete the files of all other collections of rows."""
-        self._forget(lambda name: ":" in name and not name.startswith(f"{fingerprint}:"))
-
-    def _forget(self, is_gone: Callable[[str], bool]) -> None:
-        every = [row["part"] for found in self._server.every(self.name, ["part"]) for row in found]
-        if gone := [part for part in every if is_gone(part.split("/")[0])]:
-            self._server.remove(self.name, gone)
+        parts = [row["part"] for rows in self._server.every(self.name, ["part"]) for row in rows]
+        if others := [part for part in parts if not part.startswith(f"{fingerprint}:")]:
+            self._server.remove(self.name, others)
 
     def _bodies(self, parts: Sequence[str]) -> dict[str, str]:
         listed = ", ".join(f'"{part}"' for part in parts)
-        found = self._server.rows(self.name, f"part in [{listed}]", ["part", "body"])
-        return {row["part"]: row["body"] for row in found}
+        rows = self._server.rows(self.name, f"part in [{listed}]", ["part", "body"])
+        return {row["part"]: row["body"] for row in rows}
 
 
 def _row(part: str, body: str) -> dict[str, Any]:
@@ -242,7 +230,7 @@ def keep(table: SettingsTable, pushed: Pushed, fitted: Fitted) -> None:
     """Write the files of a collection of rows."""
     for name, data in fitted.files.items():
         table.write(f"{pushed.fingerprint}:{name}", data)
-    table.write(f"{pushed.fingerprint}:pushed", pushed.to_json())
+    table.write(f"{pushed.fingerprint}:pushed", json.dumps(asdict(pushed)).encode())
 
 
 def kept(table: SettingsTable, fingerprint: str) -> tuple[Pushed, Fitted] | None:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit
 from ..search.hits import nearest_hits
 from ..search.request import SearchRequest
 from ..storage.snapshot import Snapshot
-from .milvus_columns import DIGEST, KEY
-from .milvus_rows import RowSource, contents_of
+from .milvus_fields import DIGEST, ID, KEY
+from .milvus_rows import RowSource
 from .milvus_search import MilvusCollection
 from .milvus_server import STRONG
 
@@ -47,47 +47,41 @@ def _faults(pushed: MilvusCollection, snapshot: Snapshot) -> Iterator[str]:
         yield f"{pushed!r}: the index has been reduced again; push it again"
         return
     source = RowSource(snapshot, pushed.pushed, pushed.fitted)
-    ids = snapshot.store.ids.by_row(snapshot.state.rows)
-    found = list(_row_faults(pushed, source, ids))
-    yield from found
-    if not found and len(source):
-        rng = np.random.default_rng(0)
-        rows = np.sort(rng.choice(source.live.rows, min(QUERIES, len(source)), replace=False))
-        yield from _answer_faults(pushed, snapshot, rows)
-        if pushed.pushed.words:
-            yield from _word_faults(pushed, snapshot, rows, ids)
+    faults = list(_row_faults(pushed, source))
+    yield from faults
+    if not faults and len(source):
+        yield from _answer_faults(pushed, snapshot, source)
 
 
-def _row_faults(pushed: MilvusCollection, source: RowSource, ids: list[str]) -> Iterator[str]:
+def _row_faults(pushed: MilvusCollection, source: RowSource) -> Iterator[str]:
     server, target = pushed.server, pushed.target
-    known, count = dict[int, int](), 0
-    for part in server.every(target, [KEY, DIGEST]):
-        known.update((row[KEY], row[DIGEST]) for row in part)
-        count += len(part)
-    counted = server.count(target)
-    if not count == counted == len(known):
-        yield f"{target}: {counted} rows, but {len(known)} distinct keys"
-    missing, changed, done = list[int](), list[int](), 0
-    for keys, digests in source.digests():
-        own = [known.pop(key, None) for key in keys.tolist()]
-        rows = source.live.rows[done : done + len(keys)].tolist()
-        missing += [row for row, digest in zip(rows, own, strict=True) if digest is None]
-        changed += [
-            row
-            for row, digest, expected in zip(rows, own, digests.tolist(), strict=True)
-            if digest is not None and digest != expected
-        ]
-        done += len(keys)
+    stored = [(r[KEY], r[DIGEST]) for rows in server.every(target, [KEY, DIGEST]) for r in rows]
+    digests, counted = dict(stored), server.count(target)
+    if not len(stored) == counted == len(digests):
+        yield f"{target}: {counted} rows, but {len(digests)} distinct keys"
+    missing, changed, done = list[str](), list[str](), 0
+    for rows, entities in source:
+        for entity in entities:
+            digest = digests.pop(entity[KEY], None)
+            if digest is None:
+                missing.append(entity[ID])
+            elif digest != entity[DIGEST]:
+                changed.append(entity[ID])
+        done += len(rows)
         progress("comparing", done, len(source))
-    for what, rows in (("missing", missing), ("other than in the index", changed)):
-        if rows:
-            named = ", ".join(repr(id) for id in dict.fromkeys(ids[row] for row in rows[:SHOWN]))
-            yield f"{target}: {len(rows):,} passages {what}, of {named}"
-    if known:
-        yield f"{target}: {len(known):,} passages that are not in the index"
+    for what, ids in (("missing", missing), ("other than in the index", changed)):
+        if ids:
+            named = ", ".join(map(repr, dict.fromkeys(ids[:SHOWN])))
+            yield f"{target}: {len(ids):,} passages {what}, of {named}"
+    if digests:
+        yield f"{target}: {len(digests):,} passages that are not in the index"
 
 
-def _answer_faults(pushed: MilvusCollection, snapshot: Snapshot, rows: Rows) -> Iterator[str]:
+def _answer_faults(
+    pushed: MilvusCollection, snapshot: Snapshot, source: RowSource
+) -> Iterator[str]:
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.choice(source.live.rows, min(QUERIES, len(source)), replace=False))
     queries: Matrix = snapshot.index.vectors.take(rows)
     ours = nearest_hits(snapshot, SearchRequest(vectors=queries, limit=LIMIT))
     theirs = pushed.search_many(queries, LIMIT)
@@ -99,26 +93,6 @@ def _answer_faults(pushed: MilvusCollection, snapshot: Snapshot, rows: Rows) -> 
         )
 
 
-def _word_faults(
-    pushed: MilvusCollection, snapshot: Snapshot, rows: Rows, ids: list[str]
-) -> Iterator[str]:
-    """Yield a fault if documents that the index finds by their words are not found by them."""
-    texts = contents_of(snapshot, np.unique(snapshot.document_rows.documents(rows)))
-    queries = [texts[row] for row in rows.tolist()]
-    opposite: Matrix = -snapshot.index.vectors.take(rows)  # so that only words find them
-    request = SearchRequest(texts=queries, vectors=opposite, limit=LIMIT, hybrid=1.0)
-    own = [ids[row] for row in rows.tolist()]
-    ours, theirs = (
-        np.array([id in {hit.id for hit in hits} for id, hits in zip(own, found, strict=True)])
-        for found in (nearest_hits(snapshot, request), pushed.answer(request))
-    )
-    if (agreed := float((ours & theirs).sum() / max(ours.sum(), 1))) < AGREED:
-        yield (
-            f"{pushed.target}: {agreed:.2f} of {ours.sum()} documents that are found by their own "
-            f"words; expected {AGREED} or more"
-        )
-
-
 def _agreement(ours: list[Hit], theirs: list[Hit]) -> float:
-    own = {hit.id for hit in ours}
-    return len(own & {hit.id for hit in theirs}) / max(len(own), 1)
+    ids = {hit.id for hit in ours}
+    return len(ids & {hit.id for hit in theirs}) / max(len(ids), 1)

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from ..lexical.tokens import name_forms, name_words, names_of, stemmer, stems_of, words_of
 from ..lexical.word_index import MOST_WORDS, NAMED
-from .milvus_columns import LONGEST_TEXT
+from .milvus_fields import LONGEST_TEXT
 
 _PLAIN = re.compile(r"[a-z0-9]{1,40}")
 """Words that every analyzer keeps; some leave out longer ones."""
@@ -46,11 +46,6 @@ def query_texts(query: str) -> list[str]:
     names = [_name(form) for form in name_forms(query)]
     texts = [" ".join([*words, *(int(NAMED) * names)]), " ".join(names)]
     return [text for text in texts if text] if words else []
-
-
-def without_bm25(version: str) -> str:
-    """Clause about a server that can't search texts."""
-    return f"Milvus {version} has no BM25 function (2.5 and newer have one)"
 
 
 def _word(word: str) -> str:

@@ -56,7 +56,9 @@ class RayWorkers:
     def __init__(self, address: str = LOCAL, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
             raise InputError(f"workers={workers}; expected 1 or more")
-        ray = _ray()
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+
         self._ray, self._session = ray, ""
         self._starts = not ray.is_initialized()
         if address == LOCAL:
@@ -94,10 +96,13 @@ class RayWorkers:
         """
         # In a list, since Ray would otherwise deserialise it for every part.
         sent = [self._ray.put(function)]
-        name, left = uuid4().hex, iter(parts)
+        name, remaining, ended = uuid4().hex, iter(parts), object()
         waiting, under_way = deque[tuple[Part, Any]](), set[Any]()
         while True:
-            for part in self._next_parts(left, len(waiting), under_way):
+            while len(under_way) < self._queued and len(waiting) < WAITING * self.count:
+                part: Any = next(remaining, ended)
+                if part is ended:
+                    break
                 under_way.add(ref := self._compute.remote(name, sent, part))
                 waiting.append((part, ref))
             if not waiting:
@@ -110,38 +115,18 @@ class RayWorkers:
                 waiting.popleft()
                 yield part, self._result(part, ref)
 
-    def _next_parts(
-        self, parts: Iterator[Part], waiting: int, under_way: set[Any]
-    ) -> Iterator[Part]:
-        """Parts for which there is capacity; the caller submits each before taking the next."""
-        while len(under_way) < self._queued and waiting < WAITING * self.count:
-            try:
-                part = next(parts)
-            except StopIteration:
-                return
-            waiting += 1
-            yield part
-
     def _result(self, part: Any, ref: Any) -> Any:
         try:
             return self._ray.get(ref)
         except self._ray.exceptions.RayTaskError as error:
             cause = error.cause
-            told = str(cause) if isinstance(cause, InputError) else _in_a_line(cause)
-            raise PartError(part, told) from error
+            why = str(cause) if isinstance(cause, InputError) else _in_a_line(cause)
+            raise PartError(part, why) from error
         except self._ray.exceptions.WorkerCrashedError as error:
             why = f"{RETRIES + 1} processes died on it, perhaps for lack of memory"
             raise PartError(part, why) from error
         except self._ray.exceptions.RayError as error:
             raise PartError(part, _in_a_line(error)) from error
-
-
-def _ray() -> Any:
-    """Import the optional library, with its usage statistics disabled."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-
-    return ray
 
 
 def _start(ray: Any, address: str, workers: int | None) -> str:

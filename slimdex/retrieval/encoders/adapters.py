@@ -10,6 +10,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import parsed, written
 
 from .base import Encoder, Lengths, LimitedEncoder, checked_encoder, encode_queries
 
@@ -210,3 +211,12 @@ def as_encoder(given: Any) -> Encoder:
         if callable(given) and not hasattr(given, "encode"):
             return CallableEncoder(given)
     return checked_encoder(given)
+
+
+def plain_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec as the catalog gives it back: JSON has no tuples."""
+    try:
+        stored: dict[str, Any] = parsed(written(spec))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"an encoder's spec: {error}") from error
+    return stored

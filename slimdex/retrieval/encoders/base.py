@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,14 +51,6 @@ class Encoder(Protocol):
         ...
 
 
-class QueryEncoder(Protocol):
-    """Encoder that treats queries differently from documents."""
-
-    def encode_queries(self, texts: Sequence[str]) -> Matrix:
-        """Encode queries to vectors (n, dim)."""
-        ...
-
-
 Lengths = NDArray[np.int64]
 """(n, 2): tokens of each text, and how many of them are encoded."""
 
@@ -89,18 +81,9 @@ class CountingEncoder(Protocol):
 class AdaptableEncoder(Protocol):
     """Encoder with several numerical precisions."""
 
-    def fastest(self) -> Encoder:
-        """Return the encoder in the best precision for new collections on this machine."""
-        ...
-
     def in_precision(self, precision: str) -> Encoder:
         """Return the encoder in another precision."""
         ...
-
-
-def for_new_documents(encoder: Encoder) -> Encoder:
-    """Return the encoder in the best precision for a new collection."""
-    return encoder.fastest() if isinstance(encoder, AdaptableEncoder) else encoder
 
 
 def as_recorded(encoder: Encoder, spec: dict[str, Any]) -> Encoder:
@@ -112,9 +95,9 @@ def as_recorded(encoder: Encoder, spec: dict[str, Any]) -> Encoder:
 
 def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:
     """Encode queries to vectors (n, dim), by `encode_queries` if the encoder has it."""
-    if hasattr(encoder, "encode_queries"):  # `isinstance` is slow for protocols
-        return cast(QueryEncoder, encoder).encode_queries(texts)
-    return encoder.encode(texts)
+    encode: Callable[[Sequence[str]], Matrix]
+    encode = getattr(encoder, "encode_queries", encoder.encode)  # as `isinstance` is slow here
+    return encode(texts)
 
 
 def several(texts: str | Sequence[str]) -> Sequence[str]:
@@ -186,12 +169,12 @@ def fingerprint_cosine(one: str, other: str) -> float:
     return float(np.where(are_zero, 1.0, np.vecdot(a, b)).min())
 
 
-def passage_tokens(asked: str | int | None, encoder: Encoder) -> int | None:
+def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
     """Tokens of a passage; None if texts are not cut.
 
     Parameters
     ----------
-    asked : "auto" for as many tokens as the encoder reads, if it has a limit and counts them; a
+    requested : "auto" for as many tokens as the encoder reads, if it has a limit and counts them; a
         number; "off" or None.
 
     Raises
@@ -201,17 +184,19 @@ def passage_tokens(asked: str | int | None, encoder: Encoder) -> int | None:
 
     >>> passage_tokens("off", object())
     """
-    if asked is None or asked == OFF:
+    if requested is None or requested == OFF:
         return None
     most: int | None = getattr(encoder, "max_length", None)
     counts = isinstance(encoder, CountingEncoder)
-    if asked == AUTO:
+    if requested == AUTO:
         return most if counts and most is not None and most >= LEAST_TOKENS else None
-    if type(asked) is not int:
-        raise InputError(f"passages={asked!r}; expected auto, off or a number of tokens")
+    if type(requested) is not int:
+        raise InputError(f"passages={requested!r}; expected auto, off or a number of tokens")
     if not counts:
-        raise InputError(f"passages={asked}: encoder {type(encoder).__name__} can't count tokens")
-    if asked < LEAST_TOKENS or (most is not None and asked > most):
+        raise InputError(
+            f"passages={requested}: encoder {type(encoder).__name__} can't count tokens"
+        )
+    if requested < LEAST_TOKENS or (most is not None and requested > most):
         known = "" if most is None else f" to {most}, what the encoder reads"
-        raise InputError(f"passages={asked}; expected {LEAST_TOKENS}{known or ' or more'}")
-    return asked
+        raise InputError(f"passages={requested}; expected {LEAST_TOKENS}{known or ' or more'}")
+    return requested

@@ -100,7 +100,7 @@ def _of_transformer(encoder: TransformerEncoder, dim: int | None) -> StaticVecto
         )
     _checked(dim, encoder.dim)  # check before a minute of work
     before, after = _around(encoder.tokenizer)
-    definition, ids, known = _vocabulary(encoder.tokenizer, lower_case=encoder.lower_case)
+    definition, ids, known = _vocabulary(encoder.tokenizer, lower_case=encoder.folder.lower_case)
     rows = np.zeros((len(ids), encoder.dim), dtype=np.float32)
     chosen = np.flatnonzero(known)
     for part in batches(len(chosen), AT_ONCE):

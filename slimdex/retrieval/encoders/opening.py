@@ -62,8 +62,8 @@ def open_encoder(
         from .over_http.address import key_for, parse_address
         from .over_http.http_encoder import HttpEncoder
 
-        asked = None if precision == "auto" else precision
-        _check_none(model, "a model in a server", pooling=pooling, precision=asked)
+        requested = None if precision == "auto" else precision
+        _check_none(model, "a model in a server", pooling=pooling, precision=requested)
         key = key_for(parse_address(model).url, api_key_file)
         return HttpEncoder(
             model, dimensions=dimensions, max_length=max_length, api_key=key, **prompts
@@ -73,8 +73,8 @@ def open_encoder(
     if is_static(model):
         from .word_vectors.static_encoder import StaticEncoder
 
-        asked = None if precision in ("auto", StaticEncoder.precision) else precision
-        _check_none(model, "word vectors", max_length=max_length, precision=asked, **prompts)
+        requested = None if precision in ("auto", StaticEncoder.precision) else precision
+        _check_none(model, "word vectors", max_length=max_length, precision=requested, **prompts)
         return StaticEncoder(model, pooling=pooling)
     from .transformer import TransformerEncoder
 
@@ -133,7 +133,7 @@ def encoder_from_spec(
 
 
 def weights_faults(spec: dict[str, Any]) -> list[str]:
-    """Read the weights of an index's transformer in full; a line if they are others than its own.
+    """Read the weights of an index's transformer in full; a line if they have changed.
 
     A model that is not on this machine is no fault of the index.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,17 +19,12 @@ from .choice.known_models import known_prompts
 from .hub import DEFAULT_MODEL, find_model
 from .pooling import POOLER, WK, Pooling, parse_pooling
 from .runtimes.network_loader import NetworkLoader
-from .runtimes.openvino_runtime import PRECISIONS, OpenVinoRuntime, Runtime
-from .runtimes.precision_choice import Measured, measured
-from .runtimes.streams import Batch
+from .runtimes.openvino_runtime import PRECISIONS, Batch, OpenVinoRuntime, Runtime
 from .sentence_folder import Prompts, SentenceFolder, read_folder
 from .tokens import Tokenizer, checked_length, groups, token_batches
 
 if TYPE_CHECKING:
     from .runtimes.torch_runtime import SentenceNetwork
-
-SAMPLE_TOKENS = 128
-"""Tokens of a batch for timing precisions, including padding."""
 
 
 class TransformerEncoder:
@@ -47,8 +41,7 @@ class TransformerEncoder:
     max_length : tokens after which texts are truncated; by default the folder's setting or 256,
         at most the model's positions.
     precision : ``fp32``; ``bf16`` or ``fp16``, 16-bit matrix products if the processor has them,
-        else fp32; ``int8``; or ``auto``, bf16 if the processor multiplies it faster, else fp32. A
-        new collection uses `fastest`, which may be int8, instead of auto.
+        else fp32; ``int8``; or ``auto``, bf16 if the processor multiplies it faster, else fp32.
     query_prompt, document_prompt : prefixes of texts; by default the folder's, or those of a
         well-known model.
     batch_tokens : tokens in a batch, including padding; the default suits the processor.
@@ -82,8 +75,7 @@ class TransformerEncoder:
         self._loader = NetworkLoader(
             self._files, self._folder, self._pooling, trusted=trust_remote_code
         )
-        self._requested, self._trusted = precision, trust_remote_code
-        self._measured: Measured | None = None
+        self._trusted = trust_remote_code
         own = self._folder.prompts
         if own == Prompts():
             own = Prompts(*known_prompts(self._files.name))
@@ -175,11 +167,6 @@ class TransformerEncoder:
         """Load the network in torch, on the CPU, in float32."""
         return self._loader.network()
 
-    @property
-    def lower_case(self) -> bool:
-        """True if texts are lower-cased before tokenisation."""
-        return self._folder.lower_case
-
     def count_tokens(self, texts: str | Sequence[str]) -> int:
         """Count the encoded tokens of texts, including special ones."""
         texts = several(texts)
@@ -195,10 +182,7 @@ class TransformerEncoder:
         return counts
 
     def spec(self) -> dict[str, Any]:
-        """Return model, weights, pooling, maximum length, precision and prompts, if any.
-
-        Includes the measurement if `fastest` chose int8.
-        """
+        """Return model, weights, pooling, maximum length, precision and prompts, if any."""
         spec: dict[str, Any] = {
             "type": "transformer",
             "model": self._files.name,
@@ -208,8 +192,6 @@ class TransformerEncoder:
             "max_length": self.max_length,
             "precision": self.precision,
         }
-        if self._measured is not None:
-            spec["measured"] = {name: round(x, 4) for name, x in asdict(self._measured).items()}
         if self._folder.head:
             spec["head"] = [type(part).__name__ for part in self._folder.head]
         if self._prompts != Prompts():
@@ -227,23 +209,6 @@ class TransformerEncoder:
         )
         return made, (self.spec(),)
 
-    def fastest(self) -> TransformerEncoder:
-        """Return this encoder, or an int8 copy if that is faster here and accurate enough.
-
-        The measurement takes a second or two for each model and processor and is cached; see
-        `precision_choice` for the bounds. Applies to ``precision="auto"`` on a CPU only.
-        """
-        if self._requested != "auto" or not isinstance(self._runtime, OpenVinoRuntime):
-            return self
-        found, runtime = measured(self._runtime, self._sample)
-        if not found.is_worth_it:
-            return self
-        other = self._with(
-            runtime or OpenVinoRuntime(self._runtime.model, "int8", self._loader.key)
-        )
-        other._measured = found
-        return other
-
     def in_precision(self, precision: str) -> TransformerEncoder:
         """Return the encoder in another precision except auto.
 
@@ -252,23 +217,15 @@ class TransformerEncoder:
         if precision == self.precision:
             return self
         if isinstance(self._runtime, OpenVinoRuntime):
-            return self._with(OpenVinoRuntime(self._runtime.model, precision, self._loader.key))
+            return self._with(OpenVinoRuntime(self._runtime.model, precision))
         other = self._with(self._runtime)
-        other._requested = precision
         other._runtime, other._facts, _ = other._loader.load(precision)
         return other
 
     def _with(self, runtime: Runtime) -> TransformerEncoder:
         other = copy(self)
-        other._requested, other._runtime = runtime.precision, runtime
-        other._measured, other._layer_runtimes = None, {}
+        other._runtime, other._layer_runtimes = runtime, {}
         return other
-
-    def _sample(self, texts: Sequence[str]) -> list[Batch]:
-        """Make batches small enough to time several."""
-        ids = self._tokenizer.ids(texts)
-        rows = token_batches([len(one) for one in ids], SAMPLE_TOKENS)
-        return list(self._padded(ids, list(rows)))
 
     def encode(self, texts: str | Sequence[str]) -> Matrix:
         """Encode documents to vectors (n, dim), in order; (1, dim) for one text."""

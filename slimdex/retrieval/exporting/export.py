@@ -10,48 +10,33 @@ from slimdex.indexes.errors import InputError
 
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
-from ..open_index import OpenIndex
 from ..storage.snapshot import Snapshot
 from . import (
     faiss_folder,
-    npz_file,
     onnx_folder,
-    parquet_file,
+    row_files,
     sentence_transformers_folder,
-    text_rows,
 )
 from .reduced_model import ReducedModel
 from .selection import FULL, REDUCED, VECTORS, Selection
 
-FILE, FOLDER = "file", "folder"
 WriteRows = Callable[[Selection, Path], list[str]]
 """Writes rows to a new path; returns notes for the user."""
 WriteModel = Callable[[ReducedModel, Path], list[str]]
 """Writes a model to a folder; returns notes for the user."""
-
-
-@dataclass(frozen=True)
-class RowFormat:
-    """Format of rows: its writer, and whether it is a folder."""
-
-    kind: str
-    write: WriteRows
-
-
-ROW_FORMATS: Mapping[str, RowFormat] = {
-    "parquet": RowFormat(FILE, parquet_file.write),
-    "jsonl": RowFormat(FILE, text_rows.write_jsonl),
-    "csv": RowFormat(FILE, text_rows.write_csv),
-    "npz": RowFormat(FILE, npz_file.write),
-    "faiss": RowFormat(FOLDER, faiss_folder.write),
+ROW_FILES: Mapping[str, WriteRows] = {
+    "parquet": row_files.write_parquet,
+    "jsonl": row_files.write_jsonl,
+    "csv": row_files.write_csv,
 }
+ROW_FOLDERS: Mapping[str, WriteRows] = {"faiss": faiss_folder.write}
 """Name -> format of documents with vectors."""
-MODEL_FORMATS: Mapping[str, WriteModel] = {
+MODEL_FOLDERS: Mapping[str, WriteModel] = {
     "sentence-transformers": sentence_transformers_folder.write,
     "onnx": onnx_folder.write,
 }
 """Name -> format of a folder with the encoder and reducer, without documents."""
-FORMATS = (*ROW_FORMATS, *MODEL_FORMATS)
+FORMATS = (*ROW_FILES, *ROW_FOLDERS, *MODEL_FOLDERS)
 
 
 @dataclass(frozen=True)
@@ -93,8 +78,8 @@ def export(
     Parameters
     ----------
     path : must not exist.
-    to : "parquet", "jsonl", "csv", "npz" or "faiss", with documents; "sentence-transformers" or
-        "onnx", for a model.
+    to : "parquet", "jsonl", "csv" or "faiss", with documents; "sentence-transformers" or "onnx",
+        for a model.
     vectors : "full", the encoder's vectors as stored on disk, from which an index can be rebuilt;
         or "reduced", k dimensions of unit length, the input of the codes. None means "full" for
         files and "reduced" for folders: FAISS, whose index reduces queries itself, and models.
@@ -110,34 +95,37 @@ def export(
     if to not in FORMATS:
         raise InputError(f"to={to!r}; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     if vectors is None:
-        vectors = FULL if to in ROW_FORMATS and ROW_FORMATS[to].kind == FILE else REDUCED
+        vectors = FULL if to in ROW_FILES else REDUCED
     if vectors not in VECTORS:
         raise InputError(f"vectors={vectors!r}; expected {' or '.join(VECTORS)}")
-    if to in ROW_FORMATS:
+    if to not in MODEL_FOLDERS:
         return _export_rows(collection, path, to, vectors, where)
     if where is not None:
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
     return _export_model(collection, path, to, vectors)
 
 
-def _export_rows(core: OpenIndex, path: Path, to: str, vectors: str, where: str | None) -> Exported:
-    made = ROW_FORMATS[to]
-
+def _export_rows(
+    collection: Collection, path: Path, to: str, vectors: str, where: str | None
+) -> Exported:
     def written(new: Path, snapshot: Snapshot) -> Exported:
-        chosen = Selection.of(snapshot, vectors, where)
-        notes = made.write(chosen, new)
-        counts = len(chosen), chosen.count_documents()
-        return Exported(to, path, vectors, chosen.dim, *counts, notes)
+        selection = Selection.of(snapshot, vectors, where)
+        notes = {**ROW_FILES, **ROW_FOLDERS}[to](selection, new)
+        counts = len(selection), selection.count_documents()
+        return Exported(to, path, vectors, selection.dim, *counts, notes)
 
     def write(new: Path) -> Exported:
-        return core.read(lambda snapshot: written(new, snapshot))
+        return collection.read(lambda snapshot: written(new, snapshot))
 
-    check_new(path, made.kind)
-    return publish_folder(path, write) if made.kind == FOLDER else publish_file(path, write)
-
-
-def _export_model(core: OpenIndex, path: Path, to: str, vectors: str) -> Exported:
+    if to in ROW_FILES:
+        check_new(path, "file")
+        return publish_file(path, write)
     check_new(path)
-    model = ReducedModel.of(core, vectors)
-    notes = publish_folder(path, lambda new: MODEL_FORMATS[to](model, new))
+    return publish_folder(path, write)
+
+
+def _export_model(collection: Collection, path: Path, to: str, vectors: str) -> Exported:
+    check_new(path)
+    model = ReducedModel.of(collection, vectors)
+    notes = publish_folder(path, lambda new: MODEL_FOLDERS[to](model, new))
     return Exported(to, path, vectors, model.dim, None, None, notes)

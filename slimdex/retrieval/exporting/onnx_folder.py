@@ -7,16 +7,14 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
-from ..encoders.tokens import random_batch
+from ..encoders.tokens import Ids
 from ..encoders.transformer import TransformerEncoder
 from ..extras import require
-from .reduced_model import ReducedModel
-from .static_parts import definition_of
+from .reduced_model import ReducedModel, definition_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,8 +25,8 @@ OPSET = 18
 """ONNX operator set, which onnxruntime has supported since 2023."""
 MOST_BYTES = (1 << 31) - (1 << 24)
 """Limit of the weights, below the size limit of a protocol buffer file."""
-PROBES = ((1, 3), (3, 7), (2, 12), (1, 300))
-"""Shapes (texts, tokens) to test a file on, cut to the model's limit."""
+LONGEST_PROBE = 300
+"""Tokens of the longest text to test a file of word vectors on."""
 TOLERANCE = 2e-5
 """Largest relative difference from torch's vectors."""
 
@@ -90,7 +88,7 @@ def _write_tokenizer(model: ReducedModel, folder: Path) -> None:
 def _definition(encoder: TransformerEncoder) -> str:
     """Tokenizer as JSON, with lower-casing added if slimdex does that before."""
     definition = json.loads(encoder.tokenizer.to_str())
-    if encoder.lower_case:
+    if encoder.folder.lower_case:
         parts = [{"type": "Lowercase"}, *filter(None, [definition["normalizer"]])]
         definition["normalizer"] = {"type": "Sequence", "normalizers": parts}
     return json.dumps(definition, ensure_ascii=False)
@@ -105,7 +103,7 @@ def _limits(model: ReducedModel) -> tuple[int, int]:
     encoder = model.encoder
     if isinstance(encoder, TransformerEncoder):
         return int(encoder.tokenizer.get_vocab_size()), encoder.max_length
-    return encoder.vectors.tokens, max(length for _, length in PROBES)
+    return encoder.vectors.tokens, LONGEST_PROBE
 
 
 def _check_size(network: nn.Module) -> None:
@@ -147,19 +145,20 @@ def _trace(network: nn.Module, path: Path) -> None:
 
 
 def _check_vectors(network: nn.Module, path: Path, vocabulary: int, longest: int) -> None:
-    """Raise `InputError` unless onnxruntime gives torch's vectors: tracing may freeze a branch."""
+    """Raise `InputError` unless onnxruntime gives torch's vectors."""
     import onnxruntime
-    import torch
+
+    from ..encoders.runtimes.torch_runtime import largest_difference
 
     session: Any = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    for texts, tokens in PROBES:
-        ids, mask = random_batch((texts, min(tokens, longest)), vocabulary)
-        (found,) = session.run(None, dict(zip(INPUTS, (ids, mask), strict=True)))
-        with torch.inference_mode():
-            exact = network(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
-        error, length = float(np.linalg.norm(found - exact)), float(np.linalg.norm(exact))
-        if not error <= TOLERANCE * length:
-            raise InputError(
-                f"to='onnx': vectors of {texts} texts differ by {error:.1e} from torch's; expected "
-                "a network that can be traced"
-            )
+
+    def run(ids: Ids, mask: Ids) -> Matrix:
+        output: Matrix = session.run(None, dict(zip(INPUTS, (ids, mask), strict=True)))[0]
+        return output
+
+    error = largest_difference(network, run, vocabulary, longest)
+    if not error <= TOLERANCE:
+        raise InputError(
+            f"to='onnx': vectors differ by {error:.1e} from torch's; expected a network that can "
+            "be traced"
+        )

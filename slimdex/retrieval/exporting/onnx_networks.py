@@ -6,17 +6,16 @@ Import this module late: torch takes seconds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.reducers.layers import Dense, Layer
+from slimdex.indexes.reducers.layers import Dense
 
+from ..encoders.runtimes.torch_runtime import Unit, linear
 from ..encoders.transformer import TransformerEncoder
-from .reduced_model import ReducedModel
-from .static_parts import rows_of
+from .reduced_model import ReducedModel, rows_of
 
 
 class StaticNetwork(nn.Module):
@@ -42,14 +41,6 @@ class StaticNetwork(nn.Module):
         return means
 
 
-class Unit(nn.Module):
-    """Normalisation to unit length; zero stays zero."""
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """Divide vectors by their lengths."""
-        return nn.functional.normalize(vectors, dim=-1)
-
-
 class ReducedNetwork(nn.Module):
     """Network of an encoder followed by reducer layers."""
 
@@ -65,22 +56,13 @@ class ReducedNetwork(nn.Module):
 
 def network_of(model: ReducedModel) -> ReducedNetwork:
     """Build one network of a model, in float32 on the CPU."""
-    after = [_module(layer) for layer in model.layers]
+    after = [
+        linear(layer.weight, layer.bias, layer.activation) if isinstance(layer, Dense) else Unit()
+        for layer in model.layers
+    ]
     encoder = model.encoder
     if isinstance(encoder, TransformerEncoder):
         return ReducedNetwork(encoder.network(), after).eval()
     unit = [Unit()] if encoder.vectors.normalize else []
     words = StaticNetwork(rows_of(encoder), encoder.vectors.dropped)
     return ReducedNetwork(words, [*unit, *after]).eval()
-
-
-def _module(layer: Layer) -> nn.Module:
-    if not isinstance(layer, Dense):
-        return Unit()
-    out, width = layer.weight.shape
-    linear = nn.Linear(width, out, bias=layer.bias is not None)
-    state: dict[str, Any] = {"weight": torch.from_numpy(layer.weight)}
-    if layer.bias is not None:
-        state["bias"] = torch.from_numpy(layer.bias)
-    linear.load_state_dict(state)
-    return nn.Sequential(linear, getattr(nn, layer.activation)())

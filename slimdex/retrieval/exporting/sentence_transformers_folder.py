@@ -22,8 +22,7 @@ from ..encoders.sentence_folder import MODULES, POOLING_MODES
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.folder import CONFIG, SENTENCE_TRANSFORMERS, TOKENIZER, WEIGHTS
 from ..encoders.word_vectors.static_encoder import StaticEncoder
-from .reduced_model import ReducedModel
-from .static_parts import definition_of, rows_of
+from .reduced_model import ReducedModel, definition_of, rows_of
 
 PROMPTS, LIMITS = "config_sentence_transformers.json", "sentence_bert_config.json"
 NAME = "sentence-transformers"

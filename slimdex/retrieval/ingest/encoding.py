@@ -62,15 +62,15 @@ def encode_pending(
     else:
         windows = _encoded_windows(commit_log, encoder, gone)
     done = 0
-    for found in windows:
+    for window in windows:
         grown = AppendedFile(vectors, vectors.nbytes // BLOCK_BYTES)
-        vectors.append(found.vectors)
+        vectors.append(window.vectors)
         state = replace(state, encoded=len(vectors))
         with commit_log.transaction():
             store.blocks.replace_from({state.vectors: grown.tail()}, state.file_names)
-            store.readings.put(found.partly)
+            store.readings.put(window.partly)
             commit_log.set_state(state)
-        done += found.encoded
+        done += window.encoded
     return done
 
 
@@ -266,10 +266,10 @@ def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, 
     """
     lengths: Lengths = np.empty((0, 2), dtype=np.int64)
     if isinstance(encoder, LimitedEncoder):
-        found, lengths = encoder.encode_measured(texts)
+        vectors, lengths = encoder.encode_measured(texts)
     else:
-        found = encoder.encode(texts)
-    return _of_count(as_matrix(found, dim=dim, name="encoder"), len(texts)), lengths
+        vectors = encoder.encode(texts)
+    return _of_count(as_matrix(vectors, dim=dim, name="encoder"), len(texts)), lengths
 
 
 def _step_characters(encoder: Encoder) -> int:

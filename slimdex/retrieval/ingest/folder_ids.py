@@ -109,13 +109,13 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
 
     Only a sample is read; nothing is lost if they replace the others.
     """
-    there = store.ids.known([prefix + path for path in source.paths])
-    if 2 * len(there) < max(len(source.paths), store.origins.count(place)):
+    known = store.ids.known([prefix + path for path in source.paths])
+    if 2 * len(known) < max(len(source.paths), store.origins.count(place)):
         return False
-    paths = [path for path in source.paths if prefix + path in there]
+    paths = [path for path in source.paths if prefix + path in known]
     read = {prefix + document.id: document for document in source.some(paths, SAMPLE)}
-    old = store.documents.read([there[id] for id in read])
+    old = store.documents.read([known[id] for id in read])
     return bool(read) and all(
-        (read[found.id].title, read[found.id].text) == (found.title, found.text)
-        for found in old.values()
+        (read[stored.id].title, read[stored.id].text) == (stored.title, stored.text)
+        for stored in old.values()
     )

@@ -35,10 +35,10 @@ class KeptVectors:
         """Digests of the documents that staged ones replace, and of the documents `gone`."""
         state = commit_log.state
         documents = np.union1d(commit_log.store.ids.replaced(state.rows, state.epoch), gone)
-        found = list[bytes]()
+        collected = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
-            found += digests_of(commit_log.store.documents.contents_of(documents[part]))
-        digests = np.array(found, dtype=DIGEST)
+            collected += digests_of(commit_log.store.documents.contents_of(documents[part]))
+        digests = np.array(collected, dtype=DIGEST)
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], commit_log.document_rows().all_rows(documents)[order])
 
@@ -46,9 +46,9 @@ class KeptVectors:
         """Positions of the texts that have a vector, in order, and the row of each."""
         if not len(self.rows):
             return NO_ROWS, NO_ROWS
-        wanted = np.array(digests_of(texts), dtype=DIGEST)
-        places = np.minimum(np.searchsorted(self.digests, wanted), len(self.rows) - 1)
-        known = np.flatnonzero(self.digests[places] == wanted)
+        requested = np.array(digests_of(texts), dtype=DIGEST)
+        places = np.minimum(np.searchsorted(self.digests, requested), len(self.rows) - 1)
+        known = np.flatnonzero(self.digests[places] == requested)
         return known, self.rows[places[known]]
 
 

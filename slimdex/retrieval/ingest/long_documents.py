@@ -40,7 +40,7 @@ def cut_staged(
     The new value of `staged`: rows are renumbered.
     """
     store, tokens = commit_log.store, commit_log.state.passages if encoder else None
-    found: list[tuple[int, int]] = []  # new first row, number of rows
+    long_documents: list[tuple[int, int]] = []  # new first row, number of rows
     more, has_parts = 0, False
     for part in batches(staged, READ_AT_ONCE, first):
         cuts = dict[int, Cut]()
@@ -53,22 +53,22 @@ def cut_staged(
         short = sorted(parts.keys() - long.keys())
         whole = store.documents.whole(short) if short else {}
         for row in sorted(parts.keys() | long.keys()):
-            own = parts.get(row, ())
+            document_parts = parts.get(row, ())
             if row in long and count is not None and tokens is not None:
-                passages = divided(*long[row], own, count, tokens)
+                passages = divided(*long[row], document_parts, count, tokens)
                 progress("cutting", row + 1 - first, staged - first)
             else:
                 passages = [whole[row]]
-            cuts[row + more] = Cut(passages, own)
+            cuts[row + more] = Cut(passages, document_parts)
             if len(passages) > 1:
-                found.append((row + more, len(passages)))
+                long_documents.append((row + more, len(passages)))
                 more += len(passages) - 1
         store.passages.insert(cuts)
     if has_parts:
         store.passages.drop_uncut(first)
-    if found:
+    if long_documents:
         progress("cutting", staged - first, staged - first)
-        firsts, counts = np.array(found, dtype=np.int64).T
+        firsts, counts = np.array(long_documents, dtype=np.int64).T
         store.documents.make_room(DocumentRows(firsts, counts), first)
     return staged + more
 
@@ -77,9 +77,9 @@ def _long(
     commit_log: CommitLog, part: slice, tokens: int, encoder: Callable[[], Encoder]
 ) -> dict[int, tuple[str, str]]:
     """Map rows to title and text of the documents with more than these tokens."""
-    asked = commit_log.store.documents.longer(part.start, part.stop, int(SURE * tokens))
-    long = {r: (title, text) for r, title, text in asked if len(text) > LONGEST_UNIT * tokens}
-    rest = [(r, title, text) for r, title, text in asked if r not in long]
+    candidates = commit_log.store.documents.longer(part.start, part.stop, int(SURE * tokens))
+    long = {r: (title, text) for r, title, text in candidates if len(text) > LONGEST_UNIT * tokens}
+    rest = [(r, title, text) for r, title, text in candidates if r not in long]
     if rest:
         counts = _counter(encoder())([content(title, text) for _, title, text in rest])
         for (row, title, text), count in zip(rest, counts, strict=True):
@@ -92,19 +92,19 @@ def contents_of(
     documents: Sequence[Document], tokens: int | None, encoder: Callable[[], Encoder]
 ) -> list[str]:
     """Texts to encode of documents that are cut into passages of so many tokens; None for none."""
-    found, long = list[str](), set[int]()
+    contents, long = list[str](), set[int]()
     if tokens is not None:
         long = _long_ones(documents, tokens, encoder)
     for i, document in enumerate(documents):
         title, text = document.title, document.text
         if i in long and tokens is not None:
             cut = Cut(divided(title, text, document.parts, _counter(encoder()), tokens))
-            found += cut.contents(text)
+            contents += cut.contents(text)
         elif document.parts:
-            found += Cut([Passage(0, len(text), title)]).contents(text)
+            contents += Cut([Passage(0, len(text), title)]).contents(text)
         else:
-            found.append(content(title, text))
-    return found
+            contents.append(content(title, text))
+    return contents
 
 
 def _long_ones(
@@ -112,13 +112,13 @@ def _long_ones(
 ) -> set[int]:
     """Places of the documents with more than these tokens."""
     texts = [content(document.title, document.text) for document in documents]
-    asked = [
+    places = [
         i for i, text in enumerate(texts) if len(text.encode(errors="replace")) > SURE * tokens
     ]
-    if not asked:
+    if not places:
         return set()
-    counts = _counter(encoder())([texts[i] for i in asked])
-    return {i for i, count in zip(asked, counts, strict=True) if count > tokens}
+    counts = _counter(encoder())([texts[i] for i in places])
+    return {i for i, count in zip(places, counts, strict=True) if count > tokens}
 
 
 def _counter(encoder: Encoder) -> Count:

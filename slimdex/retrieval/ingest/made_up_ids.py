@@ -22,7 +22,7 @@ from ..sources.source import Source
 from ..sources.text_files import InputFile
 from .folder_ids import FolderIds
 
-SAID = 3
+LISTED_FILES = 3
 """Files whose ids are listed individually."""
 
 
@@ -91,13 +91,13 @@ def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
         return True
     for batch in source.batches(Reading(prefix)):
         again = {document.id: document for document in batch if document.id in rows}
-        found = store.documents.read([rows[id] for id in again])
-        if not all(_says_no_less(again[old.id], old) for old in found.values()):
+        documents = store.documents.read([rows[id] for id in again])
+        if not all(_has_all_values_of(again[old.id], old) for old in documents.values()):
             return False
     return True
 
 
-def _says_no_less(new: Document, old: Document) -> bool:
+def _has_all_values_of(new: Document, old: Document) -> bool:
     values = {name.lower(): value for name, value in new.metadata.items()}
     return (new.title, new.text) == (old.title, old.text) and all(
         value is None or _is_same(values.get(name.lower()), value)
@@ -117,6 +117,6 @@ def _notes(sources: Sequence[Source], readings: Sequence[Reading]) -> list[str]:
     if len(made) == 1:
         ((name, prefix),) = made
         return [f"{name}: no id column; ids are {prefix}:1, ..."]
-    ids = "; ".join(f"{prefix}:1, ..." for _, prefix in made[:SAID])
-    more = f"; and so on for {len(made) - SAID:,} more" if len(made) > SAID else ""
+    ids = "; ".join(f"{prefix}:1, ..." for _, prefix in made[:LISTED_FILES])
+    more = f"; and so on for {len(made) - LISTED_FILES:,} more" if len(made) > LISTED_FILES else ""
     return [f"{len(made):,} files have no id column; ids are {ids}{more}"]

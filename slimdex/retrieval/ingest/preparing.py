@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,15 +21,17 @@ from ..documents import Document
 from ..encoders.adapters import space_spec
 from ..encoders.base import CountingEncoder, Encoder, Lengths
 from ..lexical.tokens import TERMS, Terms
-from ..open_index import OpenIndex
 from .encoding import WINDOW, encoded_steps, measured
 from .kept_vectors import digests_of
 from .long_documents import contents_of
 from .staging import Addition, checked_document
 
-MOST = 8192
-"""Most documents that are prepared; larger additions are encoded in their turn, a window at a time,
-and go on from there after an interruption."""
+if TYPE_CHECKING:
+    from ..collection import Collection
+
+PREPARED_DOCUMENTS = 8192
+"""Most documents that are prepared; larger additions are staged and encoded a window at a time, and
+resume at the last window after an interruption."""
 
 
 class RememberingEncoder:
@@ -69,8 +71,10 @@ class RememberingEncoder:
                 self._known[text] = vectors[i], lengths[i : i + 1]
         if not texts:
             return np.empty((0, self.dim), np.float32), np.empty((0, 2), np.int64)
-        found = [self._known[text] for text in texts]
-        return np.stack([own for own, _ in found]), np.concatenate([own for _, own in found])
+        known = [self._known[text] for text in texts]
+        return np.stack([values for values, _ in known]), np.concatenate(
+            [values for _, values in known]
+        )
 
 
 class RememberingCounter(RememberingEncoder):
@@ -98,36 +102,38 @@ class Prepared:
     terms : make the terms for the lexical index, and remember those of what is prepared.
     """
 
-    def __init__(self, core: OpenIndex, addition: Addition) -> None:
-        self._core = core
+    def __init__(self, collection: Collection, addition: Addition) -> None:
+        self._core = collection
         self._made: tuple[dict[str, Any], Encoder] | None = None
         self.addition, self.is_small = addition, False
         self.terms = TERMS
-        if core.is_empty:  # nobody waits for its turn, and no document has a vector
+        # An empty index has no other writers to keep waiting and no vectors to reuse.
+        if collection.is_empty or addition.documents is None:
             return
         rest = iter(addition.documents)
-        first = list(islice(rest, MOST + 1))
+        first = list(islice(rest, PREPARED_DOCUMENTS + 1))
         self.addition = replace(addition, documents=chain(first, rest))
-        self.is_small = len(first) <= min(MOST, WINDOW)
-        if len(first) > MOST:
+        self.is_small = len(first) <= min(PREPARED_DOCUMENTS, WINDOW)
+        if len(first) > PREPARED_DOCUMENTS:
             return
+        self._made = space_spec(collection.state.encoder), self._remembering()
         documents = [checked_document(document) for document in first]
-        there = core.store.ids.look_up([document.id for document in documents])
-        core.read(lambda snapshot: (snapshot.loaded(), snapshot.words))  # before the turn
+        known = collection.store.ids.look_up([document.id for document in documents])
+        collection.read(lambda snapshot: (snapshot.loaded(), snapshot.words))  # before the turn
         if addition.vectors is not None:
             self._find_terms(documents, contents_of(documents, None, lambda: self.encoder))
-        elif core.commit_log.workers is HERE:
-            self._encode(documents, there)
+        elif collection.commit_log.workers is HERE:
+            self._encode(documents, known)
 
     @property
     def encoder(self) -> Encoder:
         """The index's encoder, which remembers what was prepared.
 
-        If others have replaced all vectors meanwhile, it is the new one, and remembers nothing.
+        If nothing was, or others have replaced all vectors meanwhile, it remembers nothing: an
+        addition of any length takes the memory of a window.
         """
-        space = space_spec(self._core.state.encoder)
-        if self._made is None or self._made[0] != space:
-            self._made = space, self._remembering()
+        if self._made is None or self._made[0] != space_spec(self._core.state.encoder):
+            return self._core.encoder
         return self._made[1]
 
     def _remembering(self) -> Encoder:
@@ -136,17 +142,17 @@ class Prepared:
             return RememberingCounter(encoder, encoder)
         return encoder if self._core.state.passages is not None else RememberingEncoder(encoder)
 
-    def _encode(self, documents: Sequence[Document], there: Mapping[str, int]) -> None:
+    def _encode(self, documents: Sequence[Document], rows: Mapping[str, int]) -> None:
         """Encode texts, except those of documents that these replace, by id."""
-        changed, texts = self._changed(documents, there), list[str]()
+        changed, texts = self._changed(documents, rows), list[str]()
         tokens = self._core.state.passages
         for part in batches(len(changed), WINDOW):
             texts += contents_of(changed[part], tokens, lambda: self.encoder)
         self._find_terms(changed, texts)
-        wanted = list(dict.fromkeys(text for text in texts if text))
-        known = set(self._known_digests([there.get(document.id, -1) for document in changed]))
-        digests = digests_of(wanted)
-        new = [text for text, digest in zip(wanted, digests, strict=True) if digest not in known]
+        unique = list(dict.fromkeys(text for text in texts if text))
+        known = set(self._known_digests([rows.get(document.id, -1) for document in changed]))
+        digests = digests_of(unique)
+        new = [text for text, digest in zip(unique, digests, strict=True) if digest not in known]
         done, encoder = 0, self.encoder
         for part in batches(len(new), WINDOW):
             for places, _, _ in encoded_steps(encoder, new[part], encoder.dim):
@@ -163,15 +169,15 @@ class Prepared:
                 self.terms.of_text(text)
 
     def _changed(
-        self, documents: Sequence[Document], there: Mapping[str, int]
+        self, documents: Sequence[Document], row_of: Mapping[str, int]
     ) -> Sequence[Document]:
         """Documents whose text, title or parts differ from those of the same id."""
-        found = list[Document]()
+        changed = list[Document]()
         for part in batches(len(documents), WINDOW):
-            rows = [there[each.id] for each in documents[part] if each.id in there]
+            rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
             old = {each.id: each for each in self._core.store.documents.read(rows).values()}
-            found += [each for each in documents[part] if not _is_same(each, old.get(each.id))]
-        return found
+            changed += [each for each in documents[part] if not _is_same(each, old.get(each.id))]
+        return changed
 
     def _known_digests(self, replaced: Sequence[int]) -> Iterator[bytes]:
         """Digests of the texts of documents that are replaced, by row, or deleted."""

@@ -6,6 +6,8 @@ exactly the blocks without one.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
@@ -15,27 +17,29 @@ from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 from ..catalog.passages_table import PartlyRead
 from ..encoders.base import Encoder
-from ..open_index import OpenIndex
 from ..storage.commit_log import CommitLog
 from . import writer
 from .encoding import encoded_steps
 
+if TYPE_CHECKING:
+    from ..collection import Collection
 
-def encode_lost(core: OpenIndex) -> None:
+
+def encode_lost(collection: Collection) -> None:
     """Encode the documents whose blocks of vectors are missing or damaged; then rebuild.
 
     Raises `CorruptError` if the vectors were given.
     """
-    if not core.has_encoder:
+    if not collection.has_encoder:
         raise CorruptError(
-            f"{core.path / core.state.vectors}: vectors given from elsewhere can't be encoded "
-            "again; restore the file from a copy"
+            f"{collection.path / collection.state.vectors}: vectors given from elsewhere can't be "
+            "encoded again; restore the file from a copy"
         )
-    encoder = core.encoder
-    with core.change():
-        _encode_blocks(core.commit_log, encoder)
-        core.show()
-        writer.rebuild(core)
+    encoder = collection.encoder
+    with collection.change():
+        _encode_blocks(collection.commit_log, encoder)
+        collection.show()
+        writer.rebuild(collection)
 
 
 def _encode_blocks(commit_log: CommitLog, encoder: Encoder) -> None:

@@ -56,6 +56,7 @@ class Addition:
 
     Attributes
     ----------
+    documents : None for those of the addition that was interrupted.
     columns : name -> DuckDB type of metadata columns, a mapping for each source; others are typed
         by their values.
     vectors : one for each document; by default the encoder's.
@@ -65,7 +66,7 @@ class Addition:
         rows of the documents to delete in the same commit. With it, documents to add are optional.
     """
 
-    documents: Iterable[Document]
+    documents: Iterable[Document] | None
     columns: Sequence[Mapping[str, str]] = ()
     vectors: GivenVectors | None = None
     source: str = ""
@@ -80,16 +81,22 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
     than a passage are cut.
 
     `encoder` returns the index's encoder, which counts tokens. Raises `InputError` if there are no
-    documents, one is malformed, an id occurs twice or a value does not fit its column; or if the
-    given vectors are not one per document, finite and of the right dimension.
+    documents, or none to resume; if one is malformed, an id occurs twice or a value does not fit
+    its column; or if the given vectors are not one per document, finite and of the right dimension.
     """
     vectors, missing = addition.vectors, addition.missing
     store, first = commit_log.store, commit_log.state.rows
+    if addition.documents is None:
+        if not commit_log.state.unfinished:
+            raise InputError(f"{commit_log.path}: expected an unfinished addition to resume")
+        return Staged(0, NO_ROWS, 0)
     if vectors is not None:
         _check_dimensions(vectors, commit_log.state.dim)
     with commit_log.transaction():
         commit_log.forget_pending()
-        staged, is_unique = _insert(store, addition, first)
+        for types in addition.columns:
+            store.columns.declare(types)
+        staged, is_unique = _insert(store, addition.documents, first)
         if staged == first and missing is None:
             raise InputError("no documents; expected at least one")
         if staged > first:
@@ -119,14 +126,12 @@ def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
     check_vectors(vectors)
 
 
-def _insert(store: DocumentStore, addition: Addition, first: int) -> tuple[int, bool]:
+def _insert(store: DocumentStore, documents: Iterable[Document], first: int) -> tuple[int, bool]:
     """Insert documents, so far one row each, creating columns.
 
     Returns the row after them, and True if they are few and their ids are known to differ.
     """
-    for types in addition.columns:
-        store.columns.declare(types)
-    staged, is_unique, iterator = first, False, iter(addition.documents)
+    staged, is_unique, iterator = first, False, iter(documents)
     while batch := _some(iterator):
         is_unique = staged == first and len({each.id for each in batch}) == len(batch)
         store.documents.insert(staged, batch)
@@ -160,9 +165,9 @@ def _check_inserted(
 
 def _leave_out_unchanged(store: DocumentStore, first: int, staged: int) -> int:
     """Drop the staged documents that exist unchanged; return their number."""
-    unchanged, there = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
+    unchanged, existing = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
     if len(unchanged):
-        store.origins.adopt(unchanged, there)
+        store.origins.adopt(unchanged, existing)
         store.drop_rows(unchanged, first)
     return len(unchanged)
 

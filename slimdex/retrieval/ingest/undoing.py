@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
 from ..catalog.state import State
 from ..lexical.word_index import WordIndex
-from ..open_index import OpenIndex
 from ..storage.commit_log import AppendedFile, CommitLog
 from ..storage.derived_lexical import word_faults
 from ..storage.head import Head
 from ..storage.index_files import load_index, save_codes
 from .rewriting.fitting import ROLES
+
+if TYPE_CHECKING:
+    from ..collection import Collection
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,14 @@ class Undone:
     removed: int
 
 
-def undo(core: OpenIndex) -> Undone:
+def undo(collection: Collection) -> Undone:
     """Return to the documents, settings and files before the last change.
 
     Raises `InputError` if the last change can't be undone, and `CorruptError` if what it left is
     damaged; then nothing is changed.
     """
-    with core.change():
-        log, head = core.commit_log, core.snapshot.head
+    with collection.change():
+        log, head = collection.commit_log, collection.snapshot.head
         before = _before(log, head)
         added = np.arange(before.state.rows, head.state.rows)
         deleted = np.union1d(before.deleted, added)
@@ -62,7 +65,7 @@ def undo(core: OpenIndex) -> Undone:
         with log.transaction():
             log.store.origins.forget_places(np.union1d(restored, removed))
             log.commit(state, delete=removed, restore=restored, grown=grown)
-        core.show()
+        collection.show()
         rows = head.document_rows
         return Undone(rows.number(restored), rows.number(removed))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,13 +23,15 @@ from ..catalog.passages_table import DocumentRows
 from ..catalog.state import Certificate, State
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
-from ..open_index import OpenIndex
 from ..storage.commit_log import AppendedFile, CommitLog
 from ..storage.derived_documents import with_documents, with_new_documents
 from ..storage.derived_lexical import new_words, with_new_words, with_words
 from ..storage.index_files import encode_rows, fit, save_codes
 from ..storage.snapshot import Loaded, Snapshot
 from ..storage.work_folder import work_folder
+
+if TYPE_CHECKING:
+    from ..collection import Collection
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,13 @@ class Finished:
     loaded: Loaded | None = None
 
 
-def delete(core: OpenIndex, documents: Rows) -> None:
+def delete(collection: Collection, documents: Rows) -> None:
     """Delete documents by their first rows, and subtract their vectors from the moments."""
     if not len(documents):
         return
-    with core.change():
-        commit_deletion(core.commit_log, documents)
-        core.show()
+    with collection.change():
+        commit_deletion(collection.commit_log, documents)
+        collection.show()
 
 
 def commit_deletion(commit_log: CommitLog, documents: Rows) -> None:
@@ -80,26 +83,26 @@ def commit_deletion(commit_log: CommitLog, documents: Rows) -> None:
     commit_log.commit(commit_log.with_moments(commit_log.next_state(), moments), delete=rows)
 
 
-def delete_found(core: OpenIndex, ids: Sequence[str] | None, where: str | None) -> int:
+def delete_found(collection: Collection, ids: Sequence[str] | None, where: str | None) -> int:
     """Delete the documents of some ids, or else those that a condition holds for; return how many.
 
     Raises `InputError` if an id is unknown, or the condition is invalid.
     """
-    with core.change():
+    with collection.change():
         if ids is not None:
-            rows = core.store.ids.rows(ids)
+            rows = collection.store.ids.rows(ids)
         else:
-            rows = core.snapshot.rows_where(where or "")
-        delete(core, rows)
+            rows = collection.snapshot.rows_where(where or "")
+        delete(collection, rows)
         return len(rows)
 
 
-def add_pending(core: OpenIndex, gone: Rows, terms: Terms = TERMS) -> Finished:
+def add_pending(collection: Collection, gone: Rows, terms: Terms = TERMS) -> Finished:
     """Commit the staged documents, all encoded; delete `gone` and older ones of the same ids.
 
-    Within `core.change()`, or a transaction. `terms` make those of the new rows.
+    Within `collection.change()`, or a transaction. `terms` make those of the new rows.
     """
-    commit_log, snapshot = core.commit_log, core.snapshot
+    commit_log, snapshot = collection.commit_log, collection.snapshot
     old, store = commit_log.state, commit_log.store
     vectors = commit_log.vectors(old.staged)
     replaced_documents = store.ids.replaced(old.rows, old.epoch)
@@ -126,59 +129,61 @@ def add_pending(core: OpenIndex, gone: Rows, terms: Terms = TERMS) -> Finished:
     return Finished(added, loaded)
 
 
-def keep_certificate(core: OpenIndex, certificate: Certificate) -> None:
+def keep_certificate(collection: Collection, certificate: Certificate) -> None:
     """Keep a proof about the settings in force."""
-    with core.change():
-        core.commit_log.commit(replace(core.state, certificate=certificate))
-        core.show()
+    with collection.change():
+        collection.commit_log.commit(replace(collection.state, certificate=certificate))
+        collection.show()
 
 
-def index_lexical(core: OpenIndex, wanted: bool) -> None:
+def index_lexical(collection: Collection, wanted: bool) -> None:
     """Index the words of all documents, or drop that index, and with it the choice of `auto`.
 
     The index is made before the turn, and starts over if others renumber the rows meanwhile.
     """
     while wanted:
-        with work_folder(core.path) as folder:
-            head = core.snapshot.head
-            words = new_words(core.commit_log, head, folder / "words")
-            with core.change():
-                if core.state.epoch == head.state.epoch:
-                    _commit_words(core, words)
+        with work_folder(collection.path) as folder:
+            head = collection.snapshot.head
+            words = new_words(collection.commit_log, head, folder / "words")
+            with collection.change():
+                if collection.state.epoch == head.state.epoch:
+                    _commit_words(collection, words)
                     return
-    with core.change():
-        core.commit_log.commit(replace(core.commit_log.next_state(), words=None, hybrid=None))
-        core.show()
+    with collection.change():
+        collection.commit_log.commit(
+            replace(collection.commit_log.next_state(), words=None, hybrid=None)
+        )
+        collection.show()
 
 
-def _commit_words(core: OpenIndex, words: WordIndex) -> None:
-    """Commit an index of words, with the rows that were added since."""
-    commit_log = core.commit_log
+def _commit_words(collection: Collection, words: WordIndex) -> None:
+    """Commit a lexical index, extended by the rows that were added since."""
+    commit_log = collection.commit_log
     state = commit_log.next_state()
     if len(words) == state.rows:
         state = replace(state, words=state.new_name("words"))
-        os.replace(words.path, core.path / state.new_name("words"))
-    with with_words(commit_log, words, state, core.snapshot.deleted) as state:
+        os.replace(words.path, collection.path / state.new_name("words"))
+    with with_words(commit_log, words, state, collection.snapshot.deleted) as state:
         pass
     commit_log.commit(state)
-    core.show()
+    collection.show()
 
 
-def keep_fusion(core: OpenIndex, hybrid: str | None) -> None:
+def keep_fusion(collection: Collection, hybrid: str | None) -> None:
     """Set how `auto` fuses vectors and words."""
-    with core.change():
-        core.commit_log.commit(replace(core.state, hybrid=hybrid))
-        core.show()
+    with collection.change():
+        collection.commit_log.commit(replace(collection.state, hybrid=hybrid))
+        collection.show()
 
 
-def rebuild(core: OpenIndex, fit_again: bool = False) -> None:
+def rebuild(collection: Collection, fit_again: bool = False) -> None:
     """Rebuild the derived files, but fit reducer and metric only if damaged or `fit_again`.
 
     It can't be undone, nor the change before it, whose files may be damaged.
     """
-    with core.change():
-        if core.state.settings is not None:
-            core.show(_rebuilt(core.commit_log, core.state.settings, fit_again))
+    with collection.change():
+        if collection.state.settings is not None:
+            collection.show(_rebuilt(collection.commit_log, collection.state.settings, fit_again))
 
 
 def _rebuilt(commit_log: CommitLog, settings: Settings, fit_again: bool) -> Snapshot:

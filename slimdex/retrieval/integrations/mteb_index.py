@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,9 @@ from slimdex.indexes.settings import Settings
 
 from ..atomic_files import STORED_ENDINGS, file_name
 from ..catalog.state import State
-from ..quality.evaluation.deep_search import DEPTH, Ranking, deep, measured
+from ..quality.evaluation.measures import DEPTH, Ranking, deep, measured
 from ..sources.given_vectors import as_given, check_vectors
 from ..storage.index_files import encode_rows, fit
-from .mteb_records import Sizes, folder_bytes
 
 Answers = tuple[list[list[float]], list[list[int]]]
 """Scores of each query, best first, and the numbers of their documents."""
@@ -33,6 +33,66 @@ COMPARED = 64
 """Documents, and queries, used to compare a model's similarity with the cosine."""
 GAP = 1e-3
 """Difference below which cosines may be in any order."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Description and sizes of an index, in bytes.
+
+    Attributes
+    ----------
+    documents, vectors : counts; each passage of a text has a vector.
+    settings : the effective ones, which a small corpus may have changed: see `notes`.
+    candidates : vectors rescored per query.
+    stored : format of the full vectors on disk: fp16 or int8.
+    ram_bytes : codes, reducer and metric, without ids and the system's caches.
+    ram_bytes_per_vector, ram_bytes_fixed : its parts, as in `slimdex info`.
+    disk_bytes : full vectors and derived files, without texts.
+    float32_bytes : uncompressed vectors in memory.
+    compression : float32_bytes / ram_bytes.
+    """
+
+    documents: int
+    vectors: int
+    dimensions: int
+    settings: Mapping[str, Any]
+    candidates: int
+    stored: str
+    ram_bytes: int
+    ram_bytes_per_vector: float
+    ram_bytes_fixed: int
+    disk_bytes: int
+    float32_bytes: int
+    compression: float
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        index: ReducedIndex,
+        settings: Settings,
+        documents: int,
+        disk_bytes: int,
+        stored: str,
+        notes: tuple[str, ...] = (),
+    ) -> Sizes:
+        """Sizes of an index with its effective settings."""
+        uncompressed = 4 * len(index) * index.vectors.dim
+        return cls(
+            documents=documents,
+            vectors=len(index),
+            dimensions=index.vectors.dim,
+            settings=settings.as_dict(),
+            candidates=index.candidates,
+            stored=stored,
+            ram_bytes=index.nbytes,
+            ram_bytes_per_vector=index.index.row_nbytes,
+            ram_bytes_fixed=index.fixed_nbytes,
+            disk_bytes=disk_bytes,
+            float32_bytes=uncompressed,
+            compression=uncompressed / index.nbytes,
+            notes=notes,
+        )
 
 
 class SlimdexIndex:
@@ -109,20 +169,17 @@ class SlimdexIndex:
     ) -> Answers:
         """Scores and documents for queries (q, d): cosines in the metric of the settings.
 
-        Documents are numbered in the order of addition or, with `top_ranked`, in the query's list.
+        Documents are numbered in the order of addition. Raises `InputError` for lists of documents
+        to rerank, which no index searches.
         """
+        if top_ranked is not None:
+            raise InputError("top_ranked: lists to rerank; expected a task that searches a corpus")
         queries = _on_cpu(embeddings)
         index = self.build()
         if index is None:
             return [[] for _ in queries], [[] for _ in queries]
         queries = as_matrix(queries, dim=index.vectors.dim, name="queries", largest=LARGEST)
         _check_similarity(similarity_fn, queries[:COMPARED], self._sample)
-        if top_ranked is not None:
-            if query_idx_to_id is None:
-                raise InputError("top_ranked without query_idx_to_id; expected both")
-            lists = [top_ranked.get(query_idx_to_id[i]) or [] for i in range(len(queries))]
-            return self._among(index, queries, top_k, lists)
-
         found = []
         for query in queries:
             search = partial(index.search, query[None])
@@ -141,7 +198,7 @@ class SlimdexIndex:
             settings, notes = self.settings.fitted(moments)
             state = fit(folder, state, vectors, moments, settings)
             index, _ = encode_rows(folder, state, vectors)
-            disk = folder_bytes(folder)
+            disk = sum(path.stat().st_size for path in folder.iterdir())
             self.sizes = Sizes.of(index, settings, count, disk, self.vector_dtype, tuple(notes))
             self._index = index
         return self._index
@@ -163,24 +220,6 @@ class SlimdexIndex:
             self._removed = weakref.finalize(self, shutil.rmtree, self._folder, True)
             self._state, self.sizes = State({}, dim, settings, vectors=vectors), None
         return self._folder, self._state
-
-    def _among(
-        self, index: ReducedIndex, queries: Matrix, top_k: int, lists: Sequence[list[str]]
-    ) -> Answers:
-        """Rank the documents listed for each query by their full vectors."""
-        rows_by_id = {id: row for row, id in enumerate(self._ids)}
-        scores, places = list[list[float]](), list[list[int]]()
-        for query, ids in zip(queries, lists, strict=True):
-            if unknown := [id for id in ids if id not in rows_by_id]:
-                raise InputError(
-                    f"top_ranked: document {unknown[0]!r}; expected one that was added"
-                )
-            place = {rows_by_id[id]: i for i, id in reversed([*enumerate(ids)])}
-            rows = np.array(sorted(place), dtype=np.int64)
-            best, found = index.search(query[None], len(rows), rows)
-            scores.append(best[0, :top_k].tolist())
-            places.append([place[row] for row in found[0, :top_k].tolist()])
-        return scores, places
 
 
 def searches_for(

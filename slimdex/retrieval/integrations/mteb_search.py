@@ -8,9 +8,8 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from mteb import ResultCache
 from mteb.models import ModelMeta, SearchEncoderWrapper
 from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_meta import ScoringFunction
@@ -19,25 +18,34 @@ from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
-from ..catalog.where.conditions import Compare, as_sql
 from ..collection import Collection
 from ..documents import Document
 from ..encoders.adapters import as_encoder
-from ..encoders.base import AUTO, OFF, Encoder, for_new_documents, passage_tokens
+from ..encoders.base import AUTO, OFF, Encoder, passage_tokens
 from ..encoders.hub import PACKAGED
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
-from ..open_index import OpenIndex
-from ..quality.evaluation.deep_search import deep
+from ..quality.evaluation.measures import deep
 from ..quality.info import word_bytes
 from ..search.nearest import nearest_documents
 from ..search.request import SearchRequest
 from ..trials.query_pools import encoded
-from .mteb_index import SlimdexIndex, searches_for
-from .mteb_records import Place, Records, Sizes, as_experiment
+from .mteb_index import Sizes, SlimdexIndex, searches_for
 
 Found = dict[str, dict[str, float]]
 """Query id -> document id -> score, mteb's format of answers."""
+
+
+CHOSEN = "auto"
+"""Name of a setting that depends on the corpus."""
+
+
+class Place(NamedTuple):
+    """Task, split and subset of a result."""
+
+    task: str
+    split: str
+    subset: str
 
 
 class SlimdexSearchWrapper(SearchEncoderWrapper):
@@ -47,7 +55,10 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
     ----------
     model : an encoder of mteb, for instance from `mteb.get_model`.
     settings, vector_dtype, folder : as for `SlimdexIndex`.
-    cache : the one passed to `mteb.evaluate`; sizes are written beside its results.
+
+    Attributes
+    ----------
+    sizes : of the index of each task, split and subset.
     """
 
     def __init__(
@@ -57,19 +68,13 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
         *,
         vector_dtype: str = "fp16",
         folder: str | Path | None = None,
-        cache: ResultCache | None = None,
     ) -> None:
         self._slimdex = SlimdexIndex(settings, vector_dtype=vector_dtype, folder=folder)
         super().__init__(model, index_backend=self._slimdex)
         self.mteb_model_meta = as_experiment(
             model.mteb_model_meta, self._slimdex.settings, vector_dtype
         )
-        self._records = Records(cache, self.mteb_model_meta)
-
-    @property
-    def sizes(self) -> Mapping[Place, Sizes]:
-        """Sizes by indexed task, split and subset."""
-        return self._records.sizes
+        self.sizes: dict[Place, Sizes] = {}
 
     def index(
         self, corpus: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, **kwargs: Any
@@ -80,7 +85,8 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
         super().index(corpus, **names, **kwargs)
         self._slimdex.build()
         if self._slimdex.sizes is not None:
-            self._records.add(Place(task_metadata.name, hf_split, hf_subset), self._slimdex.sizes)
+            place = Place(task_metadata.name, hf_split, hf_subset)
+            self.sizes[place] = self._slimdex.sizes
 
 
 class SlimdexSearch:
@@ -94,8 +100,11 @@ class SlimdexSearch:
     encoder : as for `Collection.create`, or the folder or name of a model.
     settings, vector_dtype, passages, lexical : as for `Collection.create`.
     folder : where to keep the indexes, one per task, split and subset; by default temporary.
-    cache : the one passed to `mteb.evaluate`; sizes are written beside its results.
     meta : metadata for the results; by default derived from the encoder.
+
+    Attributes
+    ----------
+    sizes : of the index of each task, split and subset.
     """
 
     def __init__(
@@ -107,7 +116,6 @@ class SlimdexSearch:
         passages: str | int | None = AUTO,
         lexical: bool = True,
         folder: str | Path | None = None,
-        cache: ResultCache | None = None,
         meta: ModelMeta | None = None,
     ) -> None:
         self.encoder = _opened(encoder)
@@ -120,14 +128,9 @@ class SlimdexSearch:
         if precision := self.encoder.spec().get("precision"):
             more["precision"] = precision
         self.mteb_model_meta = as_experiment(base, self.settings, vector_dtype, more)
-        self._records = Records(cache, self.mteb_model_meta)
+        self.sizes: dict[Place, Sizes] = {}
         self._collection: Collection | None = None
         self._closed: Callable[[], object] | None = None
-
-    @property
-    def sizes(self) -> Mapping[Place, Sizes]:
-        """Sizes by indexed task, split and subset."""
-        return self._records.sizes
 
     def index(
         self, corpus: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, **kwargs: Any
@@ -146,7 +149,7 @@ class SlimdexSearch:
         assert snapshot.state.settings is not None
         each = info["memory"]["disk_bytes_per_vector"] + (word_bytes(snapshot) or 0)
         disk = round(each * snapshot.state.rows)
-        sizes = Sizes.of(
+        self.sizes[place] = Sizes.of(
             snapshot.index,
             snapshot.state.settings,
             len(collection),
@@ -154,7 +157,6 @@ class SlimdexSearch:
             self.vector_dtype,
             tuple(added.notes),
         )
-        self._records.add(place, sizes)
 
     def search(
         self,
@@ -164,10 +166,13 @@ class SlimdexSearch:
         top_ranked: Mapping[str, list[str]] | None = None,
         **kwargs: Any,
     ) -> Found:
-        """Find the documents closest to each query, or rank those listed for it.
+        """Find the documents closest to each query.
 
-        Raises `InputError` if no corpus was indexed, or a query is not text.
+        Raises `InputError` if no corpus was indexed, a query is not text, or lists are to be
+        reranked, which no index searches.
         """
+        if top_ranked is not None:
+            raise InputError("top_ranked: lists to rerank; expected a task that searches a corpus")
         if self._collection is None:
             raise InputError("search: no corpus; expected `index` before, for each search")
         names, found = [str(id) for id in queries["id"]], Found()
@@ -176,7 +181,7 @@ class SlimdexSearch:
         else:
             texts = _texts(queries)
             asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
-            found = _answers(self._collection, names, asked, top_k, top_ranked)
+            found = _answers(self._collection, names, asked, top_k)
         self.clear()
         return found
 
@@ -203,6 +208,24 @@ class SlimdexSearch:
         )
 
 
+def as_experiment(
+    meta: ModelMeta, settings: Settings, stored: str, more: Mapping[str, Any] | None = None
+) -> ModelMeta:
+    """Copy a model's metadata so that results with these settings are stored separately.
+
+    Raises `InputError` if the model is already such an experiment.
+    """
+    before = dict(meta.experiment_kwargs or {})
+    own = {"index": "slimdex", **settings.as_dict(), "stored": stored, **(more or {})}
+    if taken := sorted(before.keys() & own.keys()):
+        raise InputError(
+            f"model {meta.name}: its experiment has {', '.join(taken)} already; expected a model "
+            "that is not compressed"
+        )
+    named = {name: CHOSEN if value is None else value for name, value in own.items()}
+    return meta.model_copy(update={"experiment_kwargs": {**before, **named}})
+
+
 def meta_of(encoder: Encoder) -> ModelMeta:
     """mteb's metadata of an encoder's model, or metadata from the encoder's spec."""
     spec = encoder.spec()
@@ -223,11 +246,11 @@ def meta_of(encoder: Encoder) -> ModelMeta:
 
 
 def _opened(encoder: Any) -> Encoder:
-    """Open an encoder of any accepted form, in the precision of new indexes."""
+    """Open an encoder of any accepted form."""
     if encoder is None:
-        return for_new_documents(TransformerEncoder())
+        return TransformerEncoder()
     named = isinstance(encoder, str | Path)
-    return for_new_documents(open_encoder(str(encoder)) if named else as_encoder(encoder))
+    return open_encoder(str(encoder)) if named else as_encoder(encoder)
 
 
 def _documents(corpus: Any) -> Iterator[Document]:
@@ -252,49 +275,26 @@ def _texts(queries: Any) -> list[str]:
 
 
 def _answers(
-    core: OpenIndex,
+    collection: Collection,
     names: Sequence[str],
     asked: Sequence[tuple[str, Matrix]],
     top_k: int,
-    top_ranked: Mapping[str, list[str]] | None,
 ) -> Found:
-    """Return the documents that a default search finds for texts and their vectors (1, d).
+    """Return the documents that a default search finds for texts and their vectors (1, d)."""
+    ids = collection.store.ids.by_row(collection.state.rows)
+    index = collection.reduced_index
+    asks_by_ids = not set(ids).isdisjoint(names)  # then `evaluate` asks for one more, to drop
 
-    With `top_ranked`, those of each query's list.
-    """
-    ids = core.store.ids.by_row(core.state.rows)
-    if top_ranked is not None:
-        lists = [top_ranked.get(name) or [] for name in names]
-        answers = [
-            _of_list(partial(core.ranked, *query), listed, top_k)
-            for query, listed in zip(asked, lists, strict=True)
-        ]
-    else:
-        index = core.reduced_index
-        asks_by_ids = not set(ids).isdisjoint(names)  # then `evaluate` asks for one more, to drop
+    def coded(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
+        request = SearchRequest(vectors=vector, limit=k, candidates=0)
+        return collection.read(nearest_documents, request)
 
-        def coded(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
-            request = SearchRequest(vectors=vector, limit=k, candidates=0)
-            return core.read(nearest_documents, request)
-
-        answers = []
-        for text, vector in asked:
-            codes = None if index.metric is None else partial(coded, vector)
-            search = partial(core.ranked, text, vector)
-            answers.append(deep(searches_for(top_k, search, codes, asks_by_ids)))
+    answers = []
+    for text, vector in asked:
+        codes = None if index.metric is None else partial(coded, vector)
+        search = partial(collection.ranked, text, vector)
+        answers.append(deep(searches_for(top_k, search, codes, asks_by_ids)))
     return {
         name: {ids[row]: score for score, row in zip(*answer, strict=True)}
         for name, answer in zip(names, answers, strict=True)
     }
-
-
-def _of_list(
-    search: Callable[..., tuple[Matrix, Rows]], listed: list[str], top_k: int
-) -> tuple[list[float], list[int]]:
-    """Scores and rows of the best of the listed documents by a search of them."""
-    if not listed:
-        return [], []
-    where = as_sql(Compare("id", "IN", listed))
-    scores, rows = search(len(listed), where)
-    found = rows[0] >= 0
-    return scores[0][found][:top_k].tolist(), rows[0][found][:top_k].tolist()

@@ -139,24 +139,24 @@ class Fusion:
             return self.weight
         return RRF if self.weight is None else f"{self.weight:g}"
 
-    def scores(self, found: Candidates) -> NDArray[np.float64]:
+    def scores(self, candidates: Candidates) -> NDArray[np.float64]:
         """Fused scores (n,) of the rows found for a query."""
-        near, words, total = found.whole
+        near, words, total = candidates.whole
         if self.weight is None:
-            scores = _reciprocal_ranks(found.rows, near.rows)
-            scores += _reciprocal_ranks(found.rows, words.rows)
+            scores = _reciprocal_ranks(candidates.rows, near.rows)
+            scores += _reciprocal_ranks(candidates.rows, words.rows)
         elif isinstance(self.weight, str):
-            scores = found.cosines + word_bonuses(
-                found.bm25, found.cosines, near.scores, words.scores, words.ideal, total
+            scores = candidates.cosines + word_bonuses(
+                candidates.bm25, candidates.cosines, near.scores, words.scores, words.ideal, total
             )
         else:
-            scores = (1 - self.weight) * _spread(found.cosines, LEAST_COSINE, near.scores)
-            scores += self.weight * _spread(found.bm25, 0.0, words.scores)
-        scores[found.is_named] += NAMED
+            scores = (1 - self.weight) * _spread(candidates.cosines, LEAST_COSINE, near.scores)
+            scores += self.weight * _spread(candidates.bm25, 0.0, words.scores)
+        scores[candidates.is_named] += NAMED
         return scores
 
 
-def fusion_of(asked: str | float) -> Fusion | None:
+def fusion_of(requested: str | float) -> Fusion | None:
     """Parse `--hybrid`: "auto", "rrf" or a weight; None for "off" and for weight 0.
 
     "auto" is the rule, unless an index has its own choice. Raises `InputError` for anything else.
@@ -164,18 +164,18 @@ def fusion_of(asked: str | float) -> Fusion | None:
     >>> fusion_of("rrf"), fusion_of("0.3"), fusion_of("off")
     (Fusion(weight=None), Fusion(weight=0.3), None)
     """
-    if asked == OFF:
+    if requested == OFF:
         return None
-    if asked == AUTO:
+    if requested == AUTO:
         return Fusion(AUTO)
-    if asked == RRF:
+    if requested == RRF:
         return Fusion(None)
     try:
-        weight = float(asked)
+        weight = float(requested)
     except (TypeError, ValueError):
         weight = -1.0
-    if isinstance(asked, bool) or not 0 <= weight <= 1:  # also refuses NaN
-        raise InputError(f"hybrid={asked!r}; expected {EXPECTED}")
+    if isinstance(requested, bool) or not 0 <= weight <= 1:  # also refuses NaN
+        raise InputError(f"hybrid={requested!r}; expected {EXPECTED}")
     return Fusion(weight) if weight else None
 
 
@@ -189,6 +189,8 @@ def _spread(
 
 def _reciprocal_ranks(rows: Rows, best: Rows) -> NDArray[np.float64]:
     """Reciprocal ranks (n,) of sorted rows among the best, best first; 0 for others."""
-    out, there = np.zeros(len(rows)), contains(rows, best)
-    out[np.searchsorted(rows, best[there])] = (1 / (RRF_K + 1 + np.arange(len(best))))[there]
+    out, is_present = np.zeros(len(rows)), contains(rows, best)
+    out[np.searchsorted(rows, best[is_present])] = (1 / (RRF_K + 1 + np.arange(len(best))))[
+        is_present
+    ]
     return out

@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-LONGEST, LONGEST_NAME = 80, 500
-"""Longest word or name in characters; nobody types longer ones."""
+LONGEST_TERM, LONGEST_NAME = 80, 500
+"""Longest indexed word or name, in characters; queries contain no longer ones."""
 SHORTEST_MISSPELT = 5
-"""Shortest name that is found in spite of an error; one edit of a short word is another word."""
+"""Shortest name that is found despite a typing error; one edit turns a shorter one into another
+word."""
 
 _MARKS = "".join(chr(c) for c in range(0x300, 0x1E00) if unicodedata.category(chr(c))[0] == "M")
-"""Vowel signs and accents, which belong to the letter before them; for `re` they are no letters."""
+"""Vowel signs and accents, which belong to the letter before them; `re` does not count them as
+letters."""
 _PART = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
 _NAME = re.compile(rf"{_PART.pattern}(?:(?:[-_./@+]|::?){_PART.pattern})+")
 _HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -47,17 +49,17 @@ def words_of(text: str) -> list[str]:
     >>> words_of("向量搜索 ok"), words_of("ภาษาไทย ok")
     (['向量', '量搜', '搜索', 'ok'], ['ภา', 'าษ', 'ษา', 'าไ', 'ไท', 'ทย', 'ok'])
     """
-    found = list[str]()
+    words = list[str]()
     for run in _normal(text).split():
         if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all words
-            found += _with_humps(word)
+            words += _with_humps(word)
             continue
         parts = _PART.findall(run)
         for part in parts:
-            found += _split(part.casefold()) if not part.isascii() else _with_humps(part)
+            words += _split(part.casefold()) if not part.isascii() else _with_humps(part)
         if len(parts) > 1 and not _UNSPACED.search(run):
-            found += [name for name in _NAME.findall(run.casefold()) if len(name) <= LONGEST]
-    return found
+            words += [name for name in _NAME.findall(run.casefold()) if len(name) <= LONGEST_TERM]
+    return words
 
 
 def words_in(text: str) -> str:
@@ -110,7 +112,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def remembered(cls) -> Terms:
-        """The same ones, which remember the terms of each id and text."""
+        """These functions, remembering the terms of each id and text."""
         return cls(cache(id_terms), cache(words_in))
 
 
@@ -159,7 +161,7 @@ def misspelt_form(query: str) -> str | None:
     ('libsl-dev', None, None)
     """
     form = _EDGE.sub("", _folded(query).strip())
-    is_name = SHORTEST_MISSPELT <= len(form) <= LONGEST and " " not in form
+    is_name = SHORTEST_MISSPELT <= len(form) <= LONGEST_TERM and " " not in form
     return form if is_name and not _HAS_DIGIT.search(form) else None
 
 
@@ -176,18 +178,18 @@ def _normal(text: str) -> str:
 def _with_humps(part: str) -> list[str]:
     """A run of ASCII letters and digits in lower case, and its parts if it is in camel case."""
     word = part.lower()
-    if word[1:] == part[1:] or len(part) > LONGEST or len(humps := _HUMPS.split(part)) == 1:
-        return [word[:LONGEST]]
+    if word[1:] == part[1:] or len(part) > LONGEST_TERM or len(humps := _HUMPS.split(part)) == 1:
+        return [word[:LONGEST_TERM]]
     return [word, *(hump.lower() for hump in humps)]
 
 
 def _split(part: str) -> Iterator[str]:
     """Yield a run of letters, or its bigrams in scripts without spaces."""
     end = 0
-    for found in _UNSPACED.finditer(part):
-        if between := part[end : found.start()]:
-            yield between[:LONGEST]
-        run, end = found[0], found.end()
+    for match in _UNSPACED.finditer(part):
+        if between := part[end : match.start()]:
+            yield between[:LONGEST_TERM]
+        run, end = match[0], match.end()
         yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
     if rest := part[end:]:
-        yield rest[:LONGEST]
+        yield rest[:LONGEST_TERM]

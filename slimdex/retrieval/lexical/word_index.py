@@ -165,10 +165,10 @@ class WordIndex:
         in_memory = len(few) <= FEW and has_memory(4 * nbytes)
         with work_folder(path, in_memory=in_memory) as work:
             link_files(self.path.absolute(), work, symlink_or_copy if in_memory else link_or_copy)
-            there = {file.name for file in work.iterdir()}
+            names = {file.name for file in work.iterdir()}
             index = _tantivy().Index.open(str(work))
             _write(index, chain(few, documents), len(self), terms)
-            publish(work, path, there)
+            publish(work, path, names)
 
     def check_files(self, *, deleted: bool = False) -> None:
         """Raise `CorruptError` if a file has been cut since it was mapped.
@@ -177,14 +177,14 @@ class WordIndex:
         """
         for path, expected in self._sizes:
             try:
-                found = os.stat(path).st_size
+                size = os.stat(path).st_size
             except FileNotFoundError:
                 if deleted:
                     raise CorruptError(f"{path}: deleted while it was open") from None
                 continue  # its map stays readable
-            if found < expected:
+            if size < expected:
                 raise CorruptError(
-                    f"{path}: cut to {found:,} bytes while it was open; expected {expected:,}"
+                    f"{path}: cut to {size:,} bytes while it was open; expected {expected:,}"
                 )
 
     def search(
@@ -204,14 +204,14 @@ class WordIndex:
         query = self._query(words, names if len(named) else [])
         while True:
             rare_first = None if len(named) else self._rare_first(words, ask)
-            found = self._asked(query, ask) if rare_first is None else rare_first
-            kept = np.ones(len(found.rows), dtype=bool)
+            hits = self._searched(query, ask) if rare_first is None else rare_first
+            kept = np.ones(len(hits.rows), dtype=bool)
             if hidden is not None:
-                kept &= ~contains(hidden, found.rows)
-            if kept.sum() >= k or len(found.rows) < ask:
-                best = found.rows[kept][:k]
+                kept &= ~contains(hidden, hits.rows)
+            if kept.sum() >= k or len(hits.rows) < ask:
+                best = hits.rows[kept][:k]
                 named = best[np.isin(best, named)]
-                return Found(found.scores[kept][:k], best, named, self._ideal(words))
+                return Found(hits.scores[kept][:k], best, named, self._ideal(words))
             ask = min(8 * ask, len(self) + 1)
 
     def faults(self, rows: int) -> list[str]:
@@ -219,24 +219,24 @@ class WordIndex:
 
         `rows` is the expected number of rows.
         """
-        found = list[str]()
+        damaged = list[str]()
         for name in segment_files(read_list(self.path), self.path):
-            found += file_faults(self.path / name)
-        return found or self.count_faults(rows) or self._row_faults()
+            damaged += file_faults(self.path / name)
+        return damaged or self.count_faults(rows) or self._row_faults()
 
     def count_faults(self, rows: int) -> list[str]:
         """List a fault if the number of rows is not as expected."""
-        there = len(self)
-        return [] if there == rows else [f"{self.path}: words of {there} rows; expected {rows}"]
+        count = len(self)
+        return [] if count == rows else [f"{self.path}: words of {count} rows; expected {rows}"]
 
     def _row_faults(self) -> list[str]:
         """List a fault unless each row occurs once; an untrusted index may hold anything."""
         every = _tantivy().Query.all_query()
         try:
-            found = self._asked(every, max(len(self), 1)).rows
+            indexed = self._searched(every, max(len(self), 1)).rows
         except CorruptError as error:
             return [str(error)]
-        is_each = np.array_equal(np.sort(found), np.arange(len(self)))
+        is_each = np.array_equal(np.sort(indexed), np.arange(len(self)))
         return [] if is_each else [f"{self.path}: damaged: duplicate rows"]
 
     def _names(self, text: str) -> list[Any]:
@@ -247,13 +247,13 @@ class WordIndex:
         if form is None or len(self._named(names)):
             return names
         whole = query.term_query(schema, STEMS, stems_of(form)[-1], "basic")
-        if len(self._asked(whole, 1).rows):
+        if len(self._searched(whole, 1).rows):
             return names
         return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
     def _named(self, names: list[Any]) -> Rows:
-        found = [self._asked(query, MOST_NAMED).rows for query in names]
-        return np.concatenate([np.empty(0, np.int64), *found])
+        named = [self._searched(query, MOST_NAMED).rows for query in names]
+        return np.concatenate([np.empty(0, np.int64), *named])
 
     def _query(self, words: list[str], names: list[Any]) -> Any:
         tantivy = _tantivy()
@@ -284,10 +284,10 @@ class WordIndex:
             query = self._query(words[:rare], [])
             for word in words[rare:]:
                 query = self._with_score_of(query, word)
-            found = self._asked(query, k)
-            least = found.scores[-1] if len(found.rows) == k else 0.0
+            hits = self._searched(query, k)
+            least = hits.scores[-1] if len(hits.rows) == k else 0.0
             if limits[rare] < least:
-                return found
+                return hits
             rare = int(np.argmax(limits < least)) if least > 0 else len(words)
         return None
 
@@ -299,16 +299,16 @@ class WordIndex:
     def _word(self, word: str) -> Any:
         return _tantivy().Query.term_query(self._index.schema, STEMS, word, "freq")
 
-    def _asked(self, query: Any, k: int) -> Found:
+    def _searched(self, query: Any, k: int) -> Found:
         with tantivy_errors(self.path):
             hits = self._searcher.search(query, k, count=False).hits
             rows = self._searcher.fast_field_values(ROW, [place for _, place in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float32)
-        found = np.array([len(self) if row is None else row for row in rows], dtype=np.uint64)
-        if len(found) and found.max() >= len(self):
+        numbers = np.array([len(self) if row is None else row for row in rows], dtype=np.uint64)
+        if len(numbers) and numbers.max() >= len(self):
             raise CorruptError(f"{self.path}: damaged: words of a missing row")
-        order = np.lexsort((found, -scores))  # ties by row, independent of segments
-        return Found(scores[order], found[order].astype(np.int64))
+        order = np.lexsort((numbers, -scores))  # ties by row, independent of segments
+        return Found(scores[order], numbers[order].astype(np.int64))
 
 
 def _write(

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..atomic_files import CATALOG, WORK, size
 from ..locks import FileLock
-from .finding import Finding, in_units
-from .installation import on_network
+from .installation import Finding, in_units, on_network
 
 if TYPE_CHECKING:
     from ..storage.head import Head

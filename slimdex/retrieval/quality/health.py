@@ -8,34 +8,146 @@ exact search on queries made from the current documents; and, with a temporary n
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import agreement
+from slimdex.indexes.reducers.drift import variance_kept
 from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.reduced_index import ReducedIndex
 
-from ..open_index import OpenIndex
+from ..catalog.state import Certificate, State
+from ..storage.index_files import sampled_error
 from ..storage.snapshot import Snapshot
-from ..trials.recall_trials import NEAREST, Pool, built
-from .certified_recall import (
-    ERROR,
-    Measured,
-    in_force,
-    is_comparable,
-    measured,
-    verdict,
-)
-from .fit_drift import Drift, drift
+from ..trials.query_pools import ASKED
+from ..trials.recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
+
+if TYPE_CHECKING:
+    from ..collection import Collection
 
 GAIN = 0.005
 """Smallest gain of agreement that justifies a new fit."""
+VARIANCE_MISSED = 0.01
+"""Share of the variance that a new fit would gain and that matters: smaller effects are noise."""
+ERROR_GREW = 1.15
+"""Growth of the codes' error that matters. They were trained on the rows of the fit: of other rows
+like them it is 9% more with 700 rows, 5% with 2,000."""
 
 
-def health(core: OpenIndex, snapshot: Snapshot, sample: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Drift:
+    """Figures of drift.
+
+    Attributes
+    ----------
+    documents : live documents.
+    since : documents added after the fit.
+    fitted : documents that the reducer was fitted on.
+    variance_then, variance_now : share kept by the reducer's axes, at the fit and now.
+    variance_best : share that axes fitted to the current documents would keep.
+    error_then, error_old, error_new : error of the codes at the fit, and now that of documents from
+        before and from after the fit.
+    """
+
+    documents: int
+    since: int
+    fitted: int
+    variance_then: float | None
+    variance_now: float | None
+    variance_best: float | None
+    error_then: float | None
+    error_old: float | None
+    error_new: float | None
+
+    @property
+    def is_large(self) -> bool:
+        """True if the fit may impair answers."""
+        if not self.since:
+            return False
+        missed = grew = False
+        if self.variance_best is not None and self.variance_now is not None:
+            missed = self.variance_best - self.variance_now > VARIANCE_MISSED
+        if self.error_then is not None and self.error_new is not None:
+            grew = self.error_new > ERROR_GREW * self.error_then
+        return missed or grew
+
+
+def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> Drift:
+    """Measure the drift of a committed state.
+
+    Parameters
+    ----------
+    moments : of the live documents.
+    hidden : rows (n,), sorted, that no search finds.
+    """
+    then, live = state.fit, without(np.arange(len(index)), hidden)
+    first = int(np.searchsorted(live, then["rows"]))
+    best = None
+    if state.settings is not None and moments.n and isinstance(index.reducer, Linear):
+        best = variance_kept(state.settings.fit_reducer(index.vectors, moments), moments)
+    return Drift(
+        documents=len(live),
+        since=len(live) - first,
+        fitted=state.fitted,
+        variance_then=then.get("variance_kept"),
+        variance_now=variance_kept(index.reducer, moments),
+        variance_best=best,
+        error_then=then.get("code_error"),
+        error_old=sampled_error(index, live[:first]),
+        error_new=sampled_error(index, live[first:]),
+    )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Agreement@10 with exact search, in the metric that an index approximates.
+
+    Attributes
+    ----------
+    shares : (q,), the agreement of each query.
+    truth, found : rows (q, 10) of exact search, and of the index.
+    """
+
+    shares: NDArray[np.float64]
+    truth: Rows
+    found: Rows
+
+    @property
+    def estimate(self) -> float:
+        """Mean over the queries."""
+        return float(self.shares.mean())
+
+    @property
+    def bound(self) -> float:
+        """Lower bound of the mean over all such queries, wrong with probability `ERROR`."""
+        return betting_bound(self.shares, ERROR)
+
+
+def measured(index: ReducedIndex, pool: Pool, hidden: Rows) -> Measured:
+    """Agreement of an index on a pool of queries, each with its own documents held out."""
+    live = without(np.arange(len(index)), hidden)
+    truth, (found, _) = exact_nearest_of(index, pool, live), answers(index, pool, hidden)
+    return Measured(agreement(found, truth, NEAREST), truth, found)
+
+
+def verdict(certificate: Certificate, now: Measured) -> str:
+    """State of a certificate: "holds", "not proved" or "broken"."""
+    if now.estimate < certificate.promised:
+        return "broken"
+    return "holds" if now.bound >= certificate.promised else "not proved"
+
+
+def health(collection: Collection, snapshot: Snapshot, sample: int) -> dict[str, Any]:
     """Measure how far the documents are from those that the index was fitted on.
 
     Agreement with exact search in the index's metric is measured by queries made of documents, each
@@ -67,26 +179,44 @@ def health(core: OpenIndex, snapshot: Snapshot, sample: int) -> dict[str, Any]:
     if sample < 1:
         raise InputError(f"sample={sample}; expected 1 or more queries")
     state, index, hidden = snapshot.state, snapshot.index, snapshot.hidden
-    moments = core.commit_log.moments()
-    figures, certificate = drift(state, index, moments, hidden), in_force(state)
-    pool = core.pool(snapshot, sample)
+    moments = collection.commit_log.moments()
+    figures = drift(state, index, moments, hidden)
+    certificate = state.certificate
+    if certificate is not None and certificate.settings != state.settings:
+        certificate = None
+    pool = collection.pool(snapshot, sample)
     now = measured(index, pool, hidden)
     refitted = None
     if figures.since and isinstance(index.reducer, Linear):
         refitted = _refitted(snapshot, moments, pool, now)
-    report = figures.as_dict()
-    report["agreement"] = {
-        "estimate": now.estimate,
-        "bound": now.bound,
-        "error": ERROR,
-        "queries": len(pool),
-        "pool": pool.name,
+    # Queries that were given can't be made again, so nothing can be compared with theirs.
+    is_comparable = certificate is not None and certificate.pool != ASKED
+    report = {
+        "documents": figures.documents,
+        "documents_since_fit": figures.since,
+        "fitted_documents": figures.fitted,
+        "variance_kept": {
+            "at_fit": figures.variance_then,
+            "now": figures.variance_now,
+            "refitted": figures.variance_best,
+        },
+        "code_error": {
+            "at_fit": figures.error_then,
+            "old_documents": figures.error_old,
+            "new_documents": figures.error_new,
+        },
+        "agreement": {
+            "estimate": now.estimate,
+            "bound": now.bound,
+            "error": ERROR,
+            "queries": len(pool),
+            "pool": pool.name,
+        },
+        "certified": certificate and certificate.promised,
+        "verdict": verdict(certificate, now) if certificate and is_comparable else None,
+        "refit": refitted,
     }
-    report["certified"] = certificate and certificate.promised
-    report["verdict"] = verdict(certificate, now) if is_comparable(certificate) else None
-    report["refit"] = refitted
-    report["advice"] = _advice(core.path, figures, report)
-    return report
+    return report | {"advice": _advice(collection.path, figures, report)}
 
 
 def _refitted(
@@ -113,33 +243,23 @@ def _refitted(
 
 def _advice(path: Path, figures: Drift, report: dict[str, Any]) -> list[str]:
     """Advice with figures; empty if there is nothing to gain."""
-    refit, is_broken = report["refit"], report["verdict"] == "broken"
-    other = f"`slimdex tune {path}` looks for other settings"
-    if refit is None:
-        return [f"{_standing(report)}; {other}"] if is_broken else []
-    then, found = refit["estimate"], refit["found_of_its_order"]
-    reduces, takes = f"`slimdex reduce {path}`", f"in {max(1, round(refit['seconds']))} s"
-    gains = then - report["agreement"]["estimate"] >= GAIN
-    if gains or (is_broken and then >= report["certified"]):
-        return [f"{_standing(report)}; {reduces} raises it to {then:.3f} {takes}"]
-    if is_broken:
-        return [f"{_standing(report)}; a new fit would reach only {then:.3f}: {other}"]
-    if figures.is_large and then - found >= GAIN:
-        return [
-            f"{_standing(report)}; a new fit ranks others first, and {found:.3f} of its ten "
-            f"are found now: {reduces} fits again {takes}"
-        ]
-    return []
-
-
-def _standing(report: dict[str, Any]) -> str:
-    """The current agreement, beside the certified one."""
-    now, certified = report["agreement"], report["certified"]
-    said = f"agreement@10 is {now['estimate']:.3f}, at least {now['bound']:.3f}"
+    now, certified, refit = report["agreement"], report["certified"], report["refit"]
+    standing = f"agreement@10 is {now['estimate']:.3f}, at least {now['bound']:.3f}"
     if report["verdict"] == "holds":
-        return f"the certified {certified:.4g} holds, so nothing has to be done; {said}"
-    if report["verdict"] == "not proved":
-        return f"{said}: the certified {certified:.4g} is no longer proved"
+        standing = f"the certified {certified:.4g} holds, so nothing has to be done; {standing}"
+    elif report["verdict"] is not None:
+        is_below = "below the" if report["verdict"] == "broken" else "no longer proves the"
+        standing += f", {is_below} certified {certified:.4g}"
+    if refit is not None:
+        gain = refit["estimate"] - now["estimate"]
+        missed = refit["estimate"] - refit["found_of_its_order"]
+        seconds = max(1, round(refit["seconds"]))
+        if gain >= GAIN or (figures.is_large and missed >= GAIN):
+            return [
+                f"{standing}; `slimdex reduce {path}` fits again in {seconds} s: "
+                f"{refit['estimate']:.3f} then, of whose ten {refit['found_of_its_order']:.3f} "
+                "are found now"
+            ]
     if report["verdict"] == "broken":
-        return f"{said}: below the certified {certified:.4g}"
-    return said
+        return [f"{standing}; `slimdex tune {path}` looks for other settings"]
+    return []

@@ -1,27 +1,34 @@
-"""Info: contents, settings and sizes of an index."""
+"""Info: contents, settings and sizes of an index, and advice if it has outgrown its fit."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from slimdex.indexes.arrays import without
-from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.codes.kinds import FLAT, by_size
+from slimdex.indexes.options import AUTO
+from slimdex.indexes.reducers.linear import Linear
+from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
 
 from ..atomic_files import size
 from ..storage.snapshot import Snapshot
-from .refit_advice import fit_advice, kind_advice
+
+OUTGROWN = 2
+"""Factor by which the documents may outgrow those that the reducer was fitted on."""
+TIMED_ROWS = 4096
+"""Rows coded to estimate the time for all."""
+FIXED_S = 1.0
+"""Fixed time of a fit: eigenvectors, k-means, a commit's fsyncs."""
 
 
 def facts(snapshot: Snapshot) -> dict[str, Any]:
     """The report of `Collection.info`, in JSON values."""
     path = snapshot.path
     state, index = snapshot.state, snapshot.index
-    searched = snapshot.searchable_count
-    advice = fit_advice(path, state.fitted, searched, index, snapshot.noun)
-    if state.settings is not None:
-        kind = state.settings.kind
-        advice += kind_advice(path, state.requested, kind, searched, snapshot.noun)
     return {
         "path": str(path),
         "documents": len(snapshot),
@@ -40,7 +47,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": snapshot.store.columns.committed,
         "memory": memory(snapshot),
-        "notes": advice,
+        "notes": fit_advice(snapshot) + kind_advice(snapshot),
         "lexical": _lexical(snapshot),
         "files": {file.name: size(file) for file in sorted(path.iterdir())},
     }
@@ -125,3 +132,51 @@ def _lexical(snapshot: Snapshot) -> dict[str, Any] | None:
     if disk is None:
         return None
     return {"disk_bytes_per_vector": disk, "hybrid": snapshot.state.fusion}
+
+
+def fit_advice(snapshot: Snapshot) -> list[str]:
+    """A message if the documents have outgrown those that the reducer was fitted on."""
+    if not is_outgrown(snapshot):
+        return []
+    seconds = refit_seconds(snapshot.index)
+    about = "" if seconds is None else f" (about {max(1, round(seconds))} s)"
+    return [
+        f"fitted on {snapshot.state.fitted:,} of {snapshot.searchable_count:,} {snapshot.noun}; "
+        f"`slimdex reduce {snapshot.path}` fits again{about}"
+    ]
+
+
+def kind_advice(snapshot: Snapshot) -> list[str]:
+    """A message if `auto` would choose another kind for this number of documents."""
+    state, count = snapshot.state, snapshot.searchable_count
+    better = by_size(count).name
+    if state.settings is None or state.requested.kind != AUTO:
+        return []
+    if state.settings.kind in (FLAT.name, better):
+        return []
+    return [
+        f"{count:,} {snapshot.noun}: kind {better}, from `slimdex reduce {snapshot.path}`, "
+        "is faster"
+    ]
+
+
+def is_outgrown(snapshot: Snapshot) -> bool:
+    """True if the reducer was fitted on so few of the documents that it may matter."""
+    least = snapshot.index.reducer.n_features  # fewer do not span the variety of texts
+    return snapshot.searchable_count > max(OUTGROWN * snapshot.state.fitted, least)
+
+
+def refit_seconds(index: ReducedIndex) -> float | None:
+    """Estimate the time of refitting a linear reducer by coding some rows.
+
+    Coding takes nearly all of that time. None for trained reducers, which can't be estimated.
+    """
+    rows = np.arange(min(len(index), TIMED_ROWS))
+    if not isinstance(index.reducer, Linear) or not len(rows):
+        return None
+    start = perf_counter()
+    vectors = index.vectors.take(rows)
+    index.index.copy(empty=True).add(reduced(index.reducer, vectors))
+    if index.metric is not None:
+        index.metric.rescorer.norms(vectors)
+    return FIXED_S + (perf_counter() - start) * len(index) / len(rows)

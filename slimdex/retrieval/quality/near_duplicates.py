@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,10 @@ from slimdex.indexes.execution.progress import note, progress
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..ingest.writer import delete
-from ..open_index import OpenIndex
 from ..storage.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from ..collection import Collection
 
 AXES = 128
 """Coordinates of a short row."""
@@ -93,24 +95,24 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
     return [groups[kept] for kept in sorted(groups)]
 
 
-def delete_near_duplicates(core: OpenIndex, min_score: float = 0.95) -> list[DuplicateGroup]:
+def delete_near_duplicates(collection: Collection, min_score: float = 0.95) -> list[DuplicateGroup]:
     """Delete all documents of each group but the kept one, in one commit; returns the groups.
 
     They are found before the writers' turn, and again if others commit meanwhile. Raises
     `InputError` as `near_duplicates` does, or if the index can't be changed.
     """
-    core.check_writable()
+    collection.check_writable()
     while True:
-        version, groups = core.read(
+        version, groups = collection.read(
             lambda snapshot: (snapshot.state.version, near_duplicates(snapshot, min_score))
         )
         if not groups:
             return groups
         ids = [other.id for group in groups for other in group.others]
-        with core.change():
-            if core.state.version == version:
-                note(f"deleting {len(ids):,} of {len(core):,} documents")
-                delete(core, core.store.ids.rows(ids))
+        with collection.change():
+            if collection.state.version == version:
+                note(f"deleting {len(ids):,} of {len(collection):,} documents")
+                delete(collection, collection.store.ids.rows(ids))
                 return groups
 
 
@@ -124,8 +126,11 @@ def _joined(snapshot: Snapshot, min_score: float) -> tuple[Rows, Rows, NDArray[n
     scores = np.zeros(count, dtype=np.float32)
     for low, high in compared.parts(0, ROWS_TOGETHER):
         free = low + np.flatnonzero(owners[low:high] < 0)
-        for pairs in (compared.within(free), *compared.later(free, high, owners)):
-            _join(pairs, owners, scores)
+        _join(compared.pairs(free, free), owners, scores)
+        kept = free[owners[free] < 0]
+        for start, stop in compared.parts(high, ROWS_AGAINST):
+            later = start + np.flatnonzero(owners[start:stop] < 0)
+            _join(compared.pairs(kept, later), owners, scores)
         progress("comparing documents", high, count)
     return compared.firsts, owners, scores
 
@@ -164,17 +169,8 @@ class Comparison:
             yield low, high
             low = high
 
-    def within(self, documents: Rows) -> Pairs:
-        """Near-duplicates among some documents."""
-        return self._pairs(documents, documents)
-
-    def later(self, documents: Rows, first: int, owners: Rows) -> Iterator[Pairs]:
-        """Near-duplicates of those documents that are kept, among later ones that are free."""
-        for low, high in self.parts(first, ROWS_AGAINST):
-            kept = documents[owners[documents] < 0]
-            yield self._pairs(kept, low + np.flatnonzero(owners[low:high] < 0))
-
-    def _pairs(self, some: Rows, others: Rows) -> Pairs:
+    def pairs(self, some: Rows, others: Rows) -> Pairs:
+        """Near-duplicates among some documents and others, the earlier of each pair first."""
         left, right = self._possible(self._places(some), self._places(others))
         earlier = self._document[left] < self._document[right]
         left, right = left[earlier], right[earlier]

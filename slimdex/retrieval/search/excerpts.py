@@ -41,16 +41,16 @@ def nearest_passages(
         left = most_parts
         for hit in hits:
             text = on_one_line(hit.text)
-            own = _read_parts(encoder, hit, text)
-            if len(own) == 1:
-                yield _shown(text, own[0])
+            passages = _read_parts(encoder, hit, text)
+            if len(passages) == 1:
+                yield _shown(text, passages[0])
                 continue
-            texts, left = [text[part] for part in own], left - len(own)
+            texts, left = [text[part] for part in passages], left - len(passages)
             if left >= 0:
                 scores = normalize_rows(encoder.encode(texts)) @ vector
             else:
                 scores = _shared_letters(query, texts)
-            yield _shown(text, own[int(np.argmax(scores))])
+            yield _shown(text, passages[int(np.argmax(scores))])
 
     return [[*nearest(*each)] for each in zip(queries, vectors, found, strict=True)]
 
@@ -96,7 +96,7 @@ def _end(text: str, start: int, length: int) -> int:
     if len(text) - start <= length:
         return len(text)
     part = text[start : start + length + 1]
-    sentences = [found.end() for found in _SENTENCE_END.finditer(part, 0, length)]
+    sentences = [match.end() for match in _SENTENCE_END.finditer(part, 0, length)]
     if sentences and sentences[-1] > length // 2:
         return start + sentences[-1]
     blank = part.rfind(" ")
@@ -107,7 +107,7 @@ def _shared_letters(query: str, texts: Sequence[str]) -> Matrix:
     """For each text (n,), the number of letters in its words that the query shares."""
     words = set(_WORD.findall(query.lower()))
     shared = (words.intersection(_WORD.findall(text.lower())) for text in texts)
-    return np.array([sum(map(len, found)) for found in shared], dtype=np.float32)
+    return np.array([sum(map(len, matched)) for matched in shared], dtype=np.float32)
 
 
 def _read_parts(encoder: Encoder, hit: Hit, text: str) -> list[slice]:

@@ -19,17 +19,18 @@ from .request import Hits, SearchRequest
 def hits(snapshot: Snapshot, scores: Matrix, rows: Rows, found_by: Rows | None = None) -> Hits:
     """Hits of each query from `Nearest`; `found_by` is by default "meaning" for all."""
     firsts = snapshot.document_rows.documents(rows)
-    found = sorted({int(row) for row in firsts.flat if row >= 0})
+    first_rows = sorted({int(row) for row in firsts.flat if row >= 0})
     with stage("fetch"):
-        documents = snapshot.documents(found)
+        documents = snapshot.documents(first_rows)
     by = np.full(rows.shape, MEANING) if found_by is None else found_by
+    scores = np.minimum(scores, 1)  # no cosine is greater, however it was rounded
     return [
         [
             hit_of(documents[first], row - first, score, FOUND_BY[how])
-            for score, row, first, how in zip(*own, strict=True)
+            for score, row, first, how in zip(*query_rows, strict=True)
             if row >= 0
         ]
-        for own in zip(*(each.tolist() for each in (scores, rows, firsts, by)), strict=True)
+        for query_rows in zip(*(each.tolist() for each in (scores, rows, firsts, by)), strict=True)
     ]
 
 

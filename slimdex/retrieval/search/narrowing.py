@@ -43,5 +43,5 @@ def narrowed(where: str | None, globs: Sequence[str] = (), regex: str | None = N
 
 def _of_paths(glob: str) -> tuple[str, str]:
     """Return the patterns of a whole path and of its end."""
-    own = glob.removeprefix(ANYWHERE)
-    return own, f"*/{own}"
+    pattern = glob.removeprefix(ANYWHERE)
+    return pattern, f"*/{pattern}"

@@ -106,30 +106,30 @@ def nearest(searches: Searches, request: SearchRequest) -> Nearest:
     left, near = np.arange(len(queries)), queries
     while True:
         if searches.hybrid is None:
-            found = searches.dense(near, ask)
+            hits = searches.dense(near, ask)
         else:
             both, fusion = searches.hybrid
             joined = both.candidates([wholes[i] for i in left], near, ask)
             candidates.update(zip(left.tolist(), joined, strict=True))
-            found = in_order(joined, fusion, ask)
+            hits = in_order(joined, fusion, ask)
         if any_row:
-            scores, rows = found
+            scores, rows = hits
             break
-        is_best = best_of_documents(searches.documents.documents(found[1]))
-        best = compacted(*found, is_best, k)
+        is_best = best_of_documents(searches.documents.documents(hits[1]))
+        best = compacted(*hits, is_best, k)
         if near is queries:
             scores, rows = best
         else:
             scores[left], rows[left] = best
-        if found[1].shape[1] < ask or ask >= searches.total:
+        if hits[1].shape[1] < ask or ask >= searches.total:
             break  # no rows are left
-        left = left[(is_best.sum(axis=1) < k) & (found[1][:, -1] >= 0)]
+        left = left[(is_best.sum(axis=1) < k) & (hits[1][:, -1] >= 0)]
         if not len(left):
             break
         near, ask = queries[left], ask * MORE
     if searches.hybrid is None:
         return Nearest(scores, rows)
-    found_by = [candidates[i].found_by(own) for i, own in enumerate(rows)]
+    found_by = [candidates[i].found_by(query_rows) for i, query_rows in enumerate(rows)]
     return Nearest(scores, rows, np.array(found_by, dtype=np.int64).reshape(rows.shape))
 
 
@@ -137,8 +137,8 @@ def in_order(joined: Sequence[Candidates], fusion: Fusion, k: int) -> tuple[Matr
     """Cosines and rows (q, k or fewer) of each query's candidates, in the order of a fusion."""
     best = [each.order(fusion.scores(each))[:k] for each in joined]
     each = [
-        (own.cosines[None, first], own.rows[None, first])
-        for own, first in zip(joined, best, strict=True)
+        (candidates.cosines[None, first], candidates.rows[None, first])
+        for candidates, first in zip(joined, best, strict=True)
     ]
     return stacked(each, max(map(len, best), default=0))
 
@@ -150,9 +150,9 @@ def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
     [[True, True, False, False]]
     """
     first = np.zeros(documents.shape, dtype=bool)
-    for own, each in zip(first, documents, strict=True):
+    for is_first, each in zip(first, documents, strict=True):
         _, places = np.unique(each, return_index=True)
-        own[places] = True
+        is_first[places] = True
     return first & (documents >= 0)
 
 
@@ -201,8 +201,8 @@ def _allowed(snapshot: Snapshot, where: str | None) -> Rows | None:
         return None
     snapshot.opened()  # a filter may wait, while others remove files
     with stage("filter"):
-        found = snapshot.store.documents.rows_where(where, snapshot.state.rows, snapshot.epoch)
-        return snapshot.document_rows.all_rows(found)
+        documents = snapshot.store.documents.rows_where(where, snapshot.state.rows, snapshot.epoch)
+        return snapshot.document_rows.all_rows(documents)
 
 
 @dataclass(frozen=True)
@@ -251,35 +251,37 @@ class IndexSearch:
             )
         worded = [self._allowed(whole.words) for whole in wholes]
         missing = [
-            without(np.union1d(words.rows, self._allowed(whole.near).rows), np.sort(found.rows))
-            for words, whole, found in zip(worded, wholes, near, strict=True)
+            without(np.union1d(words.rows, self._allowed(whole.near).rows), np.sort(hits.rows))
+            for words, whole, hits in zip(worded, wholes, near, strict=True)
         ]
         with stage("rescore"):
             others = map(Found, self._cosines(queries, missing), missing)
             each = zip(near, others, worded, wholes, strict=True)
-            return [Candidates.joined(*own) for own in each]
+            return [Candidates.joined(*parts) for parts in each]
 
     def _cosines(self, queries: Matrix, rows: Sequence[Rows]) -> list[NDArray[np.float32]]:
         """Scores of each query (q, d) with rows of its own (n,), which are sorted."""
         metric = None if self.rescored == 0 else self.index.metric
         if metric is None:
-            return [self._of_codes(queries[i : i + 1], own) for i, own in enumerate(rows)]
+            return [
+                self._of_codes(queries[i : i + 1], query_rows) for i, query_rows in enumerate(rows)
+            ]
         probes = metric.probes(queries).each()
         return [metric.scores(*each)[0] for each in zip(probes, rows, strict=True)]
 
     def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
-        (scores,), (found,) = self.index.search(query, len(rows), rows, candidates=0)
+        (scores,), (hits,) = self.index.search(query, len(rows), rows, candidates=0)
         cosines = np.full(len(rows), LEAST, dtype=np.float32)
-        cosines[np.searchsorted(rows, found[found >= 0])] = scores[found >= 0]
+        cosines[np.searchsorted(rows, hits[hits >= 0])] = scores[hits >= 0]
         return cosines
 
-    def _allowed(self, found: Found) -> Found:
+    def _allowed(self, hits: Found) -> Found:
         """The rows that the filter allows."""
         if self.allowed is None:
-            return found
-        kept = contains(self.allowed, found.rows)
-        named = found.named[contains(self.allowed, found.named)]
-        return Found(found.scores[kept], found.rows[kept], named, found.ideal)
+            return hits
+        kept = contains(self.allowed, hits.rows)
+        named = hits.named[contains(self.allowed, hits.named)]
+        return Found(hits.scores[kept], hits.rows[kept], named, hits.ideal)
 
 
 def _found(scores: Matrix, rows: Rows) -> list[Found]:

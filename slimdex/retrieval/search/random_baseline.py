@@ -46,8 +46,8 @@ def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
     index, hidden = snapshot.index, snapshot.hidden
     count = snapshot.searchable_count
     if where is not None:
-        found = snapshot.document_rows.all_rows(snapshot.rows_where(where))
-        count = min(len(found), count)
+        allowed = snapshot.document_rows.all_rows(snapshot.rows_where(where))
+        count = min(len(allowed), count)
     if index.metric is None or count < FEWEST:
         return None
     rows = _sampled(snapshot.state.rows, hidden)

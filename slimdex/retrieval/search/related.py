@@ -39,5 +39,5 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
         raise InputError(f"document {id!r} has no text; expected one with text")
     mean = normalize_rows(snapshot.index.vectors.take(rows)).mean(axis=0, keepdims=True)
     request = SearchRequest(vectors=mean, limit=limit + 1, where=where)
-    (found,) = nearest_hits(snapshot, request)
-    return [hit for hit in found if hit.id != id][:limit]
+    (hits,) = nearest_hits(snapshot, request)
+    return [hit for hit in hits if hit.id != id][:limit]

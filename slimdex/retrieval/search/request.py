@@ -185,27 +185,27 @@ class SearchRequest:
         """True if scores are cosines at full dimension, comparable with random documents'."""
         return self.candidates != 0 and self.rerank is None
 
-    def finished(self, found: Hits) -> Hits:
+    def finished(self, hits: Hits) -> Hits:
         """Answer with the hits of the first stage: filter them by score, and rerank them."""
-        return self.reranked(self.kept(found))
+        return self.reranked(self.kept(hits))
 
-    def kept(self, found: Hits) -> Hits:
+    def kept(self, all_hits: Hits) -> Hits:
         """Remove hits below `min_score`."""
         least = self.min_score
         if least is None:
-            return found
-        return [[hit for hit in hits if hit.score >= least] for hits in found]
+            return all_hits
+        return [[hit for hit in hits if hit.score >= least] for hits in all_hits]
 
-    def reranked(self, found: Hits) -> Hits:
+    def reranked(self, all_hits: Hits) -> Hits:
         """Rerank the hits of the first stage."""
         reranker = self.rerank
         if reranker is None:
-            return found
+            return all_hits
         assert not isinstance(reranker, str)  # loaded by now
         ordered = Hits()
-        for text, hits in zip(self.texts or (), found, strict=True):
+        for text, hits in zip(self.texts or (), all_hits, strict=True):
             ordered.append(reranker.reranked(text, hits, self.limit))
-            progress("reranking", len(ordered), len(found))
+            progress("reranking", len(ordered), len(all_hits))
         return ordered
 
 

@@ -24,7 +24,7 @@ from ..extras import require
 
 BATCH = 32
 """Pairs per batch."""
-LONGEST = 512
+DEFAULT_TOKENS = 512
 """Tokens of a pair, if the model states no limit."""
 
 
@@ -91,8 +91,8 @@ class CrossEncoder:
                 f"cross-encoder {self.name}: {labels} scores for a pair of texts; expected 1, like "
                 "cross-encoders for search"
             )
-        limit = getattr(self._model.config, "max_position_embeddings", LONGEST)
-        self._length = min(int(self._tokenizer.model_max_length), int(limit), LONGEST)
+        limit = getattr(self._model.config, "max_position_embeddings", DEFAULT_TOKENS)
+        self._length = min(int(self._tokenizer.model_max_length), int(limit), DEFAULT_TOKENS)
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """Score how well each text (n,) answers a query; higher is better, on the model's own

@@ -107,9 +107,9 @@ class Searchable(ABC):
         limit, where, min_score, rerank, candidates, group_by, hybrid : as for `search`.
         """
         given: Any = queries
-        asked = {"vectors": given} if _are_vectors(given) else {"texts": given}
+        given_queries = {"vectors": given} if _are_vectors(given) else {"texts": given}
         request = SearchRequest(
-            **asked,
+            **given_queries,
             limit=limit,
             where=where,
             min_score=min_score,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
@@ -12,21 +14,30 @@ from starlette.exceptions import HTTPException
 from slimdex.indexes.errors import SlimdexError
 
 from .mcp_tools import agents_routes, agents_server
+from .routes import bulk as routes_bulk
 from .routes import change as routes_change
 from .routes import openai as routes_openai
 from .routes import page as routes_page
-from .routes import root as routes_root
 from .routes import search as routes_search
 from .routes import status as routes_status
-from .routes import upload as routes_upload
 from .routes.failures import first_line, headers_of, told_of
 from .service import Service
 
 ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
 
 
-def application(service: Service) -> FastAPI:
-    """Create the application, without the middleware in front of it."""
+def application(service: Service, started: Callable[[], None] = lambda: None) -> FastAPI:
+    """Create the application, without the middleware in front of it.
+
+    Its lifespan calls `started`, and at the end closes the indexes.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with service.life(), app.state.agents.session_manager.run():
+            started()
+            yield
+
     app = FastAPI(
         title="slimdex",
         version=version("slimdex"),
@@ -34,18 +45,18 @@ def application(service: Service) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
+        lifespan=lifespan,
     )
     app.state.service = service
-    reading, changing = (
-        (routes_search, routes_openai, routes_status, routes_page),
-        (
-            routes_change,
-            routes_upload,
-            routes_root,
-        ),
-    )
-    for routes in (*reading, *changing):
-        app.include_router(routes.routes)
+    for module in (
+        routes_search,
+        routes_openai,
+        routes_status,
+        routes_page,
+        routes_change,
+        routes_bulk,
+    ):
+        app.include_router(module.routes)
     app.state.agents = agents_server(service.indexes.keys(), service.do)
     app.router.routes.extend(agents_routes(app.state.agents))
     app.add_exception_handler(RequestValidationError, _misread)

@@ -16,58 +16,58 @@ from typing import Generic, TypeVar
 
 from .limits import LimitError
 
-Asked = TypeVar("Asked")
+Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
 @dataclass
-class _Waiting(Generic[Asked, Answer]):
-    asked: Asked
+class _Waiting(Generic[Request, Answer]):
+    request: Request
     size: int
     answer: asyncio.Future[Answer]
 
 
-class Batcher(Generic[Asked, Answer]):
+class Batcher(Generic[Request, Answer]):
     """Runs requests in batches, one batch at a time.
 
     Parameters
     ----------
     run : requests -> answers, in the same order. If it raises, each request is run alone, so that
         only the faulty ones fail.
-    most : maximum size of a batch; a larger item is a batch by itself.
+    limit : maximum size of a batch; a larger item is a batch by itself.
     waiting : maximum size of the queue; `ask` refuses more.
     seen : called with the size of each batch.
     """
 
     def __init__(
         self,
-        run: Callable[[Sequence[Asked]], Sequence[Answer]],
+        run: Callable[[Sequence[Request]], Sequence[Answer]],
         *,
-        most: int,
+        limit: int,
         waiting: int,
         name: str = "batches",
         seen: Callable[[int], object] = lambda size: None,
     ) -> None:
-        self._run, self._most, self._limit, self._seen = run, most, waiting, seen
-        self._waiting = deque[_Waiting[Asked, Answer]]()
+        self._run, self._limit, self._waiting_limit, self._seen = run, limit, waiting, seen
+        self._waiting = deque[_Waiting[Request, Answer]]()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._worker: asyncio.Task[None] | None = None
         self.size = 0
 
-    async def ask(self, asked: Asked, size: int = 1) -> Answer:
+    async def ask(self, request: Request, size: int = 1) -> Answer:
         """Return the answer once its batch has run; a cancelled request is skipped.
 
         `size` is its share of a batch. Raises `LimitError` (503) if the queue is full.
         """
-        if self.size and self.size + size > self._limit:
+        if self.size and self.size + size > self._waiting_limit:
             raise LimitError(503, f"{self.size:,} queries are waiting; try again later")
-        own = _Waiting(asked, size, asyncio.get_running_loop().create_future())
-        self._waiting.append(own)
+        waiting = _Waiting(request, size, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
         self.size += size
         if self._worker is None:
             self._worker = asyncio.create_task(self._work())
         try:
-            answer: Answer = await own.answer
+            answer: Answer = await waiting.answer
             return answer
         finally:
             self.size -= size
@@ -84,10 +84,10 @@ class Batcher(Generic[Asked, Answer]):
         loop = asyncio.get_running_loop()
         try:
             while batch := self._next():
-                asked, answers = [one.asked for one in batch], list[Answer | BaseException]()
+                requests, answers = [one.request for one in batch], list[Answer | BaseException]()
                 try:
                     self._seen(sum(one.size for one in batch))
-                    answers += await loop.run_in_executor(self._thread, self._answers, asked)
+                    answers += await loop.run_in_executor(self._thread, self._answers, requests)
                 except Exception as error:  # e.g. if no thread can be started: fail all
                     answers += [error] * len(batch)
                 for one, answer in zip(batch, answers, strict=True):
@@ -100,11 +100,11 @@ class Batcher(Generic[Asked, Answer]):
         finally:
             self._worker = None
 
-    def _next(self) -> list[_Waiting[Asked, Answer]]:
-        batch, size = list[_Waiting[Asked, Answer]](), 0
+    def _next(self) -> list[_Waiting[Request, Answer]]:
+        batch, size = list[_Waiting[Request, Answer]](), 0
         while self._waiting:
             one = self._waiting[0]
-            if batch and size + one.size > self._most:
+            if batch and size + one.size > self._limit:
                 break
             self._waiting.popleft()
             if not one.answer.done():
@@ -112,21 +112,14 @@ class Batcher(Generic[Asked, Answer]):
                 size += one.size
         return batch
 
-    def _answers(self, asked: Sequence[Asked]) -> Sequence[Answer | BaseException]:
+    def _answers(self, requests: Sequence[Request]) -> Sequence[Answer | BaseException]:
         try:
-            answers = self._run(asked)
-            if len(answers) != len(asked):
-                raise RuntimeError(f"{len(answers)} answers to {len(asked)} questions")
+            answers = self._run(requests)
+            if len(answers) != len(requests):
+                raise RuntimeError(f"{len(answers)} answers to {len(requests)} requests")
         except Exception as error:
-            if len(asked) == 1:
+            if len(requests) == 1:
                 return [error]
         else:
             return answers
-        return [self._alone(one) for one in asked]
-
-    def _alone(self, asked: Asked) -> Answer | BaseException:
-        try:
-            (answer,) = self._run([asked])
-            return answer
-        except Exception as error:
-            return error
+        return [answer for request in requests for answer in self._answers([request])]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
@@ -25,39 +24,33 @@ DROPPED = ".dropped"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 
 
-@dataclass(frozen=True)
 class RootFolder:
     """A folder whose sub-folders NAME.index are indexes that callers may create and drop.
 
-    Attributes
+    What interrupted drops have left there is removed.
+
+    Parameters
     ----------
-    make_encoder : loads the encoder of new indexes, which share it; by default all-MiniLM-L6-v2.
+    make_encoder : loads the encoder of new indexes, which share it.
     wait : seconds to wait for other processes that write to an index, before it is dropped.
     shared_filesystem : as for `Collection.create`.
+
+    Raises `InputError` if there is no such folder.
     """
 
-    path: Path
-    make_encoder: Callable[[], Encoder]
-    wait: float = 30.0
-    shared_filesystem: bool = False
-
-    @classmethod
-    def at(
-        cls,
+    def __init__(
+        self,
         path: Path,
         make_encoder: Callable[[], Encoder],
         wait: float = 30.0,
         shared_filesystem: bool = False,
-    ) -> RootFolder:
-        """Use an existing folder, and remove what interrupted drops have left there.
-
-        Raises `InputError` if there is no such folder.
-        """
+    ) -> None:
         if not path.is_dir():
             raise InputError(f"--root {path}: no such folder; expected an existing one")
+        self.path, self._make_encoder = path.resolve(), cache(make_encoder)
+        self._wait, self._shared_filesystem = wait, shared_filesystem
         for left in path.glob(f".*{ENDING}{DROPPED}"):
             rmtree(left, ignore_errors=True)
-        return cls(path.resolve(), cache(make_encoder), wait, shared_filesystem)
 
     @property
     def places(self) -> dict[str, Path]:
@@ -69,10 +62,6 @@ class RootFolder:
             and (folder / CATALOG).is_file()
             and not folder.is_symlink()
         }
-
-    def has(self, place: Path) -> bool:
-        """True if a folder is in this one."""
-        return place.parent == self.path
 
     def create(
         self, name: str, settings: Mapping[str, Any], passages: str | int | None = AUTO
@@ -89,13 +78,13 @@ class RootFolder:
         place = self.path / f"{name}{ENDING}"
         if place.exists():
             raise InputError(f"index {name!r} exists; expected a new name")
-        encoder = self.make_encoder()
+        encoder = self._make_encoder()
         return Collection.create(
             place,
             encoder,
             Settings().changed(settings, encoder.dim),
             passages=passages,
-            shared_filesystem=self.shared_filesystem,
+            shared_filesystem=self._shared_filesystem,
         )
 
     def drop(self, place: Path) -> None:
@@ -105,7 +94,7 @@ class RootFolder:
         """
         gone = place.with_name(f".{place.name}{DROPPED}")
         rmtree(gone, ignore_errors=True)
-        with FileLock(place, "writer").held(self.wait):
+        with FileLock(place, "writer").held(self._wait):
             pass  # Windows renames no folder with an open file: a writer may still come between
         try:
             os.rename(place, gone)

@@ -7,13 +7,11 @@ memory, and split the batches.
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import socket
 import ssl
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,23 +20,17 @@ import uvicorn
 from slimdex.indexes.errors import InputError
 
 from ..operations.address import is_loopback
-from .access.connections import TimedProtocol
 from .access.hosts import Hosts
-from .access.middleware import AccessMiddleware
+from .access.middleware import guarded
 from .access.tokens import Tokens
 from .app import application
 from .service import Service
-
-if sys.platform == "win32":
-    from asyncio import new_event_loop
-else:
-    from uvloop import new_event_loop
 
 BACKLOG = 2048
 CONNECTIONS = 4096
 """Open connections; further ones are answered with 503 and closed."""
 GRACE_S = 3600
-"""Seconds for running requests after a signal to stop; a second signal ends them at once."""
+"""Seconds for running requests after a signal to stop; a second Ctrl-C ends them at once."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +115,10 @@ def run(
 
     `started` is called with the URL once requests are accepted.
     """
-    app = application(service)
-    guarded = AccessMiddleware(
-        app, listening.hosts, listening.tokens, service.limits, service.metrics
-    )
-    public = uvicorn.Config(
-        guarded,
-        http=TimedProtocol,
+    tcp = listening.listen()
+    app = application(service, lambda: started(listening.url(tcp)))
+    config = uvicorn.Config(
+        guarded(app, listening.hosts, listening.tokens, service.limits, service.metrics),
         log_level=log_level,
         access_log=False,
         server_header=False,
@@ -137,46 +126,9 @@ def run(
         ssl_keyfile=listening.key,
         limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=GRACE_S,
-        lifespan="off",
+        lifespan="on",
     )
-    tcp, server = listening.listen(), _Server(public)
-    beside = [service.life, app.state.agents.session_manager.run]
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_run(beside, server, tcp, lambda: started(listening.url(tcp))))
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to `_run`."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Do nothing."""
-        yield
-
-
-async def _run(
-    beside: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
-    server: _Server,
-    listening: socket.socket,
-    started: Callable[[], None],
-) -> None:
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        server.force_exit = server.should_exit
-        server.should_exit = True
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stop)
-        except NotImplementedError:  # Windows
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
-    async with AsyncExitStack() as lives:
-        for life in beside:
-            await lives.enter_async_context(life())
-        running = asyncio.create_task(server.serve([listening]))
-        while not server.started and not running.done():
-            await asyncio.sleep(0.01)
-        if server.started:
-            started()
-        await running
+    # uvicorn raises the signal that ended it again: SIGTERM would kill this process then.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run([tcp])

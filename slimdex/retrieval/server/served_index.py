@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter
-from typing import Any, Generic, TypeVar
+from itertools import accumulate, chain, pairwise
+from time import monotonic, perf_counter
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.timing import spent
 
 from ..adding import add_given
+from ..catalog.where.checks import within
 from ..collection import Collection
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
@@ -26,15 +28,14 @@ from ..ingest.writer import Added
 from ..operations.commands import Command, Related, Search
 from ..search.request import Hits, SearchRequest, joined
 from .batching import Batcher
-from .conditional import Conditional
 from .limits import LimitError, Limits
 from .metrics import Metrics
 
 T = TypeVar("T")
+GRACE_S = 0.1
+"""Seconds between telling the caller that the time is over and interrupting the work."""
 READERS = 4
 """Threads for everything but searches and changes: documents, facts, commands that read."""
-_Hits = tuple[Sequence[Sequence[Hit]], Mapping[str, float]]
-"""Hits of each query, and the seconds of their batch by stage."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class ServedIndex:
 
     Parameters
     ----------
-    conditional : runs searches with conditions, for all indexes of a service.
+    conditions : threads for searches with a condition, of all indexes of a service.
 
     Attributes
     ----------
@@ -71,34 +72,35 @@ class ServedIndex:
         collection: Collection,
         limits: Limits,
         metrics: Metrics,
-        conditional: Conditional,
+        conditions: ThreadPoolExecutor,
     ) -> None:
         self.name, self.collection, self.limits = name, collection, limits
-        self._conditional, self._filtered = conditional, 0
+        self._conditions, self._filtered = conditions, 0
         self.senders = 0
         self._users, self._is_closing = 0, False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
-        self._columns = _Fact(self, lambda collection: collection.store.columns.facts())
-        self._chance = _Fact(self, Collection.chance_score)
+        self._chance: float | None = None
+        self._chance_version: int | None = None
+        self._chance_task: asyncio.Task[float | None] | None = None
         self._queries = self._batcher(self._encode_queries, "encode", metrics)
         self._texts = self._batcher(self._encode_texts, "embed", metrics)
         self._searches = self._batcher(self._search, "search", metrics)
         self._puts = self._batcher(self._put, "put", metrics)
         # One at a time: a model that reranks takes seconds, and gains nothing from a batch.
-        self._rerankings = self._batcher(_reranked, "rerank", metrics, most=1)
+        self._rerankings = self._batcher(_reranked, "rerank", metrics, limit=1)
 
     def _batcher(
         self,
         run: Callable[[Sequence[Any]], Sequence[Any]],
         step: str,
         metrics: Metrics,
-        most: int | None = None,
+        limit: int | None = None,
     ) -> Batcher[Any, Any]:
         limits, seen = self.limits, metrics.batches.labels(self.name, step).observe
         return Batcher(
             run,
-            most=most or limits.batch,
+            limit=limit or limits.batch,
             waiting=limits.waiting,
             name=f"{self.name}-{step}",
             seen=seen,
@@ -158,20 +160,25 @@ class ServedIndex:
             vectors, epoch, encode_s = await self._queries.ask(request.texts, count)
             request = replace(request, vectors=vectors, epoch=epoch)
         if request.where is None:
-            hits, seconds = await self._searches.ask(request, count)
+            found = await self._searches.ask(request, count)
         else:
-            search = partial(self._search, [request])
-            ((hits, seconds),) = await self._with_condition(search, count)
-        seconds = {"encode": encode_s} | seconds
+            (found,) = await self._with_condition(partial(self._search, [request]), count)
+        seconds = {"encode": encode_s, **found.seconds}
         wait_s = perf_counter() - start - sum(seconds.values())
-        return Found(hits, {"wait": max(wait_s, 0.0)} | seconds)
+        return Found(found.hits, {"wait": max(wait_s, 0.0)} | seconds)
 
     async def _with_condition(self, work: Callable[[], T], count: int = 1) -> T:
         if self._filtered and self._filtered + count > self.limits.waiting:
             raise LimitError(503, f"{self._filtered:,} searches wait; try again later")
+        end = monotonic() + self.limits.seconds + GRACE_S
+
+        def in_time() -> T:
+            with within(max(end - monotonic(), GRACE_S)):
+                return work()
+
         self._filtered += count
         try:
-            return await self._conditional.run(work, self.limits.seconds)
+            return await asyncio.get_running_loop().run_in_executor(self._conditions, in_time)
         finally:
             self._filtered -= count
 
@@ -195,17 +202,29 @@ class ServedIndex:
         """
         self._check(texts)
         with self._used():
-            found: Matrix = await self._texts.ask(texts, len(texts))
-            return found
+            vectors: Matrix = await self._texts.ask(texts, len(texts))
+            return vectors
 
     async def chance_score(self, request: SearchRequest) -> float | None:
-        """Return `Collection.chance_score`, which may be outdated just after a change.
+        """Return `Collection.chance_score`, computed once per state; just after a change, that of
+        an earlier state.
 
         None for other kinds of scores, and with a condition, since it would take as long as the
         search.
         """
-        has_some = request.where is None and request.has_chance_score
-        return await self._chance.about_now() if has_some else None
+        if request.where is not None or not request.has_chance_score:
+            return None
+        version, task = self.collection.version, self._chance_task
+        if task is None or self._chance_version != version or (task.done() and task.exception()):
+            self._chance_version = version
+            self._chance_task = task = asyncio.create_task(self._compute_chance())
+        if self._chance is not None and not task.done():
+            return self._chance
+        return await asyncio.shield(task)
+
+    async def _compute_chance(self) -> float | None:
+        self._chance = await self.read(Collection.chance_score)
+        return self._chance
 
     async def tokens(self, texts: Sequence[str]) -> int:
         """Number of tokens of texts; 0 if the encoder can't count them."""
@@ -235,17 +254,10 @@ class ServedIndex:
             request = SearchRequest(texts=["slimdex"], limit=1)
             await self._found(request)  # without a time limit: a large model may take longer
 
-    async def can_read(self) -> bool:
-        """True if the catalog can be read."""
+    async def can(self, function: Callable[[Collection], object]) -> bool:
+        """True if a function can read the collection."""
         with suppress(SlimdexError, OSError):
-            await self.read(lambda collection: collection.store.state())
-            return True
-        return False
-
-    async def is_whole(self) -> bool:
-        """True if all files are there and as long as they have to be."""
-        with suppress(SlimdexError, OSError):
-            await self.read(lambda collection: collection.check_files())
+            await self.read(function)
             return True
         return False
 
@@ -264,10 +276,6 @@ class ServedIndex:
         with self._used():
             running = loop.run_in_executor(self._writer, partial(function, self.collection))
             return await asyncio.shield(running)
-
-    async def columns(self) -> list[dict[str, Any]]:
-        """Columns of the documents, with values."""
-        return await self._columns.now()
 
     async def put(self, document: Document) -> Added:
         """Add or replace a document; concurrent calls share a commit.
@@ -310,68 +318,35 @@ class ServedIndex:
                 413, f"a text of {longest:,} characters; expected {limits.text:,} or fewer"
             )
 
-    def _encode_queries(self, asked: Sequence[Sequence[str]]) -> list[tuple[Matrix, int, float]]:
-        start, core = perf_counter(), self.collection
-        texts = [text for own in asked for text in own]
-        state = core.state
-        vectors = encode_queries(core.encoder_of(state), texts)
+    def _encode_queries(self, queries: Sequence[Sequence[str]]) -> list[tuple[Matrix, int, float]]:
+        start, state = perf_counter(), self.collection.state
+        encoder = self.collection.encoder_of(state)
+        vectors = encode_queries(encoder, [*chain.from_iterable(queries)])
         seconds = perf_counter() - start
-        return [(own, state.epoch, seconds) for own in _parted(vectors, asked)]
+        return [(rows, state.epoch, seconds) for rows in _parted(vectors, queries)]
 
-    def _encode_texts(self, asked: Sequence[Sequence[str]]) -> list[Matrix]:
-        texts = [text for own in asked for text in own]
-        return _parted(self.collection.encoder.encode(texts), asked)
+    def _encode_texts(self, texts: Sequence[Sequence[str]]) -> list[Matrix]:
+        return _parted(self.collection.encoder.encode([*chain.from_iterable(texts)]), texts)
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
         last = {document.id: document for document in documents}  # as if added one after another
         return [add_given(self.collection, [*last.values()])] * len(documents)
 
-    def _search(self, asked: Sequence[SearchRequest]) -> list[_Hits]:
+    def _search(self, requests: Sequence[SearchRequest]) -> list[Found]:
         """Search, combining requests that differ only in their queries."""
-        alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, _Hits]()
-        for request in asked:
+        alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, Found]()
+        for request in requests:
             alike[request.manner].append(request)
-        for requests in alike.values():
+        for group in alike.values():
             with spent() as seconds:
-                found = self.collection.answer(joined(requests))
-            for request, own in zip(requests, _parted(found, requests), strict=True):
-                answers[id(request)] = own, seconds
-        return [answers[id(request)] for request in asked]
+                hits = self.collection.answer(joined(group))
+            for request, part in zip(group, _parted(hits, group), strict=True):
+                answers[id(request)] = Found(part, seconds)
+        return [answers[id(request)] for request in requests]
 
 
-class _Fact(Generic[T]):
-    """A fact about an index, computed once per state and shared by all callers."""
-
-    def __init__(self, index: ServedIndex, work: Callable[[Collection], T]) -> None:
-        self._index, self._work = index, work
-        self._version: int | None = None
-        self._task: asyncio.Task[T] | None = None
-        self._known = list[T]()
-
-    async def now(self) -> T:
-        """Return the fact for the current state."""
-        return await asyncio.shield(self._begun())
-
-    async def about_now(self) -> T:
-        """Return the fact for the current state; until it is computed, an earlier one if known."""
-        task = self._begun()
-        if self._known and not task.done():
-            return self._known[0]
-        return await asyncio.shield(task)
-
-    def _begun(self) -> asyncio.Task[T]:
-        present, task = self._index.collection.version, self._task
-        if task is None or self._version != present or (task.done() and task.exception()):
-            self._version, self._task = present, (task := asyncio.create_task(self._worked_out()))
-        return task
-
-    async def _worked_out(self) -> T:
-        self._known = [await self._index.read(self._work)]
-        return self._known[0]
-
-
-def _reranked(asked: Sequence[tuple[SearchRequest, Hits]]) -> list[Hits]:
-    return [request.reranked(hits) for request, hits in asked]
+def _reranked(requests: Sequence[tuple[SearchRequest, Hits]]) -> list[Hits]:
+    return [request.reranked(hits) for request, hits in requests]
 
 
 def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:
@@ -380,8 +355,5 @@ def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:
     >>> _parted("abcde", ["..", "..."])
     ['ab', 'cde']
     """
-    found, start = [], 0
-    for part in parts:
-        found.append(rows[start : start + len(part)])
-        start += len(part)
-    return found
+    ends = [*accumulate(map(len, parts), initial=0)]
+    return [rows[start:end] for start, end in pairwise(ends)]

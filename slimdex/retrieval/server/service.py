@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +19,6 @@ from slimdex.indexes.errors import InputError, SlimdexError
 
 from ..collection import Collection
 from ..operations.commands import Command
-from .conditional import Conditional
 from .limits import LimitError, Limits
 from .metrics import Metrics
 from .root_folder import RootFolder
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..search.reranking import CrossEncoder
 
 LOG = logging.getLogger("slimdex.server")
+CONDITIONS = 4
+"""Threads for searches with a condition, which may take long, shared by all indexes."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 ROOT = "expected an index in a folder that the service was started with (--root)"
 EXPECTED = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
@@ -53,7 +55,9 @@ class Service:
     root: RootFolder | None = None
     reranker: CrossEncoder | None = None
     open_one: Callable[[Path], Collection] = Collection.open
-    _conditional: Conditional = field(default_factory=Conditional)
+    _conditions: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(CONDITIONS, thread_name_prefix="conditions")
+    )
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
@@ -86,13 +90,14 @@ class Service:
                 undo.callback(collection.close)
                 service._serve(name, collection)
             undo.pop_all()
-        service._add_gauges()
         return service
 
     def _serve(self, name: str, collection: Collection) -> None:
         self.indexes[name] = ServedIndex(
-            name, collection, self.limits, self.metrics, self._conditional
+            name, collection, self.limits, self.metrics, self._conditions
         )
+        self.metrics.documents.labels(name).set_function(lambda: len(collection))
+        self.metrics.waiting.labels(name).set_function(lambda: self.indexes[name].waiting)
 
     async def create(
         self, name: str, settings: Mapping[str, Any], passages: str | int | None
@@ -120,10 +125,13 @@ class Service:
         """
         async with self._changing:
             collection = self.named(name).collection
-            if self.root is None or not self.root.has(collection.path):
+            if self.root is None or collection.path.parent != self.root.path:
                 raise HTTPException(403, ROOT)
             documents = len(collection)
-            await self.indexes.pop(name).close()
+            index = self.indexes.pop(name)
+            for gauge in (self.metrics.documents, self.metrics.waiting):
+                gauge.remove(name)
+            await index.close()
             try:
                 await asyncio.to_thread(self.root.drop, collection.path)
             except BaseException:
@@ -178,19 +186,6 @@ class Service:
                 await loading
             for index in self.indexes.values():
                 await index.close()
-
-    def _add_gauges(self) -> None:
-        def gauge(value: Callable[[ServedIndex], float]) -> Callable[[], list[tuple[str, float]]]:
-            return lambda: [(name, value(index)) for name, index in self.indexes.items()]
-
-        self.metrics.add_gauge(
-            "slimdex_documents", "Documents of an index.", gauge(lambda i: len(i.collection))
-        )
-        self.metrics.add_gauge(
-            "slimdex_waiting_queries",
-            "Queries that wait, or are under way.",
-            gauge(lambda i: i.waiting),
-        )
 
 
 def named_places(words: Sequence[str]) -> dict[str, Path]:

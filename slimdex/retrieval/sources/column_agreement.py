@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from slimdex.indexes.errors import InputError, shortened
 
 from ..catalog.metadata_columns import TEXTS, wider
-from .source import Source
 from .tabular.duckdb_readers import MOMENTS, NUMBERS, is_nested
 from .tabular.tables import EVERY_COLUMN, TableSource
 from .text_files import JSON_ENDINGS
 
 
-def check_typed(sources: Sequence[Source], types: Mapping[str, str]) -> None:
+def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:
     """Raise `InputError` if no source has a column for which the user gave a type."""
     found = [column for s in sources if isinstance(s, TableSource) for column in s.all_columns]
     for name in types:
@@ -27,7 +26,7 @@ def check_typed(sources: Sequence[Source], types: Mapping[str, str]) -> None:
             raise InputError(f"types: no column {name!r}; expected one of {columns}")
 
 
-def agree(sources: Sequence[Source]) -> list[str]:
+def agree(sources: Sequence[object]) -> list[str]:
     """Make tables read columns of the same name as one type; return notes."""
     having = defaultdict[str, list[TableSource]](list)
     for source in sources:
@@ -54,50 +53,52 @@ def _agree(name: str, tables: Sequence[TableSource]) -> list[str]:
     return [f"column {name!r} is {kinds} in different files; it is stored as {joint}"]
 
 
-def agree_with(index: Mapping[str, str], sources: Sequence[Source]) -> list[str]:
+def agree_with(index: Mapping[str, str], sources: Sequence[object]) -> list[str]:
     """Make tables read columns as the index's types where possible; return notes.
 
     Raises `InputError`, with the value and its place, if the index's column would lose information.
     """
-    held = {name.lower(): type_ for name, type_ in index.items()}
+    index_types = {name.lower(): type_ for name, type_ in index.items()}
     return [
         note
         for source in sources
         if isinstance(source, TableSource)
         for name in source.columns
-        if name.lower() in held
-        for note in _agree_with(held[name.lower()], source, name)
+        if name.lower() in index_types
+        for note in _agree_with(index_types[name.lower()], source, name)
     ]
 
 
-def _agree_with(own: str, table: TableSource, name: str) -> list[str]:
+def _agree_with(held: str, table: TableSource, name: str) -> list[str]:
     type_, found = table.type_of(name), table.found_type(name)
-    if own in (type_, "JSON") or name in table.asked:
+    if held in (type_, "JSON") or name in table.requested:
         return []
-    if own == "VARCHAR":  # as text, not as a number or list
+    if held == "VARCHAR":  # as text, not as a number or list
         table.keep_as(name, "VARCHAR")
         return []
-    if wider(own, type_) not in TEXTS:
+    if wider(held, type_) not in TEXTS:
         return []
     if table.is_empty(name):
-        table.keep_as(name, own)
+        table.keep_as(name, held)
         return []
-    are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (own, found)]
-    for number in (own, found) if all(are_numbers) else ():
+    are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (held, found)]
+    for number in (held, found) if all(are_numbers) else ():
         if table.misfit(name, number, zeros=True) is None:
             table.keep_as(name, number)
             if "INT" in number:
                 return []
-            return [f"{table.name}: column {name!r} holds {own}: stored as numbers, not as written"]
-    misfit = table.misfit(name, own, zeros=are_numbers[0])
+            return [
+                f"{table.name}: column {name!r} holds {held}: stored as numbers, not as written"
+            ]
+    misfit = table.misfit(name, held, zeros=are_numbers[0])
     if misfit is None:
-        table.keep_as(name, own)
+        table.keep_as(name, held)
         return []
     which = f"{table.name}, row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r}"
-    which += f" is not {own}"
+    which += f" is not {held}"
     raise InputError(
-        f"{which}: column {name!r} holds {own}; the new values are {type_} (types="
-        f"{name}=VARCHAR makes the whole column text, types={name}={own} reads matching values)"
+        f"{which}: column {name!r} holds {held}; the new values are {type_} (types="
+        f"{name}=VARCHAR makes the whole column text, types={name}={held} reads matching values)"
     )
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from struct import Struct
-from typing import Any, Literal, Protocol
-from zipfile import ZIP_STORED, ZipFile
+from typing import Any, Protocol
 
 import duckdb
 import numpy as np
@@ -28,8 +25,6 @@ ARRAY, ARCHIVE = ".npy", ".npz"
 """Endings of numpy's files: one array, and several by name."""
 IDS, VECTORS = "ids", "vectors"
 """Names of the arrays in an archive: the documents' ids (optional) and vectors."""
-LOCAL_HEADER = Struct("<26xHH")
-"""Local header of a file in a zip archive, before its name and extra field."""
 CHUNK = 16_384
 """Rows of a Parquet column per read."""
 
@@ -214,53 +209,32 @@ def open_vectors(spec: str, sources: Sequence[str]) -> GivenVectors:
 
 
 def load_array(path: Path, member: str | None = None) -> NDArray[Any]:
-    """Load a .npy file, or an array of a .npz file, memory-mapped unless compressed.
+    """Load a .npy file, memory-mapped, or an array of a .npz file.
 
     Raises `InputError` if the file or array does not exist or is malformed.
     """
     expected = f"a .npz file with {member!r}" if member else "a .npy file of numbers"
     try:
-        if member is not None:
-            return _member(path, f"{member}{ARRAY}")
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if member is None:
+            return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return np.asarray(archive[member])
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except Exception as error:  # numpy parses the header as Python, which may raise anything
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: {reason}; expected {expected}") from error
-    return array
 
 
 def ids_in(path: Path) -> NDArray[np.str_] | None:
     """Load the ids in a .npz file, if any."""
-    with ZipFile(path) as archive:
-        if f"{IDS}{ARRAY}" not in archive.namelist():
+    with np.load(path, allow_pickle=False) as archive:
+        if IDS not in archive:
             return None
     found = load_array(path, IDS)
     if found.ndim != 1 or found.dtype.kind != "U":
         raise InputError(f"{path}: {IDS!r} is {found.dtype} {found.shape}; expected strings (n,)")
     return found
-
-
-def _member(path: Path, name: str) -> NDArray[Any]:
-    """Load an array of an archive, memory-mapped if it is stored uncompressed."""
-    with ZipFile(path) as archive, path.open("rb") as file:
-        info = archive.getinfo(name)
-        if info.compress_type != ZIP_STORED:
-            with archive.open(name) as data:
-                return np.lib.format.read_array(data, allow_pickle=False)
-        file.seek(info.header_offset)
-        *_, name_bytes, extra_bytes = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
-        file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0
-        if version != (1, 0):
-            read = np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-        order: Literal["F", "C"] = "F" if fortran else "C"
-        if dtype.hasobject or not all(shape):
-            raise ValueError(f"{dtype} {shape}")
-        return np.memmap(path, dtype, "r", file.tell(), shape, order)
 
 
 def read_query_vectors(spec: str) -> Matrix:

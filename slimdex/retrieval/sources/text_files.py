@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import TooDeepError, parsed
 
 from ..extras import install_command
 from .files.compressed import opened
@@ -140,10 +143,10 @@ def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputF
     return file
 
 
-def open_text(path: Path) -> Any:
-    """Open a file as UTF-8 lines, decompressed if its name ends with .gz."""
+def open_text(path: Path, encoding: str = "utf-8-sig", newline: str | None = None) -> Any:
+    """Open a file as lines, decompressed if its name ends with .gz."""
     opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8-sig")
+    return opener(path, "rt", encoding=encoding, newline=newline)
 
 
 def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iterator[str]:
@@ -164,10 +167,6 @@ def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iter
                 f"{name}, line {number}: over {most:,} characters; expected one document per line"
             )
         yield line
-
-
-class UndecodableError(ValueError):
-    """Bytes that are invalid in the encoding."""
 
 
 def ending_of(path: Path, given: FileFormat) -> str:
@@ -243,37 +242,17 @@ def _transcode(file: InputFile, encoding: str) -> None:
     remove_later(file)
     file.facts.append(encoding)
     try:
-        with file.path.open("wb") as copy:
-            for text in decoded_pieces(original, encoding):
-                copy.write(text.encode("utf-8", "surrogatepass"))
-    except UndecodableError as error:
-        raise InputError(f"{file.name}, {error}; expected another encoding") from error
+        with (
+            open_text(original, encoding, newline="") as text,
+            file.path.open("w", encoding="utf-8", errors="surrogatepass", newline="") as copy,
+        ):
+            shutil.copyfileobj(text, copy, PIECE)
+    except UnicodeError as error:
+        raise InputError(
+            f"{file.name}: not {encoding.upper()} text ({error.args[-1]}); expected another one"
+        ) from error
     except UNREADABLE as error:
         raise InputError(f"{file.name}: can't be read ({error})") from error
-
-
-def decoded_pieces(path: Path, encoding: str) -> Iterator[str]:
-    """Yield a file's text in pieces."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    line, offset = 1, 0
-    with open_bytes(path) as file:
-        while True:
-            piece, before = file.read(PIECE), decoder.getstate()
-            try:
-                text = decoder.decode(piece, final=not piece)
-            except UnicodeError as error:
-                start = getattr(error, "start", 0) - len(before[0])
-                decoder.setstate(before)
-                line += decoder.decode(piece[: max(start, 0)]).count("\n")
-                raise UndecodableError(
-                    f"line {line}: not {encoding.upper()} text ({error.args[-1]}, "
-                    f"byte {offset + start + 1:,} of the file)"
-                ) from error
-            yield text
-            if not piece:
-                return
-            line += text.count("\n")
-            offset += len(piece)
 
 
 def open_bytes(path: Path) -> Any:
@@ -291,3 +270,107 @@ def temporary() -> Path:
 def remove_later(file: InputFile) -> None:
     """Remove the copy when the file object is garbage-collected or the process ends."""
     weakref.finalize(file, file.path.unlink, missing_ok=True)
+
+
+def unreadable(error: Exception) -> str:
+    """Describe why a file can't be read as UTF-8, to append to its name."""
+    if isinstance(error, UnicodeDecodeError):
+        return f": not UTF-8 text ({error.reason}); expected UTF-8, or encoding=latin-1 or another"
+    return f": can't be read ({error})"
+
+
+def layout(path: Path) -> tuple[int, str]:
+    """Detect the number of lines before a CSV file's header, and its separator.
+
+    The separator is a tab, comma, semicolon or bar. Excel may state it in a first line "sep=;".
+    """
+    with open_text(path) as lines:
+        header = lines.readline(LARGEST_OBJECT)
+    if stated := re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE):
+        return 1, stated[1]
+    return 0, max(",\t;|", key=header.count)
+
+
+def header_width(path: Path) -> int:
+    """Count the columns of a CSV file by its first line; 0 if it can't be read."""
+    try:
+        skipped, delimiter = layout(path)
+        with open_text(path) as lines:
+            for _ in range(skipped + 1):
+                header = lines.readline(LARGEST_OBJECT)
+        return len(next(csv.reader([header], delimiter=delimiter), []))
+    except (csv.Error, *UNREADABLE):
+        return 0
+
+
+def has_mixed_line_endings(path: Path) -> bool:
+    """Return whether only some lines end with a carriage return, which DuckDB can't read."""
+    try:
+        with open_bytes(path) as lines:
+            ends, before = set[bool](), b""
+            while line := lines.readline(PIECE):
+                if line.endswith(b"\n"):
+                    ends.add((before + line)[-2:] == b"\r\n")
+                before = line[-1:]
+    except UNREADABLE:
+        return False
+    return len(ends) > 1
+
+
+def undecodable(path: Path) -> None:
+    """Read a file to its end; raises one of UNREADABLE on failure."""
+    with open_text(path) as text:
+        while text.read(PIECE):
+            pass
+
+
+def broken_line(path: Path) -> str | None:
+    """Describe the first line that is not JSON; DuckDB's own line numbers are per buffer."""
+    with open_text(path) as lines:
+        pieces = iter(partial(lines.readline, LARGEST_OBJECT + 1), "")
+        for number, line in enumerate(pieces, start=1):
+            if len(line) > LARGEST_OBJECT:
+                return f"line {number}: over {LARGEST_OBJECT:,} characters; expected one document"
+            try:
+                if line.strip():
+                    parsed(line)
+            except json.JSONDecodeError as error:
+                return f"line {number}: broken JSON ({error.msg} at column {error.colno})"
+            except TooDeepError as error:
+                return f"line {number}: JSON {error}"
+            except ValueError as error:  # an integer of thousands of digits
+                return f"line {number}: {error}"
+    return None
+
+
+def broken_record(path: Path) -> str | None:
+    """Describe the first CSV line with another number of columns, which DuckDB does not report."""
+    largest = csv.field_size_limit(LARGEST_OBJECT)
+    try:
+        skipped, delimiter = layout(path)
+        with open_text(path) as lines:
+            records = csv.reader(_bounded(lines), delimiter=delimiter, strict=True)
+            for _ in range(skipped):
+                next(records)
+            try:
+                return _uneven(records)
+            except csv.Error as error:
+                return f"line {max(records.line_num, 1)}: broken CSV ({error})"
+    finally:
+        csv.field_size_limit(largest)
+
+
+def _bounded(lines: IO[str]) -> Iterator[str]:
+    """Yield lines; raises `csv.Error` for one that is too long, before it is read whole."""
+    for line in iter(partial(lines.readline, LARGEST_OBJECT + 1), ""):
+        if len(line) > LARGEST_OBJECT:
+            raise csv.Error(f"over {LARGEST_OBJECT:,} characters")
+        yield line
+
+
+def _uneven(records: Any) -> str | None:
+    width = len(next(records, []))
+    for record in records:
+        if record and len(record) != width:
+            return f"line {records.line_num}: {len(record)} columns; expected {width}"
+    return None

@@ -116,9 +116,9 @@ class CommitLog:
 
     def follow(self) -> None:
         """Take over what other processes have committed; outside of `turn`."""
-        found = mark(self.path)
-        if (found != self._mark or found is None) and self.store.database.is_in_place:
-            self._mark = found
+        current = mark(self.path)
+        if (current != self._mark or current is None) and self.store.database.is_in_place:
+            self._mark = current
             head = Head.read(self.path)
             # A crash may have kept a commit that `follow_catalog` took over from the head.
             if head is None or head.state.version < self.head.state.version:
@@ -163,15 +163,15 @@ class CommitLog:
 
     def document_rows(self, stop: int | None = None) -> DocumentRows:
         """The documents of the rows 0 .. stop, by default the committed ones."""
-        there, first = self.head.document_rows, self.head.state.rows
+        known, first = self.head.document_rows, self.head.state.rows
         if stop is None or stop <= first:
-            return there
-        return there.followed_by(self.store.passages.rows(stop, first))
+            return known
+        return known.followed_by(self.store.passages.rows(stop, first))
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, including staged ones."""
-        there, first = self.head.textless, self.head.state.rows
-        return np.append(there, self.store.readings.textless(first))
+        known, first = self.head.textless, self.head.state.rows
+        return np.append(known, self.store.readings.textless(first))
 
     def moments(self, state: State | None = None) -> Moments:
         """The moments of the live documents' vectors, without those of empty texts.
@@ -208,8 +208,8 @@ class CommitLog:
         """Chunks of a file's vectors from row `start` on, without documents that have no text."""
         textless = self.textless()
         for chunk in vectors.scan(start):
-            there = textless[slice(*np.searchsorted(textless, [start, start + len(chunk)]))]
-            yield np.delete(chunk, there - start, axis=0) if len(there) else chunk
+            blank = textless[slice(*np.searchsorted(textless, [start, start + len(chunk)]))]
+            yield np.delete(chunk, blank - start, axis=0) if len(blank) else chunk
             start += len(chunk)
 
     def live_rows(self) -> Rows:
@@ -351,7 +351,7 @@ class CommitLog:
             Head.remove(self.path)
         with self.store.database.writing():
             self._show(self._from_catalog())
-            if (found := Head.read(self.path)) is None or found.state != self.state:
+            if (head := Head.read(self.path)) is None or head.state != self.state:
                 self.head.write(self.path)
         self._mark = mark(self.path)
 
@@ -368,8 +368,8 @@ class CommitLog:
 
     def _strays(self) -> list[Path]:
         named = self.state.file_names
-        found = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
-        return [path for path in found if path.name not in named]
+        ours = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
+        return [path for path in ours if path.name not in named]
 
 
 def _fill(folder: Path, state: State) -> None:

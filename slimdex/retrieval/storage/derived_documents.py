@@ -29,15 +29,15 @@ def with_documents(commit_log: CommitLog, state: State) -> tuple[State, list[App
 
     Raises `CorruptError` if the block that an append changes is damaged.
     """
-    lines, there = commit_log.state.lines, commit_log.state.rows
+    lines, rows = commit_log.state.lines, commit_log.state.rows
     if lines is None or not lines.fit(commit_log.store.columns.seen):
         return with_new_documents(commit_log, state)
-    if state.rows == there:
+    if state.rows == rows:
         return state, []
-    file = DocumentFile(commit_log.path, lines, there)
+    file = DocumentFile(commit_log.path, lines, rows)
     for part in file.parts:
         commit_log.check_tail(part)
-    return _appended(commit_log, state, file, _values(commit_log, there, state.rows))
+    return _appended(commit_log, state, file, _values(commit_log, rows, state.rows))
 
 
 def with_new_documents(
@@ -45,7 +45,7 @@ def with_new_documents(
 ) -> tuple[State, list[AppendedFile]]:
     """The state with lines of all its documents, in new files.
 
-    With a folder for `copies`, they are there, and without the deleted documents.
+    With `copies`, they are written to that folder, without the deleted documents.
     """
     lines = Lines(state.new_name("documents"), state.new_name("offsets"))
     folder = copies or commit_log.path
@@ -83,8 +83,8 @@ def _values(
     columns = max(len(commit_log.store.columns.seen), 1)
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
         cuts = commit_log.store.passages.between(part.start, part.stop)
-        for row, id, title, text, *own in commit_log.store.documents.values(
+        for row, id, title, text, *metadata in commit_log.store.documents.values(
             part.start, part.stop, live=live
         ):
-            yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *own]
+            yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *metadata]
         progress("copying documents", part.stop - start, stop - start)

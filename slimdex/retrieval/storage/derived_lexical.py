@@ -1,4 +1,4 @@
-"""Derived words: the lexical index, rebuilt from the catalog when necessary.
+"""Derived lexical index: rebuilt from the catalog when necessary.
 
 Each commit that adds rows names a folder with the words of all rows; most of its files are those of
 the previous folder.
@@ -37,7 +37,7 @@ def with_words(
     deleted: Rows,
     terms: Terms = TERMS,
 ) -> Iterator[State]:
-    """The state with the words of the rows that an index lacks, which are there after the context.
+    """The state with the words of the rows that an index lacks, which exist once the context ends.
 
     Few are written by a thread, so that the context can do other work in the meantime. If many
     of the rows with words are deleted, the index is rebuilt without their words.
@@ -70,7 +70,7 @@ def with_words(
 def with_new_words(commit_log: CommitLog, state: State, copies: Path | None = None) -> State:
     """Return the state with a new lexical index of all rows, if it has one.
 
-    With a folder for `copies`, it is there, and without the deleted documents.
+    With `copies`, it is written to that folder, without the deleted documents.
     """
     if state.words is None:
         return state

@@ -164,19 +164,19 @@ class DocumentFile:
         _fetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
         entries = [ENTRY.unpack_from(offsets, row * ENTRY.size) for row in rows]
         _fetch(lines, ((start, length) for start, length, _ in entries))
-        has_json, found = "JSON" in columns.values(), {}
+        has_json, read = "JSON" in columns.values(), {}
         for row, (start, length, crc) in zip(rows, entries, strict=True):
             line = lines[start : start + length]
             try:
                 if len(line) != length or crc32(line) != crc:
                     raise ValueError("another checksum")
-                found[row] = _document(line, columns, has_json)
+                read[row] = _document(line, columns, has_json)
             except (ValueError, TypeError) as error:
                 raise CorruptError(
                     f"{self._documents.path}: row {row} is damaged, at byte {start} ({error})"
                     f"{self._documents.way_out}"
                 ) from error
-        return found
+        return read
 
 
 def _row_count(values: Sequence[Any]) -> int:
@@ -192,7 +192,7 @@ def cut_text(text: str, cut: Cut) -> list[Any]:
 
 
 def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
-    id, title, text, *own = values_of(line)
+    id, title, text, *values = values_of(line)
     passages: tuple[tuple[int, int], ...] = ()
     parts: tuple[TextPart, ...] = ()
     if type(text) is list:
@@ -202,9 +202,9 @@ def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Docume
             raise ValueError("expected where passages begin and end")
     if not type(id) is type(title) is type(text) is str:
         raise ValueError("expected an id, a title and a text")
-    if len(own) < len(columns):
-        own += [None] * (len(columns) - len(own))
-    metadata = restored(columns, own) if has_json else dict(zip(columns, own, strict=True))
+    if len(values) < len(columns):
+        values += [None] * (len(columns) - len(values))
+    metadata = restored(columns, values) if has_json else dict(zip(columns, values, strict=True))
     return Document(id, text, title, metadata, parts, passages)
 
 

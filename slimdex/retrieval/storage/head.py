@@ -58,7 +58,7 @@ class Head:
     document_rows: DocumentRows
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Head) and self._said() == other._said()
+        return isinstance(other, Head) and self._bytes() == other._bytes()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -133,10 +133,11 @@ class Head:
     @classmethod
     def _parsed(cls, data: memoryview) -> Head:
         start = LENGTH + int.from_bytes(data[:LENGTH], "little")
-        said = parsed(str(data[LENGTH:start], "utf-8"), READABLE)
-        state, columns, sets = State.from_json(said["state"]), said["columns"], dict[str, Rows]()
+        header = parsed(str(data[LENGTH:start], "utf-8"), READABLE)
+        state, columns = State.from_json(header["state"]), header["columns"]
+        sets = dict[str, Rows]()
         for name in SETS:
-            stop = start + said["bytes"][name]
+            stop = start + header["bytes"][name]
             sets[name] = _rows_of(data[start:stop], state.rows)
             start = stop
         if not all(isinstance(type_, str) for type_ in columns.values()):
@@ -154,7 +155,7 @@ class Head:
 
     def keep(self, folder: Path, name: str) -> FileRecord:
         """Write it to a file of this name, which is durable once the folder is synced."""
-        body = self._said()
+        body = self._bytes()
         data = hashlib.sha256(body).digest() + body
         return publish(folder / name, lambda path: path.write_bytes(data))
 
@@ -164,17 +165,17 @@ class Head:
         (folder / HEAD).unlink(missing_ok=True)
         sync(folder)
 
-    def _said(self) -> bytes:
-        found = [self.deleted, self.textless, self.document_rows.continued()]
-        sets = [_bits_of(rows) for rows in found]
-        said = json.dumps(
+    def _bytes(self) -> bytes:
+        row_sets = [self.deleted, self.textless, self.document_rows.continued()]
+        sets = [_bits_of(rows) for rows in row_sets]
+        header = json.dumps(
             {
                 "state": self.state.to_json(),
                 "columns": dict(self.columns),
-                "bytes": {name: len(own) for name, own in zip(SETS, sets, strict=True)},
+                "bytes": {name: len(bits) for name, bits in zip(SETS, sets, strict=True)},
             }
         ).encode()
-        return b"".join([len(said).to_bytes(LENGTH, "little"), said, *sets])
+        return b"".join([len(header).to_bytes(LENGTH, "little"), header, *sets])
 
 
 def _vectors(state: State) -> tuple[Any, ...]:
@@ -191,10 +192,10 @@ def _contents(state: State) -> tuple[Any, ...]:
 def mark(folder: Path) -> Mark | None:
     """Facts that change when another head is written; None without one."""
     try:
-        found = os.stat(folder / HEAD)
+        status = os.stat(folder / HEAD)
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _bits_of(rows: Rows) -> bytes:

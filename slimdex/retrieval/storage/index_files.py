@@ -148,7 +148,7 @@ def _reducer(folder: Path, state: State) -> Reducer:
     return reducer
 
 
-def _expect(folder: Path, state: State, role: str, found: int, expected: int) -> None:
-    if found != expected:
+def _expect(folder: Path, state: State, role: str, dimensions: int, expected: int) -> None:
+    if dimensions != expected:
         name = folder / state.files[role].name
-        raise CorruptError(f"{name}: {found} dimensions; expected {expected}")
+        raise CorruptError(f"{name}: {dimensions} dimensions; expected {expected}")

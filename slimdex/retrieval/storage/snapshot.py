@@ -246,11 +246,11 @@ class Snapshot:
         rows = self.live_documents()
         for part in batches(len(rows), READ_AT_ONCE):
             try:
-                found = self.documents(rows[part].tolist())
+                documents = self.documents(rows[part].tolist())
             except RenumberedError as error:
                 path = self.path
                 raise InputError(f"{path} was compacted meanwhile; begin again") from error
-            yield from (found[int(row)] for row in rows[part])
+            yield from (documents[int(row)] for row in rows[part])
 
     def row_of(self, id: str) -> int:
         """First row of a document; raises `InputError` if its id is unknown."""
@@ -265,14 +265,14 @@ class Snapshot:
 
     def listed(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
         """Documents of first rows, in their order, with their vectors if asked for."""
-        found = self.documents(rows)
+        documents = self.documents(rows)
         if vectors and rows:
             firsts = np.unique(rows)
             X = self.index.vectors.take(self.document_rows.all_rows(firsts))
             ends = np.cumsum(self.document_rows.counts_of(firsts))[:-1]
-            for first, own in zip(firsts.tolist(), np.split(X, ends), strict=True):
-                found[first] = replace(found[first], vectors=own)
-        return [found[row] for row in rows]
+            for first, passage_vectors in zip(firsts.tolist(), np.split(X, ends), strict=True):
+                documents[first] = replace(documents[first], vectors=passage_vectors)
+        return [documents[row] for row in rows]
 
     def arrow(self, rows: Rows) -> pyarrow.Table:
         """Id, title, text and the user's columns of documents by their first rows, in order."""
@@ -282,5 +282,5 @@ class Snapshot:
         """First rows of live documents, or of those that match a condition, in order."""
         if where is None:
             return self.live_documents()
-        found = self.store.documents.rows_where(where, self.state.rows, self.epoch)
-        return np.setdiff1d(found, self.deleted, assume_unique=True)
+        rows = self.store.documents.rows_where(where, self.state.rows, self.epoch)
+        return np.setdiff1d(rows, self.deleted, assume_unique=True)

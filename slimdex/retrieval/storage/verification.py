@@ -126,8 +126,8 @@ def _part_faults(commit_log: CommitLog, part: Part) -> list[str]:
 
 def _bad_blocks(commit_log: CommitLog, file: BlockFile) -> list[int]:
     """Numbers of the blocks whose checksum differs from the catalog's."""
-    found, expected = dict(file.blocks()), commit_log.store.blocks.of(file.path.name)
-    return sorted(b for b in found.keys() | expected.keys() if found.get(b) != expected.get(b))
+    actual, expected = dict(file.blocks()), commit_log.store.blocks.of(file.path.name)
+    return sorted(b for b in actual.keys() | expected.keys() if actual.get(b) != expected.get(b))
 
 
 def _rows(file: VectorFile, block: int) -> str:

@@ -47,9 +47,9 @@ def remove_left_work(index: Path) -> None:
             with ExitStack() as stack:
                 if path.is_dir():
                     stack.enter_context(FileLock(path, LOCK).held(0))
-                own = _lock_of(path)
+                lock = _lock_of(path)
                 remove(path)
-                is_kept = own is not None and own == _lock_of(path)
+                is_kept = lock is not None and lock == _lock_of(path)
             if is_kept:
                 _remove_lock(path)
 
@@ -57,14 +57,14 @@ def remove_left_work(index: Path) -> None:
 def _lock_of(work: Path) -> tuple[int, int] | None:
     """Which file locks a folder: one that its process has just created is another."""
     try:
-        found = (work / f"{LOCK}.lock").stat()
+        status = (work / f"{LOCK}.lock").stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _remove_lock(work: Path) -> None:
-    """Remove a folder of which Windows kept the lock, as it was open."""
+    """Remove a folder whose lock Windows kept because it was open."""
     with suppress(OSError):
         for file in work.glob(f"{LOCK}.*"):
             file.unlink()

@@ -7,8 +7,9 @@ codes are nearer, so one search gives the agreement for every number of candidat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from time import perf_counter
@@ -20,14 +21,17 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, contains, without
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.ranking import agreement
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import ReducedIndex, reduced, trained
+from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex, reduced, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..storage.snapshot import Snapshot
 
+ERROR = 0.05
+"""Probability that a bound does not hold."""
 NEAREST = 10
 """Number of neighbours to find."""
 ROWS_TOGETHER = 32_768
@@ -108,10 +112,9 @@ class Trials:
         """Dimensions of the vectors."""
         return self.vectors.dim
 
-    def exact(self, pool: Pool, rescorer: Rescorer, rows: Rows | None = None) -> Rows:
-        """Rows (q, 10) of the nearest live rows, or of given ones, in a metric, padded with -1."""
-        rows = self.live if rows is None else rows
-        return exact_nearest(self.vectors, rescorer, pool, rows)
+    def exact(self, pool: Pool, rescorer: Rescorer) -> Rows:
+        """Rows (q, 10) of the nearest live rows in a metric, padded with -1."""
+        return exact_nearest(self.vectors, rescorer, pool, self.live)
 
     def screened(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
         """Ranks by the codes of a sample of the rows, scaled; exact if it is all of them.
@@ -151,15 +154,8 @@ class Trials:
         self, index: ReducedIndex, pool: Pool, truth: Rows
     ) -> tuple[NDArray[np.float64], list[float]]:
         """Agreement of each query by the search that users get, and the seconds of each."""
-        shares, seconds = np.empty(len(pool)), []
-        for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
-            hidden = np.union1d(self.hidden, own[own >= 0])
-            start = perf_counter()
-            _, rows = index.search(query[None], NEAREST, exclude=hidden)
-            seconds.append(perf_counter() - start)
-            wanted = truth[i][truth[i] >= 0]
-            shares[i] = (wanted[:, None] == rows[0]).any(axis=1).mean() if len(wanted) else 1.0
-        return shares, seconds
+        rows, seconds = answers(index, pool, self.hidden)
+        return agreement(rows, truth, NEAREST), seconds
 
     def _drawn(self) -> Rows:
         """A random sample of the rows, in order."""
@@ -205,21 +201,59 @@ def exact_nearest(vectors: VectorFile, rescorer: Rescorer, pool: Pool, rows: Row
     probes = rescorer.probes(pool.vectors)
     shifts = np.zeros(len(pool), np.float32) if probes.shifts is None else probes.shifts
     queries = np.hstack([probes.vectors, -shifts[:, None]])
-    count = NEAREST + pool.own.shape[1]
+
+    def widened(X: Matrix) -> Matrix:
+        norms = rescorer.norms(X)
+        wide = np.hstack([X, np.ones_like(norms)])
+        return np.divide(wide, norms, out=np.zeros_like(wide), where=norms > 0)
+
+    return _nearest(vectors, widened, queries, pool.own, rows)
+
+
+def exact_nearest_of(index: ReducedIndex, pool: Pool, rows: Rows) -> Rows:
+    """Rows (q, 10) of the nearest of some rows in the order that an index approximates.
+
+    That is its metric or, if it doesn't rescore, the order of the reduced vectors.
+    """
+    if index.metric is not None:
+        return exact_nearest(index.vectors, index.metric.rescorer, pool, rows)
+    shorten = partial(reduced, index.reducer)
+    return _nearest(index.vectors, shorten, shorten(pool.vectors), pool.own, rows)
+
+
+def _nearest(
+    vectors: VectorFile,
+    transform: Callable[[Matrix], Matrix],
+    queries: Matrix,
+    own: Rows,
+    rows: Rows,
+) -> Rows:
+    """Rows (q, 10) with the largest products of transformed vectors and queries, without own."""
+    count = NEAREST + own.shape[1]
 
     def chunks() -> Iterator[tuple[Matrix, Rows]]:
         for part in batches(len(rows), ROWS_TOGETHER):
-            index = FaissIndex(FLAT, vectors.dim + 1)
+            index = FaissIndex(FLAT, queries.shape[1])
             for piece in batches(part.stop, start=part.start):
-                X = vectors.take(rows[piece])
-                norms = rescorer.norms(X)
-                wide = np.hstack([X, np.ones_like(norms)])
-                index.add(np.divide(wide, norms, out=np.zeros_like(wide), where=norms > 0))
+                index.add(transform(vectors.take(rows[piece])))
             scores, found = index.search(queries, count)
             progress("searching exactly", part.stop, len(rows))
             yield scores, np.where(found >= 0, rows[part][found], -1)
 
-    return without_own(best_of_each(chunks(), len(pool), count), pool.own)[:, :NEAREST]
+    return without_own(best_of_each(chunks(), len(queries), count), own)[:, :NEAREST]
+
+
+def answers(index: ReducedIndex, pool: Pool, hidden: Rows = NO_ROWS) -> tuple[Rows, list[float]]:
+    """Rows (q, 10) by the search that users get, padded with -1, and the seconds of each query."""
+    found: Rows = np.full((len(pool), NEAREST), -1, dtype=np.int64)
+    seconds = []
+    for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
+        excluded = np.union1d(hidden, own[own >= 0])
+        start = perf_counter()
+        _, rows = index.search(query[None], NEAREST, exclude=excluded)
+        seconds.append(perf_counter() - start)
+        found[i, : rows.shape[1]] = rows[0]
+    return found, seconds
 
 
 def best_of_each(chunks: Iterator[tuple[Matrix, Rows]], queries: int, k: int) -> Rows:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -41,39 +40,6 @@ def test_a_query_that_is_a_document_is_no_answer_to_itself() -> None:
 def test_no_labels_fit() -> None:
     with pytest.raises(InputError, match=r"s: 1 documents, 0 of 1 queries with a label"):
         Dataset.of("s", [Document("a", "rain")], [("q", "x")], {"other": {"a": 1}})
-
-
-SENTENCES = [f"{word} one two three four five six seven" for word in ("a", "b", "c")] + ["short"]
-TABLE = "source\tsentence\n" + "".join(f"here\t{sentence}\n" for sentence in SENTENCES)
-
-
-@pytest.mark.parametrize("name", ["some.tsv", "some.tsv.gz"])
-def test_half_of_a_sentence_asks_for_the_whole(name: str, tmp_path: Path) -> None:
-    opened = gzip.open if name.endswith("gz") else open
-    with opened(tmp_path / name, "wt") as file:
-        file.write(TABLE)
-    loaded = load_dataset(name, tmp_path)
-    assert loaded.name == "some"
-    assert loaded.texts == SENTENCES
-    assert loaded.ids == ["0", "1", "2", "3"]
-    assert loaded.query_texts == ["a one two three", "b one two three", "c one two three"]
-    assert loaded.qrels == {"q:0": {"0": 1}, "q:1": {"1": 1}, "q:2": {"2": 1}}
-    assert loaded.own_rows.tolist() == [-1, -1, -1]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "empty; expected a table with tabs and a column sentence"),
-        ("source\ttext\nhere\tthere\n", "'sentence' is not in list; expected a table"),
-        ("source\tsentence\nhere\n", "out of range; expected a table"),
-        ("sentence\ntoo short\n", "no sentence of 8 words; expected some to ask for"),
-    ],
-)
-def test_what_is_no_table_of_sentences(text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "some.tsv").write_text(text)
-    with pytest.raises(InputError, match=message):
-        load_dataset("some.tsv", tmp_path)
 
 
 @pytest.mark.slow

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.engines.document_stores import SLIMDEX
+from slimdex.bench.engines.document_stores import SLIMDEX, STORES, missing_stores
 from slimdex.bench.engines.measured import store_process
 from slimdex.bench.engines.remote_object import WorkerError
-from slimdex.bench.engines.stores import STORES, missing_stores
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import exact_rows, rows_of
 from slimdex.indexes.arrays import normalize_rows

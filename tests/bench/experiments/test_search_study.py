@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.columns import check_row
-from slimdex.bench.engines.document_stores import SLIMDEX
-from slimdex.bench.engines.stores import missing_stores
+from slimdex.bench.engines.document_stores import SLIMDEX, missing_stores
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import CALLERS, ENOUGH, measure_search
 from slimdex.bench.reporting.tables.studies import search

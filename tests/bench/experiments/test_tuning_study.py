@@ -14,7 +14,6 @@ from slimdex.bench.experiments import tuning_study
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.tuning_study import Subject, answers, measure_tuning
 from slimdex.bench.reporting.tables.studies import tuning
-from slimdex.bench.reporting.verdict import tune_line
 from slimdex.bench.rows import ResultsFile, Row
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.reducers.moments import Moments
@@ -120,6 +119,3 @@ def test_what_is_told(rows: list[Row]) -> None:
     assert [table.title for table in tables] == heads
     assert all(len(line) == len(table.heads) for table in tables for line in table.rows)
     assert [cell.shown for cell in tables[2].rows[0]][3] == "360"
-    said = tune_line(rows)
-    assert said.startswith("topics: nDCG@10 ")
-    assert "of 360 trials" in said

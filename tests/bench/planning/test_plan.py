@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slimdex.bench.commands.planning import advice, told
 from slimdex.bench.planning.plan import Plan
-from slimdex.bench.planning.report import advice, told
 from slimdex.bench.planning.workload import Workload
 from slimdex.indexes.errors import InputError
 

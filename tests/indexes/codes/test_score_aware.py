@@ -1,4 +1,4 @@
-"""Codes of the least error along the row, against every code there is."""
+"""Score-aware codes against brute force over every code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def errors(rows: Matrix, back: Matrix, weight: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("weight", [0.0, 3.0])
-def test_few_rows_have_a_better_code(rows: Matrix, words: np.ndarray, weight: float) -> None:
+def test_nearly_all_codes_are_optimal(rows: Matrix, words: np.ndarray, weight: float) -> None:
     back = decode(encode(subvectors(rows, 2), words, weight), words).reshape(rows.shape)
     every = errors(rows[:, None], decode(EVERY, words).reshape(1, 256, 6), weight)
     got, least = errors(rows, back, weight), every.min(axis=1)
@@ -37,7 +37,7 @@ def test_few_rows_have_a_better_code(rows: Matrix, words: np.ndarray, weight: fl
     assert (got <= errors(rows, nearest, weight) + 1e-5).all()
 
 
-def test_training_lessens_the_weighted_error(rows: Matrix, words: np.ndarray) -> None:
+def test_training_reduces_the_weighted_error(rows: Matrix, words: np.ndarray) -> None:
     X = subvectors(rows, 2)
     better = train(X, words, 3.0)
     before, after = (
@@ -48,7 +48,7 @@ def test_training_lessens_the_weighted_error(rows: Matrix, words: np.ndarray) ->
     np.testing.assert_array_equal(train(X, words, 0), words)
 
 
-def test_codewords_are_where_the_error_has_no_slope(rows: Matrix, words: np.ndarray) -> None:
+def test_fitted_codewords_minimise_the_error(rows: Matrix, words: np.ndarray) -> None:
     from slimdex.indexes.codes.score_aware import _refitted
 
     X = subvectors(rows, 2)
@@ -63,19 +63,19 @@ def test_codewords_are_where_the_error_has_no_slope(rows: Matrix, words: np.ndar
         assert errors(rows, decode(codes, other).reshape(rows.shape), 3.0).mean() > best
 
 
-def test_what_is_along_a_row_may_be_given(rows: Matrix, words: np.ndarray) -> None:
-    """Rows and codewords twice as long, and what is along them half: the same codes."""
+def test_the_parallel_direction_can_be_given(rows: Matrix, words: np.ndarray) -> None:
+    """Doubling rows and codewords and halving the parallel direction gives the same codes."""
     X = subvectors(rows, 2)
     codes = encode(X, words, 12.0)
     np.testing.assert_array_equal(encode(2 * X, 2 * words, 48.0, (X / 2).astype(np.float32)), codes)
 
 
-def test_rows_alone_and_together_have_the_same_codes(rows: Matrix, words: np.ndarray) -> None:
+def test_codes_do_not_depend_on_the_batch(rows: Matrix, words: np.ndarray) -> None:
     X = subvectors(rows, 2)
     codes = encode(X, words, 3.0)  # in three parts
     alone = np.concatenate([encode(row[None], words, 3.0) for row in X[:200]])
     np.testing.assert_array_equal(codes[:200], alone)
 
 
-def test_no_rows(words: np.ndarray) -> None:
+def test_no_rows_have_no_codes(words: np.ndarray) -> None:
     assert encode(np.empty((0, 2, 3), np.float32), words, 3.0).shape == (0, 2)

@@ -42,7 +42,7 @@ ROW_BYTES = {
 
 
 def quick(table: dict[str, Any]) -> list[Any]:
-    """Its kinds; what trains for seconds is left to the slow tests."""
+    """The kinds of a table; those that train for seconds are marked slow."""
     slow = {"PQ16x4": pytest.mark.slow}
     return [pytest.param(name, marks=slow.get(name, ())) for name in table]
 
@@ -76,20 +76,20 @@ def build(name: str, X: Matrix) -> FaissIndex:
 def test_kinds_against_brute_force(name: str, X: Matrix, queries: Matrix) -> None:
     index = build(name, X)
     exact = np.argsort(-(queries @ X.T), axis=1)[:, :10]
-    scores, found = index.search(queries, 50)
-    recall = np.mean([np.isin(e, f).mean() for e, f in zip(exact, found, strict=True)])
+    scores, hits = index.search(queries, 50)
+    recall = np.mean([np.isin(e, f).mean() for e, f in zip(exact, hits, strict=True)])
     assert recall >= RECALL[name]
     assert (np.diff(scores, axis=1) <= 1e-6).all()
 
 
 def test_flat_is_exact(X: Matrix, queries: Matrix) -> None:
-    scores, found = build("flat", X).search(queries, 10)
+    scores, hits = build("flat", X).search(queries, 10)
     products = queries @ X.T
-    np.testing.assert_array_equal(found, np.argsort(-products, axis=1)[:, :10])
+    np.testing.assert_array_equal(hits, np.argsort(-products, axis=1)[:, :10])
     np.testing.assert_allclose(scores, np.sort(products, axis=1)[:, ::-1][:, :10], rtol=1e-4)
 
 
-def test_every_kind_of_the_catalog_is_tested() -> None:
+def test_every_kind_is_tested() -> None:
     assert set(KINDS) <= set(RECALL)
 
 
@@ -115,25 +115,25 @@ def test_score_aware_codes_have_less_error_along_the_row(X: Matrix) -> None:
 
 
 @pytest.mark.parametrize("name", ["pq", "pq-l2"])
-def test_a_distance_gives_cosines_with_a_quarter_of_the_lost_length_back(
+def test_distances_return_a_quarter_of_the_lost_length(
     name: str, X: Matrix, queries: Matrix
 ) -> None:
     index = build(name, X)
     decoded = index.decoded(X)
     lengths = np.linalg.norm(queries, axis=1, keepdims=True)
-    wanted = queries @ decoded.T + lengths * (1 - np.vecdot(decoded, decoded)) / 4
-    scores, found = index.search(queries, 20)
-    expected = np.take_along_axis(wanted, found, axis=1)
+    targets = queries @ decoded.T + lengths * (1 - np.vecdot(decoded, decoded)) / 4
+    scores, hits = index.search(queries, 20)
+    expected = np.take_along_axis(targets, hits, axis=1)
     np.testing.assert_allclose(scores / lengths, expected / lengths, atol=0.02)
-    np.testing.assert_allclose(scores / lengths, -np.sort(-wanted)[:, :20] / lengths, atol=0.02)
+    np.testing.assert_allclose(scores / lengths, -np.sort(-targets)[:, :20] / lengths, atol=0.02)
     few = np.arange(5)  # decoded rather than scanned where a fast scan leaves some out
-    scores, found = index.search(queries, 5, few)
-    assert (np.sort(found) == few).all()
-    expected = np.take_along_axis(wanted, found, axis=1)
+    scores, hits = index.search(queries, 5, few)
+    assert (np.sort(hits) == few).all()
+    expected = np.take_along_axis(targets, hits, axis=1)
     np.testing.assert_allclose(scores / lengths, expected / lengths, atol=0.02)
 
 
-def test_a_distance_finds_what_inner_products_put_last() -> None:
+def test_distances_find_neighbours_that_inner_products_rank_last() -> None:
     """The neighbours of rows that lie between the codebooks' centroids."""
     rng = np.random.default_rng(3)
     tight = rng.normal(size=(16, 64))[rng.integers(16, size=1500)]
@@ -141,36 +141,36 @@ def test_a_distance_finds_what_inner_products_put_last() -> None:
     queries = normalize_rows(X + 0.1 * rng.normal(size=X.shape).astype(np.float32))
     exact = top_k(queries @ X.T, np.arange(len(X)), 10)[1][1500:]
     kinds = ("PQ16x4fs", "pq", "pq-l2")
-    found = {name: build(name, X).search(queries[1500:], 10)[1] for name in kinds}
+    actual = {name: build(name, X).search(queries[1500:], 10)[1] for name in kinds}
     recall = {
         name: np.mean([np.isin(e, f).mean() for e, f in zip(exact, rows, strict=True)])
-        for name, rows in found.items()
+        for name, rows in actual.items()
     }
     assert min(recall["pq"], recall["pq-l2"]) > recall["PQ16x4fs"]
 
 
-def test_a_query_of_no_length_is_answered(X: Matrix) -> None:
-    scores, found = build("pq-l2", X).search(np.zeros((1, 32), np.float32), 3)
-    assert (found >= 0).all()
+def test_a_zero_query_has_finite_scores(X: Matrix) -> None:
+    scores, hits = build("pq-l2", X).search(np.zeros((1, 32), np.float32), 3)
+    assert (hits >= 0).all()
     assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("name", quick(RECALL))
 @pytest.mark.parametrize("allowed", [1, 7, 300])
-def test_search_among_given_rows_looks_at_all_of_them(
+def test_search_among_given_rows_compares_all_of_them(
     name: str, allowed: int, X: Matrix, queries: Matrix
 ) -> None:
     index = build(name, X)
     rows = np.sort(np.random.default_rng(allowed).choice(2000, allowed, replace=False))
-    scores, found = index.search(queries[:5], 20, rows)
-    assert found.shape == scores.shape == (5, 20)
+    scores, hits = index.search(queries[:5], 20, rows)
+    assert hits.shape == scores.shape == (5, 20)
     size = min(allowed, 20)
-    assert np.isin(found[:, :size], rows).all()
-    assert (found[:, size:] == -1).all()
+    assert np.isin(hits[:, :size], rows).all()
+    assert (hits[:, size:] == -1).all()
     assert np.isneginf(scores[:, size:]).all()
     if name == "flat":
         expected = rows[np.argsort(-(queries[:5] @ X[rows].T), axis=1)[:, :20]]
-        np.testing.assert_array_equal(found[:, :size], expected)
+        np.testing.assert_array_equal(hits[:, :size], expected)
 
 
 @pytest.mark.parametrize("name", quick(RECALL))
@@ -186,23 +186,12 @@ def test_save_and_load_give_the_same_answers(
 
 
 @pytest.mark.parametrize("name", ["pq", "pq-l2"])
-def test_a_loaded_index_and_a_copy_code_rows_as_before(
-    name: str, X: Matrix, tmp_path: Path
-) -> None:
+def test_a_loaded_index_and_a_copy_encode_identically(name: str, X: Matrix, tmp_path: Path) -> None:
     index = build(name, X)
     index.save(tmp_path / "codes.faiss")
     loaded = FaissIndex.load(tmp_path / "codes.faiss", kind_named(name))
     for other in (loaded, index.copy(empty=True)):
         np.testing.assert_array_equal(other.decoded(X[:300]), index.decoded(X[:300]))
-
-
-def test_more_asked_for_than_there_is(X: Matrix) -> None:
-    index = FaissIndex(kind_named("flat"), 32)
-    index.add(X[:3])
-    scores, rows = index.search(X[:1], 5)
-    assert rows[0].tolist()[0] == 0
-    assert (rows[0, 3:] == -1).all()
-    assert np.isneginf(scores[0, 3:]).all()
 
 
 def test_bad_input(X: Matrix, tmp_path: Path) -> None:
@@ -219,22 +208,20 @@ def test_bad_input(X: Matrix, tmp_path: Path) -> None:
         FaissIndex.load(tmp_path / "junk.faiss", kind_named("flat"))
 
 
-def test_a_transformation_before_inverted_lists_is_seen_through(X: Matrix) -> None:
+def test_inverted_lists_may_follow_a_transformation(X: Matrix) -> None:
     index = build("PCA24,IVF32,Flat", X)
     assert index.row_nbytes == 24 * 4 + 8
     exact = np.argsort(-(X[:50] @ X.T), axis=1)[:, :10]
-    _, found = index.search(X[:50], 10)
-    assert np.mean([np.isin(e, f).mean() for e, f in zip(exact, found, strict=True)]) > 0.6
+    _, hits = index.search(X[:50], 10)
+    assert np.mean([np.isin(e, f).mean() for e, f in zip(exact, hits, strict=True)]) > 0.6
 
 
-def test_factory_strings_that_take_no_rows(X: Matrix) -> None:
+def test_a_factory_string_without_add_is_refused(X: Matrix) -> None:
     with pytest.raises(InputError, match=r"FAISS says .*; try another kind"):
         build("IDMap,Flat", X)
 
 
-def test_a_disk_that_is_full_is_noticed_however_little_is_missing(
-    X: Matrix, tmp_path: Path
-) -> None:
+def test_a_full_disk_is_reported_even_for_the_last_byte(X: Matrix, tmp_path: Path) -> None:
     size = build("sq8", X).nbytes
     for limit in (10, size // 2, size - 1):
         with pytest.raises(OSError, match="File too large"), limited_files(limit):
@@ -255,8 +242,8 @@ def limited_files(limit: int) -> Iterator[None]:
 def test_top_k_against_sorting(rng: np.random.Generator) -> None:
     scores = rng.normal(size=(6, 50)).astype(np.float32)
     rows = np.arange(100, 150)
-    best, found = top_k(scores, rows, 8)
-    np.testing.assert_array_equal(found, rows[np.argsort(-scores, axis=1)[:, :8]])
+    best, actual = top_k(scores, rows, 8)
+    np.testing.assert_array_equal(actual, rows[np.argsort(-scores, axis=1)[:, :8]])
     np.testing.assert_array_equal(best, -np.sort(-scores, axis=1)[:, :8])
     assert top_k(scores[:, :3], rows[:3], 8)[1].shape == (6, 3)
     assert top_k(scores[:, :0], rows[:0], 8)[1].shape == (6, 0)

@@ -6,13 +6,13 @@ import time
 from slimdex.indexes.execution.locks import SharedLock
 
 
-def test_readers_share_and_a_writer_is_alone() -> None:
+def test_readers_share_the_lock_and_writers_exclude_all() -> None:
     lock, reading, most, torn = SharedLock(), 0, 0, list[str]()
     count, begin = threading.Lock(), time.monotonic()
     value = [0, 0]
 
     def going_on() -> bool:
-        """For half a second, or until a slow machine has come as far as any other."""
+        """True for half a second or, on a slow machine, until enough has happened."""
         spent = time.monotonic() - begin
         return spent < 0.5 or (spent < 60 and (most < 2 or value[0] <= 10))
 
@@ -48,7 +48,7 @@ def test_readers_share_and_a_writer_is_alone() -> None:
     assert value[0] == value[1] > 10, "writers are not starved by readers"
 
 
-def test_it_is_free_again_after_an_error() -> None:
+def test_the_lock_is_released_after_an_error() -> None:
     lock = SharedLock()
     for hold in (lock.shared, lock.exclusive):
         try:

@@ -1,4 +1,4 @@
-"""Workers: parts that are computed elsewhere make what is made here, to the byte."""
+"""Workers: parts computed in other processes give the same bytes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .through_pickle import ThroughPickle
 def held(index: ReducedIndex) -> bytes:
     """The codes, byte for byte."""
     assert isinstance(index.index, FaissIndex)
-    found: bytes = faiss.serialize_index(index.index._index).tobytes()
-    return found
+    actual: bytes = faiss.serialize_index(index.index._index).tobytes()
+    return actual
 
 
 def reduced_index(folder: Path, X: np.ndarray, kind: str, workers: Workers) -> ReducedIndex:
@@ -42,7 +42,7 @@ def reduced_index(folder: Path, X: np.ndarray, kind: str, workers: Workers) -> R
 
 
 @pytest.mark.parametrize("kind", ["pq", "ivf-pq", "sq8", "flat"])
-def test_codes_and_norms_made_elsewhere_are_those_made_here(
+def test_codes_and_norms_from_workers_equal_local_ones(
     kind: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     X = rng.standard_normal((20_000, 24), dtype=np.float32)  # three chunks, the last one short
@@ -57,7 +57,7 @@ def test_codes_and_norms_made_elsewhere_are_those_made_here(
         ).read_bytes()
 
 
-def test_moments_of_parts_are_those_of_all_rows(rng: np.random.Generator) -> None:
+def test_moments_of_parts_equal_those_of_all_rows(rng: np.random.Generator) -> None:
     X = rng.standard_normal((20_000, 6), dtype=np.float32) + 3
     merged = Moments(6)
     for _, part in ThroughPickle().map(Moments.of_rows, np.array_split(X, 7)):

@@ -23,7 +23,7 @@ class ThroughPickle:
         sent = pickle.dumps(function)
         for part in parts:
             self.computed += 1
-            found: Result = pickle.loads(
+            actual: Result = pickle.loads(
                 pickle.dumps(pickle.loads(sent)(pickle.loads(pickle.dumps(part))))
             )
-            yield part, found
+            yield part, actual

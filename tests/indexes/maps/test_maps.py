@@ -34,8 +34,8 @@ def test_a_rotation_with_a_scale_and_a_shift_is_recovered(dims: tuple[int, int])
 
 def test_orthogonal_is_the_procrustes_solution() -> None:
     X, Y = rows(16, 0), rows(16, 2)
-    centred, wanted = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    rotation, total = orthogonal_procrustes(centred, wanted)
+    centred, targets = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    rotation, total = orthogonal_procrustes(centred, targets)
     made = MapFits(X, Y).orthogonal()
     expected = rotation * total / np.square(centred).sum()
     np.testing.assert_allclose(made.matrix, expected, atol=1e-5)
@@ -72,7 +72,7 @@ def test_the_map_is_chosen_on_held_out_rows() -> None:
     assert fit_map(X, scaled).name.startswith("ridge 0.0")
 
 
-def test_refusals() -> None:
+def test_invalid_requests_are_refused() -> None:
     X = rows(8, 0)
     with pytest.raises(InputError, match="9 and 9 vectors; expected as many"):
         fit_map(X[:9], X[:9])
@@ -86,9 +86,9 @@ def test_files(tmp_path: Path) -> None:
     X, Y = rows(8, 0), rows(6, 1)
     made, path = MapFits(X, Y).ridge(0.1), tmp_path / "map"
     made.save(path)
-    found = AffineMap.load(path, (8, 6))
-    assert found.name == made.name
-    np.testing.assert_array_equal(found(X), made(X))
+    actual = AffineMap.load(path, (8, 6))
+    assert actual.name == made.name
+    np.testing.assert_array_equal(actual(X), made(X))
     with pytest.raises(CorruptError, match=r"source_mean is float32 \(8,\); expected .*\(6,\)"):
         AffineMap.load(path, (6, 8))
     path.write_bytes(b"something else")

@@ -27,7 +27,7 @@ def X(rng: np.random.Generator) -> Matrix:
     return (curved @ rng.normal(size=(9, 16)) + 5).astype(np.float32)
 
 
-def test_numpy_s_transform_is_torch_s(X: Matrix) -> None:
+def test_the_transform_equals_torch(X: Matrix) -> None:
     fitted = TiedAutoencoder(4, 8, epochs=3).fit(X)
     values = torch.nn.functional.normalize(torch.from_numpy(X), dim=1)
     for weights in fitted.weights_:
@@ -37,15 +37,15 @@ def test_numpy_s_transform_is_torch_s(X: Matrix) -> None:
 
 
 def test_it_starts_as_the_principal_axes(X: Matrix) -> None:
-    """Before it learns, and but for SELU, what comes back is the nearest of four dimensions."""
+    """Before training, and without SELU, it reconstructs the projection on four principal axes."""
     first, second = TiedAutoencoder(4, 8, epochs=0).fit(X).weights_
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     axes = np.linalg.svd(unit, full_matrices=False)[2][:4]
     np.testing.assert_allclose(first @ second @ second.T @ first.T, axes.T @ axes, atol=1e-4)
 
 
-def test_one_step_is_adam_s_on_the_tied_loss(X: Matrix) -> None:
-    """Worked out beside it: the decoder has no weights of its own."""
+def test_one_step_is_an_adam_step_on_the_tied_loss(X: Matrix) -> None:
+    """Against a step computed here: the decoder shares the weights of the encoder."""
     start = TiedAutoencoder(4, 8, epochs=0).fit(X)
     fitted = TiedAutoencoder(4, 8, epochs=1, batch=10_000, learning_rate=0.01).fit(X)
     generator = torch.Generator().manual_seed(0)
@@ -66,7 +66,7 @@ def test_one_step_is_adam_s_on_the_tied_loss(X: Matrix) -> None:
         np.testing.assert_allclose(ours, left @ right, atol=1e-4)
 
 
-def test_it_learns_and_stops_by_rows_held_out(X: Matrix) -> None:
+def test_training_stops_by_held_out_rows(X: Matrix) -> None:
     start = TiedAutoencoder(4, 12, epochs=1, learning_rate=1e-9).fit(X).losses_[0]
     fitted = TiedAutoencoder(4, 12, epochs=400, learning_rate=3e-3, patience=2).fit(X)
     kept, *waited = fitted.losses_[-4:]  # three passes without a better one
@@ -78,8 +78,8 @@ def test_it_learns_and_stops_by_rows_held_out(X: Matrix) -> None:
     np.testing.assert_array_equal(same.transform(X), fitted.transform(X))
 
 
-def test_cosines_are_kept_where_all_rows_share_something(rng: np.random.Generator) -> None:
-    """PCA takes off what they share, and with it most of what their cosines are made of."""
+def test_cosines_are_kept_when_rows_share_a_component(rng: np.random.Generator) -> None:
+    """PCA removes the shared component, which determines most of the cosines."""
     shared = rng.uniform(0, 3, (1500, 1)) * rng.normal(size=32)
     rows = (shared + rng.normal(size=(1500, 32)) * np.linspace(2, 0.2, 32)).astype(np.float32)
 
@@ -114,7 +114,7 @@ def test_saved_and_loaded(X: Matrix, tmp_path: Path) -> None:
         TiedAutoencoder.load(tmp_path / "b")
 
 
-def test_from_a_file_a_sample_is_read(
+def test_fitting_to_a_file_reads_a_sample(
     X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = VectorFile(tmp_path / "v", 16, 0, np.float32)
@@ -127,7 +127,7 @@ def test_from_a_file_a_sample_is_read(
     assert not np.allclose(part.transform(X), whole, atol=1e-3)
 
 
-def test_what_can_t_be_fitted(X: Matrix) -> None:
+def test_invalid_parameters_and_data_are_refused(X: Matrix) -> None:
     with pytest.raises(InputError, match="n_components=17; expected 1 to the 16"):
         TiedAutoencoder(17).fit(X)
     with pytest.raises(InputError, match="hidden=3; expected n_components=4 to 16 dimensions"):

@@ -40,16 +40,16 @@ def test_variance_kept_is_that_of_the_projected_rows(
         centred = rows.astype(np.float64) - reducer.shift_
         projector = reducer.components_ @ np.linalg.pinv(reducer.components_)
         expected = np.square(centred @ projector).sum() / np.square(centred).sum()
-        found = variance_kept(reducer, Moments(16).update(rows))
-        assert found == pytest.approx(expected, abs=1e-6)
+        actual = variance_kept(reducer, Moments(16).update(rows))
+        assert actual == pytest.approx(expected, abs=1e-6)
 
 
 def test_principal_axes_keep_the_share_of_their_eigenvalues(rng: np.random.Generator) -> None:
     rows = lopsided(rng)
     values = np.linalg.eigvalsh(np.cov(rows.T.astype(np.float64), bias=True))[::-1]
     moments = Moments(16).update(rows)
-    found = variance_kept(Pca(6).fit_moments(moments), moments)
-    assert found == pytest.approx(values[:6].sum() / values.sum(), abs=1e-6)
+    actual = variance_kept(Pca(6).fit_moments(moments), moments)
+    assert actual == pytest.approx(values[:6].sum() / values.sum(), abs=1e-6)
 
 
 def test_what_keeps_all_and_what_has_no_axes(rng: np.random.Generator) -> None:
@@ -61,7 +61,7 @@ def test_what_keeps_all_and_what_has_no_axes(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("kind", [*KINDS, "IVF4,PQ8x4fsr", "PCA8,SQ8", "IVF4,Flat"])
 def test_code_error_of_every_kind(kind: str, rng: np.random.Generator) -> None:
-    """Little where codes are float32; what is decoded one row at a time says the same."""
+    """Nearly zero where codes are float32; rows decoded one at a time have the same error."""
     rows = lopsided(rng)
     reducer = Whitening(16).fit(rows)
     short = normalize_rows(reducer.transform(rows))
@@ -88,7 +88,7 @@ def test_codes_lose_more_of_rows_that_they_were_not_trained_on(rng: np.random.Ge
     assert after >= 1  # all of the row, whose codes are zero there; and what the others add
 
 
-def test_rows_of_no_length_have_no_error(rng: np.random.Generator) -> None:
+def test_zero_rows_have_no_error(rng: np.random.Generator) -> None:
     rows = lopsided(rng)
     reducer = Whitening(16, beta=1).fit(rows)  # whose shift gives zero rows a length
     index = FaissIndex(kind_named("sq4"), 16).train(normalize_rows(reducer.transform(rows)))

@@ -43,19 +43,21 @@ def X() -> Matrix:
     ],
     ids=lambda reducer: reducer.name,
 )
-def test_they_give_what_the_codes_are_made_of(X: Matrix, reducer: Reducer) -> None:
+def test_layers_equal_the_reduced_rows(X: Matrix, reducer: Reducer) -> None:
     reducer.fit(X)
-    found = X
+    outputs = X
     for layer in layers_of(reducer):
         if isinstance(layer, Dense):
-            found = found @ layer.weight.T
-            found = found if layer.bias is None else found + layer.bias
+            outputs = outputs @ layer.weight.T
+            outputs = outputs if layer.bias is None else outputs + layer.bias
             if layer.activation == SELU:  # Klambauer et al. 2017, eq. 2
-                negative = 1.6732632423543772 * (np.exp(found) - 1)
-                found = (1.0507009873554805 * np.where(found > 0, found, negative)).astype("f4")
+                negative = 1.6732632423543772 * (np.exp(outputs) - 1)
+                outputs = (1.0507009873554805 * np.where(outputs > 0, outputs, negative)).astype(
+                    "f4"
+                )
         else:
-            found = normalize_rows(found)
-    np.testing.assert_allclose(found, reduced(reducer, X), atol=1e-5)
+            outputs = normalize_rows(outputs)
+    np.testing.assert_allclose(outputs, reduced(reducer, X), atol=1e-5)
 
 
 def test_a_map_without_a_mean_has_no_bias(X: Matrix) -> None:

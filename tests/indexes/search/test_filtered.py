@@ -1,4 +1,4 @@
-"""Search among given rows, every way of it, against brute force."""
+"""Search among given rows, by every method, against brute force."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows, without
 from slimdex.indexes.codes.faiss_index import FaissIndex
-from slimdex.indexes.ranking import compacted
-from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.search.filtered_search import EXACT_ROWS, FilteredSearch
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
 from slimdex.indexes.search.rescoring import Metric
 from slimdex.indexes.vectors.vector_file import VectorFile
 from tests.chance import CHANCE
 
-from .test_reduced_index import BETA, GAMMA, D, N, build, oracle
+from .test_reduced_index import D, N, build, oracle
 
 SLOW = ("sq8", "rabitq", "hnsw", "PQ3x4", "PCA8,Flat", "PCA8,HNSW16")
 KINDS = ["flat", "pq", "ivf-pq", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
@@ -92,7 +90,7 @@ def check(scores: Matrix, found: Rows, cosines: Matrix, allowed: Rows) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @given(subsets, subsets, st.integers(1, 40), st.integers(0, N - 8))
 @settings(max_examples=CHANCE.examples(12))
-def test_every_way_is_filtering_first(
+def test_every_method_equals_filtering_first(
     X: Matrix,
     rescoring: Built,
     kind: str,
@@ -113,7 +111,7 @@ def test_every_way_is_filtering_first(
 @pytest.mark.parametrize("kind", KINDS)
 @given(subsets, subsets, st.integers(1, 40))
 @settings(max_examples=CHANCE.examples(12))
-def test_without_rescoring_it_is_searching_the_codes_and_dropping_the_rest(
+def test_without_rescoring_it_equals_filtered_codes(
     X: Matrix,
     codes_only: Built,
     kind: str,
@@ -140,10 +138,10 @@ def all_codes(index: ReducedIndex, queries: Matrix) -> Matrix:
     codes.set_parameters(parameters)
     scores, rows = codes.search(short, N)
     out = np.full((len(queries), N), np.nan, dtype=np.float32)
-    for i, found in enumerate(rows):
-        known = found >= 0  # fast scans leave out the worst
+    for i, actual in enumerate(rows):
+        known = actual >= 0  # fast scans leave out the worst
         assert known.sum() > N - 5
-        out[i, found[known]] = scores[i, known]
+        out[i, actual[known]] = scores[i, known]
         missing = np.flatnonzero(np.isnan(out[i]))
         own = codes._decoded(short[i : i + 1], missing)
         out[i, missing] = np.minimum(own, scores[i, known].min())
@@ -169,7 +167,7 @@ def counting(index: ReducedIndex) -> tuple[ReducedIndex, Counting]:
     ), file
 
 
-def test_the_number_of_allowed_rows_decides(X: Matrix, rescoring: Built) -> None:
+def test_the_number_of_allowed_rows_decides_the_method(X: Matrix, rescoring: Built) -> None:
     index, file = counting(rescoring["flat"])
     rows = np.arange(N)
     for count in (1, 10):
@@ -181,7 +179,7 @@ def test_the_number_of_allowed_rows_decides(X: Matrix, rescoring: Built) -> None
         assert 100 * count <= file.taken < N * count / 2
 
 
-def test_coarser_codes_are_gone_down_further(X: Matrix, rescoring: Built) -> None:
+def test_coarser_codes_rescore_more_rows(X: Matrix, rescoring: Built) -> None:
     read = {}
     for kind in ("flat", "PQ3x4"):
         index, file = counting(rescoring[kind])
@@ -203,7 +201,7 @@ def test_a_query_that_needs_most_rows_is_answered_exactly(X: Matrix, rescoring: 
 def test_scores_and_order_depend_on_no_other_query_and_no_other_row(
     X: Matrix, rescoring: Built, kind: str, first: int, batch: list[int], chosen: set[int]
 ) -> None:
-    """Bit for bit; rows that occur twice keep the order of their numbers."""
+    """Bit for bit; duplicate rows are ordered by number."""
     index, queries, every = rescoring[kind], X[first : first + 9], np.arange(N)
     (scores,), (order,) = index.search(queries[batch[:1]], N, every)
     score = dict(zip(order.tolist(), scores.tolist(), strict=True))
@@ -211,8 +209,8 @@ def test_scores_and_order_depend_on_no_other_query_and_no_other_row(
     allowed = sorted_rows(chosen)
     searches = [index.search(queries[batch], 20), index.search(queries[batch], 5, allowed)]
     searches.append(filtered(index, 0).search(queries[batch], 5, allowed))
-    for found_scores, found in searches:
-        own = found[0][found[0] >= 0].tolist()
+    for found_scores, actual in searches:
+        own = actual[0][actual[0] >= 0].tolist()
         assert own == sorted(own, key=place.__getitem__)
         assert found_scores[0][: len(own)].tolist() == [score[row] for row in own]
 
@@ -222,18 +220,18 @@ def test_without_is_the_set_difference(rows: set[int], exclude: set[int]) -> Non
     assert without(sorted_rows(rows), sorted_rows(exclude)).tolist() == sorted(rows - exclude)
 
 
-def test_threads_get_the_answers_of_one(X: Matrix, rescoring: Built) -> None:
+def test_concurrent_searches_have_the_same_answers(X: Matrix, rescoring: Built) -> None:
     rng = np.random.default_rng(0)
     for kind in ("pq", "ivf-pq"):
         index, _ = counting(rescoring[kind])
         cases = [(i % N, np.sort(rng.choice(N, n, False))) for i, n in enumerate([3, 150, 700] * 8)]
         with ThreadPoolExecutor(8) as pool:
-            asked = [pool.submit(index.search, X[i : i + 1], 10, rows) for i, rows in cases]
-        for (query, rows), future in zip(cases, asked, strict=True):
+            requested = [pool.submit(index.search, X[i : i + 1], 10, rows) for i, rows in cases]
+        for (query, rows), future in zip(cases, requested, strict=True):
             check(*future.result(), oracle(X, X[query : query + 1]), rows)
 
 
-def test_hits_of_lists_that_were_not_looked_at_are_found_when_most_rows_are_deleted(
+def test_rows_of_unprobed_lists_are_found_when_most_rows_are_deleted(
     X: Matrix, codes_only: Built, rescoring: Built
 ) -> None:
     exclude = np.arange(20, N)
@@ -241,25 +239,18 @@ def test_hits_of_lists_that_were_not_looked_at_are_found_when_most_rows_are_dele
         codes = index.index
         assert isinstance(codes, FaissIndex)
         codes.set_parameters("nprobe=1")
-        _, found = index.search(X[:3], 20, exclude=exclude)
-        assert (np.sort(found, axis=1) == np.arange(20)).all()
+        _, hits = index.search(X[:3], 20, exclude=exclude)
+        assert (np.sort(hits, axis=1) == np.arange(20)).all()
 
 
 def test_the_worst_codes_are_found_too(X: Matrix, codes_only: Built) -> None:
     """A fast scan asked for every row leaves out those whose score is the least it can tell."""
     index = codes_only["PQ3x4fs"]  # by distance it leaves out none of these
-    _, found = index.index.search(reduced(index.reducer, X), N)
-    left_out = [(i, row) for i in range(N) for row in set(range(N)) - set(found[i].tolist())]
+    _, hits = index.index.search(reduced(index.reducer, X), N)
+    left_out = [(i, row) for i in range(N) for row in set(range(N)) - set(hits[i].tolist())]
     assert left_out
     for i, row in left_out[:20]:
         for rows in (np.array([row]), np.arange(row % 2, N, 2)):
-            scores, found = index.search(X[i : i + 1], len(rows), rows)
-            assert (np.sort(found) == rows).all()
+            scores, hits = index.search(X[i : i + 1], len(rows), rows)
+            assert (np.sort(hits) == rows).all()
             assert (np.diff(scores) <= 0).all()
-
-
-def test_metric_of_the_oracle(X: Matrix) -> None:
-    """The oracle is `Whitening` at all dimensions: that of these tests has no column of its own."""
-    assert Whitening(D, BETA, GAMMA).fit(X).n_components == D
-    empty = compacted(np.ones((2, 3), np.float32), np.ones((2, 3), int), np.zeros((2, 3), bool), 2)
-    assert (empty[1] == -1).all()

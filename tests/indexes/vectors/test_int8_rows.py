@@ -39,7 +39,7 @@ def by_definition(row: list[float]) -> tuple[list[int], bytes, list[float]]:
     return ints, scales, values
 
 
-def test_a_case_by_hand() -> None:
+def test_a_case_worked_by_hand() -> None:
     """Scales 1 and 0.5: 1.0 is 0x3f80 as a bfloat16, 0.5 is 0x3f00."""
     X = np.zeros((1, 34), dtype=np.float32)
     X[0, [0, 1, 2, 31]] = [127, -127, 2.4, 0.4]
@@ -51,7 +51,7 @@ def test_a_case_by_hand() -> None:
 
 
 @pytest.mark.parametrize("dim", [1, 31, 32, 33, 64, 384, 100])
-def test_rows_are_what_the_definition_says(dim: int, rng: np.random.Generator) -> None:
+def test_rows_equal_the_definition(dim: int, rng: np.random.Generator) -> None:
     drawn = rng.normal(size=(20, dim)) * rng.lognormal(sigma=3, size=dim)
     X: Matrix = drawn.astype(np.float32)
     X[3], X[4, :40] = 0.0, 0.0
@@ -64,7 +64,7 @@ def test_rows_are_what_the_definition_says(dim: int, rng: np.random.Generator) -
 
 
 @given(ROWS)
-def test_rows_that_were_read_are_packed_as_they_were(X: np.ndarray) -> None:
+def test_unpacked_rows_are_packed_to_the_same_bytes(X: np.ndarray) -> None:
     rows = packed(X)
     wide = unpacked(rows, X.shape[1])
     np.testing.assert_array_equal(packed(wide), rows)
@@ -83,13 +83,13 @@ def test_no_number_is_off_by_more_than_half_a_step(X: np.ndarray) -> None:
         assert (error <= np.maximum(half, largest - 127 * 512)).all()
 
 
-def test_what_float16_can_hold_int8_can_and_no_more() -> None:
+def test_int8_has_the_range_of_float16() -> None:
     X = np.array([[65504, -65504, 512, 255], [65024, 0, 0, 0]], dtype=np.float32)
     wide = unpacked(packed(X), 4)
     assert wide.tolist() == [[65024, -65024, 512, 0], [65024, 0, 0, 0]]
 
 
-def test_rows_are_read_into_memory_that_is_given(rng: np.random.Generator) -> None:
+def test_rows_are_unpacked_into_a_given_array(rng: np.random.Generator) -> None:
     X = rng.normal(size=(5, 70)).astype(np.float32)
     wider = np.zeros((5, 90), dtype=np.int8)
     wider[:, : packed_width(70)] = packed(X)

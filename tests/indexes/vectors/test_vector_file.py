@@ -28,7 +28,7 @@ def X(rng: np.random.Generator) -> np.ndarray:
 
 
 @either
-def test_rows_come_back_as_they_are_kept(tmp_path: Path, X: np.ndarray, stored: str) -> None:
+def test_rows_are_read_as_stored(tmp_path: Path, X: np.ndarray, stored: str) -> None:
     file = VectorFile(tmp_path / "v", 6, 0, STORED[stored])
     file.append(X[:20])
     file.append(X[20:])
@@ -43,7 +43,7 @@ def test_rows_come_back_as_they_are_kept(tmp_path: Path, X: np.ndarray, stored: 
 
 
 @either
-def test_rows_that_are_read_and_written_again_are_the_same_bytes(
+def test_rewritten_rows_have_the_same_bytes(
     tmp_path: Path, rng: np.random.Generator, stored: str
 ) -> None:
     X = rng.normal(size=(300, 45)).astype(np.float32) * 10.0 ** rng.integers(-3, 4, size=45)
@@ -58,14 +58,6 @@ def test_rows_that_are_read_and_written_again_are_the_same_bytes(
     np.testing.assert_array_equal(copied.take(np.arange(300)), file.take(order))
 
 
-def test_every_finite_float16_widens_to_what_numpy_says(tmp_path: Path) -> None:
-    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    finite = halves[np.isfinite(halves)].astype(np.float32)[:, None]
-    file = VectorFile(tmp_path / "v.f16", 1)
-    file.append(finite)
-    np.testing.assert_array_equal(file.take(np.arange(len(finite))), finite)
-
-
 def test_float32_is_kept_exactly(tmp_path: Path, X: np.ndarray) -> None:
     file = VectorFile(tmp_path / "n.f32", 6, dtype=np.float32)
     file.append(X)
@@ -73,7 +65,7 @@ def test_float32_is_kept_exactly(tmp_path: Path, X: np.ndarray) -> None:
 
 
 @either
-def test_what_an_interrupted_append_left_is_overwritten(
+def test_leftovers_of_an_interrupted_append_are_overwritten(
     tmp_path: Path, X: np.ndarray, stored: str
 ) -> None:
     VectorFile(tmp_path / "v", 6, 0, STORED[stored]).append(X[:20])
@@ -100,33 +92,23 @@ def test_checksums_change_in_the_damaged_block_only(tmp_path: Path) -> None:
     assert dict(file.blocks(first=2)) == {}
 
 
-def test_bad_input(tmp_path: Path, X: np.ndarray) -> None:
-    file = VectorFile(tmp_path / "v.f16", 6)
-    with pytest.raises(InputError, match="vector value 70000; float16 holds up to 65504"):
-        file.append(np.full((1, 6), 70000, dtype=np.float32))
+@either
+def test_invalid_rows_and_sizes_are_refused(tmp_path: Path, X: np.ndarray, stored: str) -> None:
+    file = VectorFile(tmp_path / "v", 6, 0, STORED[stored])
+    with pytest.raises(InputError, match=r"vector value 70000; .* holds up to 65504"):
+        file.append(np.full((1, 6), -70000, dtype=np.float32))
     with pytest.raises(InputError, match="row 0, column 2 is nan"):
         file.append(np.where(np.arange(6) == 2, np.nan, 0)[None].astype(np.float32))
     with pytest.raises(InputError, match="5 dimensions; expected 6"):
         file.append(X[:, :5])
-    assert not (tmp_path / "v.f16").exists()
+    assert not (tmp_path / "v").exists()
     file.append(X)
-    with pytest.raises(CorruptError, match="600 bytes; expected 612 for 51 rows"):
-        VectorFile(tmp_path / "v.f16", 6, rows=51)
-
-
-def test_bad_input_for_int8(tmp_path: Path, X: np.ndarray) -> None:
-    file = VectorFile(tmp_path / "v.i8", 6, 0, np.int8)
-    with pytest.raises(InputError, match="vector value 70000; int8 holds up to 65504"):
-        file.append(np.full((1, 6), -70000, dtype=np.float32))
-    with pytest.raises(InputError, match="row 0, column 2 is nan"):
-        file.append(np.where(np.arange(6) == 2, np.nan, 0)[None].astype(np.float32))
-    file.append(X)
-    with pytest.raises(CorruptError, match="400 bytes; expected 408 for 51 rows"):
-        VectorFile(tmp_path / "v.i8", 6, 51, np.int8)
+    with pytest.raises(CorruptError, match=r"00 bytes; expected .* for 51 rows"):
+        VectorFile(tmp_path / "v", 6, 51, STORED[stored])
 
 
 @either
-def test_rows_that_were_asked_for_are_the_rows(
+def test_prefetched_rows_are_the_same(
     tmp_path: Path, rng: np.random.Generator, stored: str
 ) -> None:
     X = kept(rng.normal(size=(3000, 7)).astype(np.float32), stored)
@@ -139,20 +121,7 @@ def test_rows_that_were_asked_for_are_the_rows(
         np.testing.assert_array_equal(file.take(rows), X[rows])
 
 
-def test_only_rows_on_the_disk_are_asked_for(
-    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = VectorFile(tmp_path / "v.f16", dim=8)
-    file.append(rng.normal(size=(64, 8)).astype(np.float32))
-    clock = iter([0.0, 1e-6, 0.0, 1.0])  # the first rows are in memory, the others are not
-    monkeypatch.setattr("slimdex.indexes.vectors.vector_file.perf_counter", lambda: next(clock))
-    file.take(np.arange(64))
-    assert not file._cold
-    file.take(np.arange(64))
-    assert file._cold
-
-
-def test_rows_that_are_taken_briefly_are_the_rows(tmp_path: Path, X: np.ndarray) -> None:
+def test_rows_read_into_scratch_memory_are_the_same(tmp_path: Path, X: np.ndarray) -> None:
     file, numbers = VectorFile(tmp_path / "v.f16", dim=X.shape[1]), np.arange(len(X))
     other = VectorFile(tmp_path / "n.f32", dim=1, dtype=np.float32)
     bytes_ = VectorFile(tmp_path / "v.i8", dim=X.shape[1], dtype=np.int8)
@@ -165,15 +134,15 @@ def test_rows_that_are_taken_briefly_are_the_rows(tmp_path: Path, X: np.ndarray)
         np.testing.assert_array_equal(bytes_.take_into_scratch(rows), kept(X, "int8")[rows])
 
 
-def test_each_thread_takes_rows_into_memory_of_its_own(tmp_path: Path) -> None:
+def test_each_thread_has_its_own_scratch_memory(tmp_path: Path) -> None:
     file = VectorFile(tmp_path / "v.f16", dim=1)
     file.append(np.arange(64, dtype=np.float32)[:, None])
     together = Barrier(2)
 
     def taken(row: int) -> float:
-        found = file.take_into_scratch(np.array([row]))
+        actual = file.take_into_scratch(np.array([row]))
         together.wait()  # the other thread has taken its row by now
-        return float(found[0, 0])
+        return float(actual[0, 0])
 
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(taken, [3, 40])) == [3.0, 40.0]

@@ -99,7 +99,7 @@ readers_and_writers = pytest.mark.parametrize("read_only", [True, False])
 
 @readers_and_writers
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.5, 1.0])
-def test_cut_in_the_middle_of_a_block(
+def test_a_checkpoint_cut_in_a_block_is_undone(
     checkpoint: Checkpoint, share: float, read_only: bool
 ) -> None:
     (at,) = checkpoint.in_place()
@@ -107,7 +107,7 @@ def test_cut_in_the_middle_of_a_block(
     torn = checkpoint.before[:at] + checkpoint.after[at:cut] + checkpoint.before[cut:]
     checkpoint.leave(torn)
     assert found(checkpoint.path, read_only) == BOTH
-    # Who only reads can't end the checkpoint.
+    # Readers can't end the checkpoint.
     assert Journal(checkpoint.path).path.exists() == read_only
     checkpoint.leave(torn)
     Journal(checkpoint.path).path.unlink()
@@ -118,7 +118,9 @@ def test_cut_in_the_middle_of_a_block(
 
 @readers_and_writers
 @pytest.mark.parametrize("count", [0, 4, 8, 20])
-def test_cut_in_the_middle_of_a_header(checkpoint: Checkpoint, count: int, read_only: bool) -> None:
+def test_a_checkpoint_cut_in_a_header_is_undone(
+    checkpoint: Checkpoint, count: int, read_only: bool
+) -> None:
     (place,) = checkpoint.headers
     new = checkpoint.after[place][:count] + checkpoint.before[place][count:]
     file = checkpoint.before[: place.start] + new + checkpoint.before[place.stop : HEADERS]
@@ -189,8 +191,8 @@ def test_a_committed_log_that_is_damaged(
 
 
 @readers_and_writers
-def test_the_torn_end_of_a_log_goes(checkpoint: Checkpoint, read_only: bool) -> None:
-    """Nobody was told that it is committed."""
+def test_the_torn_end_of_a_log_is_removed(checkpoint: Checkpoint, read_only: bool) -> None:
+    """Its commit was never acknowledged."""
     for end in (checkpoint.log[-40:-20], checkpoint.log[-40:] + bytes(99), b"\xff" * 5000):
         checkpoint.leave(checkpoint.before, log=checkpoint.log + end)
         assert found(checkpoint.path, read_only) == BOTH
@@ -243,7 +245,7 @@ def test_a_journal_that_could_not_be_made_durable_is_none(
         {"log_bytes": np.array([-5])},
     ],
 )
-def test_a_strangers_journal_does_no_harm(
+def test_an_untrusted_journal_does_no_harm(
     checkpoint: Checkpoint, wrong: dict[str, NDArray[Any]]
 ) -> None:
     true = {
@@ -287,7 +289,7 @@ def test_a_commit_without_its_journal_is_undone(
 
 
 def test_duckdb_s_lock_stays_after_a_commit(tmp_path: Path) -> None:
-    """Whoever closes any descriptor of a file lets go of the process's locks on it."""
+    """Closing any descriptor of a file releases all locks of the process on it."""
     database = Database(tmp_path / "c.duckdb", creates=True)
     stranger = f"import duckdb; duckdb.connect({str(database.path)!r})"
     with database.writing():
@@ -299,7 +301,7 @@ def test_duckdb_s_lock_stays_after_a_commit(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", stranger], check=True)
 
 
-def test_readers_who_come_together_after_a_crash(checkpoint: Checkpoint) -> None:
+def test_concurrent_readers_recover_once_after_a_crash(checkpoint: Checkpoint) -> None:
     (at,) = checkpoint.in_place()
     torn = checkpoint.before[: at + 2000] + bytes(100) + checkpoint.before[at + 2100 :]
     reader = f"""if True:
@@ -328,7 +330,7 @@ def test_readers_who_come_together_after_a_crash(checkpoint: Checkpoint) -> None
     assert [process.communicate()[0] for process in started] == [f"{BOTH}\n"] * 4
 
 
-def test_a_value_that_sounds_like_damage(tmp_path: Path) -> None:
+def test_a_value_quoted_in_an_error_is_not_damage(tmp_path: Path) -> None:
     database = Database(tmp_path / "checksums Corrupt.duckdb", creates=True)
     with database.writing(), database.transaction():
         database.execute("CREATE TABLE t AS SELECT 'Corrupt database file: checksum' AS n")

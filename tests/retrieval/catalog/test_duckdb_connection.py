@@ -1,4 +1,4 @@
-"""Releases of DuckDB: the locked one has been tried, and another one says so once."""
+"""Releases of DuckDB: the locked one has been tried; any other is reported once."""
 
 from __future__ import annotations
 

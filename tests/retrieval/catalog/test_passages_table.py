@@ -17,8 +17,8 @@ def test_rows_and_documents(counts: list[int], data: st.DataObject) -> None:
     table = np.array(several, dtype=np.int64).reshape(-1, 2)
     rows = DocumentRows(table[:, 0], table[:, 1])
     assert rows.is_one_each == (not several)
-    asked = np.array([[*range(len(owner)), -1]], dtype=np.int64)
-    assert rows.documents(asked).tolist() == [[*owner, -1]]
+    numbers = np.array([[*range(len(owner)), -1]], dtype=np.int64)
+    assert rows.documents(numbers).tolist() == [[*owner, -1]]
     chosen = sorted(data.draw(st.sets(st.sampled_from(firsts)))) if firsts else []
     documents = np.array(chosen, dtype=np.int64)
     expected = [row for row, own in enumerate(owner) if own in chosen]

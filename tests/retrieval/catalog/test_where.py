@@ -1,4 +1,4 @@
-"""Conditions: what is none is refused in one line; what is one holds for the same rows as SQL."""
+"""Conditions: invalid ones are refused in one line; valid ones hold for the same rows as in SQL."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.catalog.store import DocumentStore
 from slimdex.retrieval.catalog.where.allowed import FUNCTIONS
-from slimdex.retrieval.catalog.where.checks import LONGEST, checked, seconds_allowed
+from slimdex.retrieval.catalog.where.checks import LONGEST_CONDITION, checked, seconds_allowed
 from slimdex.retrieval.documents import Document
 from tests.chance import CHANCE
+from tests.slow import slow
 
 COLUMNS = ("id", "title", "text", "l", "s", "n", "f", "d", "j", "odd name", "ünï")
 
@@ -154,9 +155,6 @@ ATTACKS = {
     "1 FROM state": "more than one expression",
     "1 FROM documents WHERE true": "more than one expression",
     "1 UNION SELECT 1": "more than one expression",
-    "1 GROUP BY ALL": "more than one expression",
-    "1 HAVING true": "more than one expression",
-    "1 QUALIFY true": "more than one expression",
     "n IN (SELECT 1)": "SUBQUERY",
     "(SELECT count(*) FROM blocks) > 0": "SUBQUERY",
     "EXISTS (FROM state)": "SUBQUERY",
@@ -164,24 +162,10 @@ ATTACKS = {
     "n = ANY([1])": "SUBQUERY",
     "id IN (SELECT content FROM read_text('/etc/hostname'))": "SUBQUERY",
     "read_text('/etc/hostname') = ''": "'read_text' is not allowed",
-    "read_csv('x') IS NULL": "'read_csv' is not allowed",
-    "glob('*') = 'x'": "'glob' is not allowed",
     "getenv('HOME') = 'x'": "'getenv' is not allowed",
-    "getvariable('x') = 1": "'getvariable' is not allowed",
-    "current_setting('memory_limit') = 'x'": "'current_setting' is not allowed",
-    "nextval('seq') > 0": "'nextval' is not allowed",
-    "duckdb_settings() IS NULL": "'duckdb_settings' is not allowed",
-    "query('SELECT 1') = 1": "'query' is not allowed",
-    "json_execute_serialized_sql('x') = 1": "is not allowed",
-    "write_log('x') IS NULL": "'write_log' is not allowed",
-    "sleep_ms(100000) IS NULL": "'sleep_ms' is not allowed",
-    "pg_sleep(100) IS NULL": "'pg_sleep' is not allowed",
     "error('x')": "'error' is not allowed",
-    "random() < 0.5": "'random' is not allowed",
     "current_user = 'duckdb'": 'column "current_user" not found',
-    "current_database() = 'x'": "'current_database' is not allowed",
     "user = 'duckdb'": 'column "user" not found',
-    "count(*) > 0": "'count_star' is not allowed",
     "sum(n) > 0": "'sum' is not allowed",
     "sum(n) OVER () > 0": "is not allowed",
     "row_number() OVER () = 1": "WINDOW",
@@ -189,7 +173,6 @@ ATTACKS = {
     "lower(id ORDER BY n) = 'x'": "called with DISTINCT, ORDER BY or FILTER",
     "lower(id) FILTER (WHERE true) = 'x'": "called with DISTINCT, ORDER BY or FILTER",
     "grouping(n) = 1": "GROUPING_FUNCTION",
-    "unnest(l) = 'a'": "'unnest' is not allowed",
     "*": "STAR",
     "documents.*": "STAR",
     "COLUMNS(*) = 1": "STAR",
@@ -209,9 +192,7 @@ ATTACKS = {
     "current_date.x = 1": 'column "current_date" not found',
     "nosuch = 1": 'column "nosuch" not found',
     "main.lower(id) = 'x'": 'column "main" not found',
-    "system.main.lower(id) = 'x'": 'column "system" not found',
     "n::mood IS NULL": "no type 'mood'",
-    "n::main.mood IS NULL": "no type 'mood'",
     "n::ENUM('a') IS NULL": "no type 'ENUM'",
     "n::INTEGER[100000000] IS NULL": "no type 'array'",
     "list_filter(l, lambda x: x = 'a') = []": "is not allowed",
@@ -219,17 +200,9 @@ ATTACKS = {
     "[x FOR x IN l IF x = 'a'] = []": "is not allowed",
     "lambda x: x": "LAMBDA",
     "list_reduce(l, (x, y) -> x || y) = ''": "is not allowed",
-    "len(range(1000000000000)) > 0": "'range' is not allowed",
-    "len(generate_series(1, 1000000000000)) > 0": "'generate_series' is not allowed",
-    "len(repeat(text, 1000000000)) > 0": "'repeat' is not allowed",
-    "len(lpad(text, 1000000000, 'x')) > 0": "'lpad' is not allowed",
-    "len(printf('%1000000000d', n)) > 0": "'printf' is not allowed",
-    "list_resize(l, 1000000000) IS NULL": "'list_resize' is not allowed",
     "replace(text, 'a', 'aa') = ''": "no longer than",
     "replace(text, 'a', text) = ''": "no longer than",
     "replace(text, id, '') = ''": "no longer than",
-    "regexp_replace(text, '', 'aaaa', 'g') = ''": "'regexp_replace' is not allowed",
-    "hex(hex(hex(text))) = ''": "'hex' is not allowed",
     "concat(" + "text, " * 200 + "text) = ''": "more than 100 columns",
     "[[[[text]::VARCHAR]::VARCHAR]::VARCHAR]::VARCHAR = ''": "more than 3 casts to text",
     "(" * 100_000: "brackets inside each other",
@@ -240,8 +213,8 @@ ATTACKS = {
     "NOT " * 50_000 + "true": "depth limit",
     "- " * 50_000 + "1 = 1": "depth limit",
     "case when " * 5_000: "syntax error",
-    "id = '" + "x" * (1 << 18) + "'": f"at most {LONGEST} are read",
-    " OR ".join(["n = 0"] * 600_000): f"at most {LONGEST} are read",
+    "id = '" + "x" * (1 << 18) + "'": f"at most {LONGEST_CONDITION} are read",
+    " OR ".join(["n = 0"] * 600_000): f"at most {LONGEST_CONDITION} are read",
     "regexp_matches(text, '" + "(a{0,100})" * 3 + "{0,1000}')": "too many repetitions",
     "regexp_matches(text, '(')": "missing",
     "regexp_matches(text, text)": "a pattern is a constant of at most 1000 characters",
@@ -260,9 +233,6 @@ ATTACKS = {
     "text ~ '(a?b? ?){3,900}z'": "too many repetitions",
     "text ~ '(a?b? ?){600}z'": "too many repetitions",
     "text ~ '(a?b? ?){700,}z'": "too many repetitions",
-    "levenshtein(text, text) > 1": "'levenshtein' is not allowed",
-    "len(regexp_extract_all(text, 'a*b|a')) > 1": "'regexp_extract_all' is not allowed",
-    "overlay(text PLACING text FROM 1 FOR 0) = ''": "'overlay' is not allowed",
     "text COLLATE nfc = ''": "no collation 'nfc'",
     "text COLLATE nocase.nfc = ''": "no collation 'nocase.nfc'",
     "len(json_extract(j, '$..*..*..z')) > 1": 'more than 1 ".." in a path',
@@ -287,9 +257,12 @@ ATTACKS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ATTACKS, ids=lambda where: repr(where)[:40])
-def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
+@pytest.mark.parametrize(
+    "where",
+    [*[*ATTACKS][:9], *slow([*ATTACKS][9:])],
+    ids=lambda where: repr(where)[:40],
+)
+def test_invalid_conditions_are_refused(store: DocumentStore, where: str) -> None:
     begin = time.process_time()
     with pytest.raises(InputError, match=ATTACKS[where]) as raised:
         store.documents.rows_where(where, 8)
@@ -302,28 +275,29 @@ def test_what_is_no_condition(store: DocumentStore, where: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_takes_too_long(empty: DocumentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_conditions_are_interrupted(
+    empty: DocumentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hundred checksums of each text."""
-    slow = empty
-    with slow.transaction():
+    with empty.transaction():
         documents = [Document(str(i), "ab " * 500) for i in range(3000)]
-        slow.documents.insert(0, documents)
-        slow.set_state(State({}, 3, Settings(), rows=3000, staged=3000))
+        empty.documents.insert(0, documents)
+        empty.set_state(State({}, 3, Settings(), rows=3000, staged=3000))
     where = " OR ".join(f"sha256(substr(text, {i})) = ''" for i in range(100))
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
     with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
-        slow.documents.rows_where(where, 3000)
-    with pytest.raises(InputError, match="took more"), slow.transaction():
-        slow.documents.rows_where(where, 3000)
+        empty.documents.rows_where(where, 3000)
+    with pytest.raises(InputError, match="took more"), empty.transaction():
+        empty.documents.rows_where(where, 3000)
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
-    assert slow.documents.rows_where("id = '7'", 3000).tolist() == [7]
+    assert empty.documents.rows_where("id = '7'", 3000).tolist() == [7]
     monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
     assert seconds_allowed() == 60
-    assert slow.documents.rows_where("id = '8'", 3000).tolist() == [8]
+    assert empty.documents.rows_where("id = '8'", 3000).tolist() == [8]
     for seconds in ("", "0", "nan", "inf", "-1", "a minute", "1e300"):
         monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)
         with pytest.raises(InputError, match="expected a number of seconds, more than 0"):
-            slow.documents.rows_where("id = '7'", 3000)
+            empty.documents.rows_where("id = '7'", 3000)
 
 
 def test_nothing_is_committed_after_an_error_that_was_caught(empty: DocumentStore) -> None:
@@ -350,24 +324,24 @@ def test_nothing_is_committed_after_an_error_that_was_caught(empty: DocumentStor
 def test_only_listed_functions(store: DocumentStore) -> None:
     """Every function of this DuckDB that is not on the list is refused, by any call."""
     with duckdb.connect() as connection:
-        found = connection.execute(
+        functions = connection.execute(
             "SELECT DISTINCT function_name, function_type FROM duckdb_functions()"
         ).fetchall()
-    callable_ = {name for name, type_ in found if type_ in ("scalar", "macro")}
+    callable_ = {name for name, type_ in functions if type_ in ("scalar", "macro")}
     assert callable_ >= FUNCTIONS, sorted(FUNCTIONS - callable_)
-    others = sorted({name for name, _ in found if name.isidentifier()} - FUNCTIONS)
+    others = sorted({name for name, _ in functions if name.isidentifier()} - FUNCTIONS)
     assert len(others) > 400
     for name in others:
         with pytest.raises(InputError, match=r"not allowed|syntax error|at or near"):
             checked(f'"{name}"(n) IS NULL', COLUMNS)
 
 
-def test_a_column_may_have_the_name_of_a_function_without_brackets() -> None:
+def test_a_column_may_be_named_like_a_function_without_brackets() -> None:
     assert checked("user = 'x'", ["user"]) == "user = 'x'"
 
 
 @pytest.mark.parametrize("schema", ["main", "pg_catalog"])
-def test_a_column_may_have_the_name_of_a_schema(schema: str) -> None:
+def test_a_column_may_be_named_like_a_schema(schema: str) -> None:
     """Before a function DuckDB takes it for the schema; the second argument is the pattern then."""
     where = f"{schema}.regexp_matches('x')"
     assert checked(where, [schema]) == where
@@ -375,7 +349,7 @@ def test_a_column_may_have_the_name_of_a_schema(schema: str) -> None:
         checked(f"{schema}.regexp_matches('x', text)", [schema, "text"])
 
 
-def test_many_columns_make_no_long_message() -> None:
+def test_messages_list_a_limited_number_of_columns() -> None:
     with pytest.raises(InputError) as raised:
         checked("nosuch", [f"c{i}" for i in range(10_000)])
     assert len(str(raised.value)) < 1500
@@ -404,7 +378,7 @@ def test_random_conditions_end_in_rows_or_in_one_line(
     assert "\n" not in message
 
 
-def test_a_strangers_macros_have_no_part_in_the_check(tmp_path: Path) -> None:
+def test_macros_of_the_catalog_do_not_affect_the_check(tmp_path: Path) -> None:
     """The parser is a database of its own."""
     DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).database.close()
     with duckdb.connect(str(tmp_path / "c")) as connection:

@@ -22,7 +22,7 @@ class Sizes:
 BIG = Sizes(Path("big"), width=9)
 
 
-def test_a_command_gets_what_is_given() -> None:
+def test_a_function_gets_the_given_options() -> None:
     got = list[object]()
 
     def show(sizes: Sizes, more: Annotated[str, "More."] = "none") -> None:

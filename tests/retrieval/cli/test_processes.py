@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,29 +9,9 @@ import time
 
 import pytest
 
-from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests import ctrl_c
 
 from .running import Runner, held, write
-
-
-def test_an_open_collection_is_in_nobodys_way(pets: Runner) -> None:
-    code = (
-        "from slimdex import Collection; import sys\n"
-        "open_ = Collection.open('pets'); open_.delete('cat'); print('open', flush=True)\n"
-        "sys.stdin.read(); print('dog' in open_, len(open_))"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "open\n"
-        before = len(pets.found("pets", "cat"))
-        assert pets("delete", "pets", "dog").code == 0
-        assert len(pets.found("pets", "cat")) == before - 1
-        assert other.communicate("")[0] == f"False {before - 1}\n"
 
 
 @pytest.mark.slow
@@ -53,8 +32,8 @@ def test_a_change_waits_as_long_as_it_is_told(pets: Runner, words: tuple[str, ..
         assert pets("delete", "pets", "--where", "id = 'cat'").code == 0
     with held(60) as process:
         start = time.monotonic()
-        said = pets.refuses(*words, "--wait", "0.5")
-        assert f"process {process.pid} is writing to it, since 20" in said
+        error = pets.refuses(*words, "--wait", "0.5")
+        assert f"process {process.pid} is writing to it" in error
         assert time.monotonic() - start >= 0.5
     assert pets(*words, "--wait", "0").code == 0  # the killed process has it no longer
     with held(0.5):
@@ -62,7 +41,7 @@ def test_a_change_waits_as_long_as_it_is_told(pets: Runner, words: tuple[str, ..
 
 
 @pytest.mark.slow
-def test_who_reads_does_not_wait_for_a_change(pets: Runner) -> None:
+def test_reading_does_not_wait_for_a_change(pets: Runner) -> None:
     commands = [
         ("search", "pets", "the cat sat on the mat", "--json"),
         ("search", "pets", "the cat", "--where", "id = 'cat'"),
@@ -71,7 +50,7 @@ def test_who_reads_does_not_wait_for_a_change(pets: Runner) -> None:
         ("health", "pets"),
         ("verify", "pets"),
         ("eval", "pets", "--self"),
-        ("export", "pets", "--to", "npz", "--out", "new"),
+        ("export", "pets", "--to", "csv", "--out", "new"),
     ]
     with held(600):
         for words in commands:
@@ -87,15 +66,6 @@ def test_ctrl_c_ends_the_waiting(pets: Runner) -> None:
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "Traceback" not in err
-
-
-@pytest.mark.slow
-def test_an_unfinished_build_waits_too(pets: Runner) -> None:
-    encoder = TransformerEncoder(str(pets.model), max_length=32)
-    shutil.rmtree("pets")
-    Collection.create("pets", encoder, Settings(kind="flat")).close()
-    with held(1):
-        assert pets("build", "pets.jsonl", "--out", "pets", "--wait", "60").code == 0
 
 
 @pytest.mark.slow

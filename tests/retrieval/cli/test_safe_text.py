@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 
-import pytest
-
-from slimdex.retrieval.cli.safe_text import DECEIVING, json_escaped, visible
+from slimdex.retrieval.cli.safe_text import DECEIVING, json_escaped
 
 WRITTEN = {0x200C, 0x200D, 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
 WRITTEN |= set(range(0x600, 0x606))
@@ -21,22 +19,6 @@ def test_every_control_and_format_character_but_those_of_scripts() -> None:
             assert bool(DECEIVING.match(chr(code))) == (code not in WRITTEN), hex(code)
         elif DECEIVING.match(chr(code)):
             assert unicodedata.category(chr(code)) == "Cn", hex(code)  # not assigned yet
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
-        ("\x9b5m", r"\x9b5m"),
-        ("\u202egnp.exe\u2069", r"\u202egnp.exe\u2069"),
-        ("a\u200bb", r"a\u200bb"),
-        ("\U000e0041", r"\U000e0041"),
-        ("\t\r\n", r"\t\r\n"),
-        ("[bold]سلام می\u200cخواهم 👩\u200d🚀", "[bold]سلام می\u200cخواهم 👩\u200d🚀"),
-    ],
-)
-def test_they_are_written_as_python_writes_them(text: str, shown: str) -> None:
-    assert visible(text) == shown
 
 
 def test_json_stays_json() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cluster.milvus_columns import BM25
+from slimdex.retrieval.cluster.milvus_fields import BM25
 from slimdex.retrieval.cluster.milvus_server import Server
 
 SERVE = "import sys; from milvus_lite.adapter.grpc.server import run_server; \

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slimdex.indexes.errors import InputError, InUseError
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.cluster import milvus_push, milvus_rows, milvus_settings
-from slimdex.retrieval.cluster.milvus_lease import PUSHER
+from slimdex.retrieval.cluster import milvus_push, milvus_rows
 from slimdex.retrieval.cluster.milvus_push import PushOptions, PushResult, push
 from slimdex.retrieval.cluster.milvus_rows import key_of
 from slimdex.retrieval.cluster.milvus_search import MilvusCollection
@@ -27,13 +23,12 @@ from slimdex.retrieval.cluster.milvus_server import SECONDS, Server
 from slimdex.retrieval.cluster.milvus_settings import Names, SettingsTable
 from slimdex.retrieval.cluster.milvus_verification import pushed_faults
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.open_index import OpenIndex
 from tests.encoders import ReadingEncoder
 
 from .conftest import COUNT, document
 from .servers import Process, kill, pushing, server_process, written
 
-NAMES = Names.asked("notes_index")
+NAMES = Names.of("notes_index", "")
 
 
 def pushed(index: Path, server: Server, options: PushOptions | None = None) -> PushResult:
@@ -67,41 +62,22 @@ def test_every_passage_is_there_reduced_and_typed(empty: Server, index: Path) ->
     assert "tags" not in row  # which has no counterpart
 
 
-def test_what_is_not_in_memory_is_not_taken_for_loaded(empty: Server, index: Path) -> None:
-    pushed(index, empty)
-    name = empty.collection_of("notes_index")
-    assert name is not None
-    assert empty._is_loaded(name)
-    empty.client.release_collection(name)
-    with pytest.raises(InputError, match=f"{name} could not be loaded"):
-        empty._is_loaded(name)
-    empty.load(name)
-    assert empty._is_loaded(name)
-    assert rows_there(empty)
-
-
-@pytest.mark.parametrize(("failures", "is_told"), [(2, False), (9, True)])
-def test_a_file_that_milvus_lite_is_still_writing(
-    empty: Server, index: Path, monkeypatch: pytest.MonkeyPatch, failures: int, is_told: bool
+def test_a_file_that_milvus_lite_is_still_writing_is_read_again(
+    empty: Server, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from milvus_lite.engine.collection import Collection as Embedded
 
-    load, calls = Embedded.load, []
+    load, failures = Embedded.load, list[str]()
 
     def failing(self: Embedded) -> None:
-        if any(segment.num_rows for segment in self._segment_cache.values()):
-            calls.append(self.name)
-        if 0 < len(calls) <= failures:
+        if any(segment.num_rows for segment in self._segment_cache.values()) and len(failures) < 2:
+            failures.append(self.name)
             raise EOFError("No data left in file")  # what numpy says of a file just begun
         load(self)
 
     monkeypatch.setattr(Embedded, "load", failing)
-    if is_told:
-        with pytest.raises(InputError, match="No data left in file"):
-            pushed(index, empty)
-        return
     assert pushed(index, empty).sent == len(rows_there(empty))
-    assert len(calls) > failures
+    assert len(failures) == 2
 
 
 @pytest.mark.slow
@@ -145,7 +121,7 @@ def test_an_index_that_is_reduced_again_gets_a_new_collection(empty: Server, ind
         old.folder.close()
         with Collection.open(index, ReadingEncoder()) as collection:
             collection.reduce(Settings(k=16, kind="sq8", candidates=60))
-        old.folder = OpenIndex.open(index, ReadingEncoder())
+        old.folder = Collection.open(index, ReadingEncoder())
         (stale,) = pushed_faults(index, empty.uri)
         assert stale.endswith("the index has been reduced again; push it again")
         done = pushed(index, own)
@@ -201,12 +177,8 @@ def test_what_a_push_left_is_mended(
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
     monkeypatch.setenv(SECONDS, "3")
-
-
-@pytest.fixture
-def process(tmp_path: Path, impatient: None) -> Iterator[Process]:
     with server_process(tmp_path / "own.db") as process:
         yield process
 
@@ -243,50 +215,20 @@ def test_a_server_that_is_killed_while_pushed_to(
 
 
 @pytest.mark.slow
-def test_a_pusher_that_is_killed_and_a_second_one(process: Process, index: Path) -> None:
+def test_the_next_push_mends_what_a_killed_one_left(process: Process, index: Path) -> None:
     one = pushing(index, process.uri)
     assert one.stdout is not None
+    assert one.stdout.readline()  # its first rows are there
+    kill(one)
     with Server(process.uri) as server:
-        end = time.monotonic() + 60
-        while NAMES.settings not in server.collections() or not _lease(server):
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        with pytest.raises(InUseError, match=f"process {one.pid} on .* is pushing; expected"):
-            pushed(index, server)
-        kill(one)
-        pushed(index, server)  # the lease of a process that is gone counts no more
+        pushed(index, server)
     assert pushed_faults(index, process.uri) == []
-
-
-def _lease(server: Server) -> bytes | None:
-    try:
-        return SettingsTable(server, NAMES).read(PUSHER)
-    except InputError:
-        return None  # the collection is being made
-
-
-def test_a_pusher_elsewhere_is_told_and_forgotten_when_it_is_silent(
-    empty: Server, index: Path
-) -> None:
-    table = SettingsTable(empty, NAMES)
-    table.ensure()
-    other = {"token": "t", "host": "elsewhere", "process": 4, "at": time.time()}
-    table.write(PUSHER, json.dumps(other).encode())
-    with pytest.raises(InUseError, match="process 4 on elsewhere is pushing"):
-        pushed(index, empty)
-    gone = other | {"at": time.time() - 61}
-    table.write(PUSHER, json.dumps(gone).encode())
-    assert pushed(index, empty).is_new
-    own = other | {"host": socket.gethostname(), "process": os.getppid()}
-    table.write(PUSHER, json.dumps(own).encode())
-    with pytest.raises(InUseError, match="expected no other"):
-        pushed(index, empty)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (PushOptions(kind="IVF_RABITQ"), "kind 'IVF_RABITQ'; expected one of Milvus milvus_lite-"),
+        (PushOptions(kind="IVF_RABITQ"), "milvus .*IVF_RABITQ"),
         (PushOptions(rescored="everywhere"), "rescore='everywhere'; expected one of here, there"),
         (PushOptions(leave_out=["colour"]), "column 'colour'; expected one of the index's columns"),
     ],
@@ -294,7 +236,7 @@ def test_a_pusher_elsewhere_is_told_and_forgotten_when_it_is_silent(
 def test_what_is_asked_wrongly_is_refused(
     empty: Server, index: Path, options: PushOptions, said: str
 ) -> None:
-    with pytest.raises(InputError, match=said.replace(".", r"\.")):
+    with pytest.raises(InputError, match=said):
         pushed(index, empty, options)
     assert empty.collection_of("notes_index") is None
 
@@ -320,7 +262,6 @@ def test_a_text_that_is_too_long_is_refused_by_name(empty: Server, index: Path) 
 
 
 def test_a_collection_of_others_is_left_alone(empty: Server, index: Path) -> None:
-    milvus_settings.SettingsTable(empty, Names.asked("notes_index")).ensure()
     empty.create("notes_index", *_others())
     with pytest.raises(InputError, match="is a collection not made by slimdex"):
         pushed(index, empty)
@@ -337,16 +278,10 @@ def _others() -> Any:
     return fields, {"v": {"index_type": "FLAT", "metric_type": "IP", "params": {}}}
 
 
-@pytest.mark.parametrize("uri", ["nowhere", "http://127.0.0.1:1", "ftp://x"])
-def test_where_no_server_is(uri: str, impatient: None) -> None:
-    with pytest.raises(InputError, match=r"^milvus '?(nowhere|http://127\.0\.0\.1:1|ftp://x)"):
-        Server(uri)
-
-
 @pytest.mark.parametrize("name", ["", "1a", "a-b", "a" * 101])
 def test_a_name_that_milvus_does_not_take(name: str) -> None:
     with pytest.raises(InputError, match="expected letters, digits and underscores"):
-        Names.asked(name)
+        Names.of(name, "")
 
 
 @pytest.mark.slow
@@ -371,8 +306,6 @@ def test_verification_names_what_differs(empty: Server, index: Path) -> None:
 
 @pytest.mark.slow
 def test_damaged_settings_are_told(empty: Server, index: Path) -> None:
-    from slimdex.indexes.errors import CorruptError
-
     done = pushed(index, empty)
     table = SettingsTable(empty, NAMES)
     part = f"{done.collection.removeprefix('notes_index_')}:reducer/000000"

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cluster import milvus_search
 from slimdex.retrieval.cluster.milvus_push import PushOptions, push
 from slimdex.retrieval.cluster.milvus_search import MilvusCollection
 from slimdex.retrieval.cluster.milvus_server import Server
@@ -102,23 +101,23 @@ def test_order_of_codes_alone(server: Server, own: Collection) -> None:
     assert hits[0].metadata["tags"] == ["t" + str(int(hits[0].id[1:]) % 3)]
 
 
-def test_conditions_without_a_counterpart_go_by_key_or_are_refused_by_name(
-    own: Collection,
-    here: MilvusCollection,
-    there: MilvusCollection,
-    monkeypatch: pytest.MonkeyPatch,
+def test_milvus_own_filter_selects_what_a_condition_cannot(
+    own: Collection, here: MilvusCollection, there: MilvusCollection
 ) -> None:
-    where = "n % 7 = 3 AND contains(tags::VARCHAR, 't1')"
-    expected = own.search_many(QUERIES, 9, where, candidates=ALL, hybrid="off")
-    found = here.search_many(QUERIES, 9, where, candidates=ALL, hybrid="off")
-    assert [[hit.id for hit in hits] for hits in found] == [[h.id for h in e] for e in expected]
-    with pytest.raises(InputError, match=r"has no counterpart in Milvus; expected comparisons"):
-        there.search("word8", where=where)
-    with pytest.raises(InputError, match=r"column 'tags' \(VARCHAR\[\]\) has no counterpart"):
-        there.search("word8", where="tags IS NULL")
-    monkeypatch.setattr(milvus_search, "MOST_IDS", 2)
-    with pytest.raises(InputError, match="or one that matches at most 2 passages, not "):
+    where, expression = "id LIKE 'd1%'", 'id like "d1%"'
+    for below, both in ((None, where), ("n < 80", f"{where} AND n < 80")):
+        expected = own.search_many(QUERIES, 9, both, candidates=ALL, hybrid="off")
+        for searched in (here.filtered(expression), there.filtered(expression)):
+            hits = searched.search_many(QUERIES, 9, below, candidates=ALL, hybrid="off")
+            assert [{hit.id for hit in each} for each in hits] == [
+                {hit.id for hit in each} for each in expected
+            ]
+    assert here.count() == there.count() > len(own)
+    assert there.filtered("n == 4 or n == 7").count("n < 5") == 1
+    with pytest.raises(InputError):
         here.search("word8", where=where)
+    with pytest.raises(InputError, match=r"^milvus "):
+        here.filtered("n is less than 3").search("word8")
 
 
 def test_what_is_refused_is_refused_as_by_an_index(own: Collection, here: MilvusCollection) -> None:
@@ -136,11 +135,6 @@ def test_what_is_refused_is_refused_as_by_an_index(own: Collection, here: Milvus
         with pytest.raises(InputError) as theirs:
             here.search(**words)
         assert str(theirs.value)[:20] == str(ours.value)[:20]
-
-
-def test_counts(here: MilvusCollection, there: MilvusCollection, own: Collection) -> None:
-    assert here.count() == there.count() > len(own)
-    assert there.count("n = 4") == 1
 
 
 def test_what_was_pushed_for_a_folder_needs_it(server: Server, here: MilvusCollection) -> None:

@@ -25,7 +25,7 @@ def node_of(part: int) -> tuple[int, str]:
 
 
 def lose_a_node() -> None:
-    """In a process of its own: a cluster is one's of the whole process."""
+    """In a process of its own: Ray has one cluster per process."""
     from ray.cluster_utils import Cluster
 
     from slimdex.retrieval.cluster.ray_workers import RayWorkers

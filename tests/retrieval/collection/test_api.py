@@ -1,4 +1,4 @@
-"""What a person guesses of a Collection: get, count, in, for, len, repr, info, verify."""
+"""Methods and operators of a Collection: get, count, in, for, len, repr, info, verify."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_one_query_has_one_list_of_hits(pets: Collection) -> None:
     assert [type(hit) for hit in hits] == [Hit, Hit]
     assert hits[0].id == "rain"
     assert hits == pets.search_many(["rain on a roof"], limit=2, where="year > 2001")[0]
-    assert [found[0].id for found in pets.search_many(["mat", "chased"], 1)] == ["cat", "dog"]
+    assert [actual[0].id for actual in pets.search_many(["mat", "chased"], 1)] == ["cat", "dog"]
     assert pets.search_many([]) == []
 
 
@@ -96,9 +96,9 @@ def test_documents_come_with_their_vectors(pets: Collection, tmp_path: Path) -> 
     expected = WordEncoder().encode([pet.text for pet in PETS])
     assert pets.get("dog").vectors is None
     check_vectors(pets.get("dog", vectors=True), expected[1:2])
-    found = pets.get(["rain", "cat"], vectors=True)
-    assert found == [PETS[2], PETS[0]]
-    for document, row in zip(found, (2, 0), strict=True):
+    documents = pets.get(["rain", "cat"], vectors=True)
+    assert documents == [PETS[2], PETS[0]]
+    for document, row in zip(documents, (2, 0), strict=True):
         check_vectors(document, expected[row : row + 1])
     with Collection.create(tmp_path / "cut", ReadingEncoder(8)) as cut:
         cut.add([Document("short", "the mat"), Document("long", "the cat sat. " * 9)])
@@ -135,7 +135,7 @@ def test_counts(pets: Collection) -> None:
         pets.count("nothing > 1")
 
 
-def test_all_of_them(pets: Collection) -> None:
+def test_iteration(pets: Collection) -> None:
     pets.delete("cat")
     pets.add(Document("cow", "a cow", metadata={"year": 2004}))
     assert [document.id for document in pets] == ["dog", "rain", "cow"]
@@ -143,7 +143,7 @@ def test_all_of_them(pets: Collection) -> None:
     assert next(going) == PETS[1]
 
 
-def test_an_empty_one(tmp_path: Path) -> None:
+def test_an_empty_collection(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "new", WordEncoder()) as collection:
         assert [*collection] == []
         assert (len(collection), collection.count(), collection.count("id = 'a'")) == (0, 0, 0)
@@ -152,7 +152,7 @@ def test_an_empty_one(tmp_path: Path) -> None:
         assert repr(collection) == f"Collection({str(tmp_path / 'new')!r}, 0 documents)"
 
 
-def test_what_it_says_of_itself(pets: Collection) -> None:
+def test_repr_info_and_verify(pets: Collection) -> None:
     assert repr(pets) == f"Collection({str(pets.path)!r}, 3 documents, k=3, kind='flat')"
     assert repr(pets.search("mat", 1)[0]).startswith("Hit('cat', 0.")
     info = pets.info()
@@ -163,7 +163,7 @@ def test_what_it_says_of_itself(pets: Collection) -> None:
     assert [fault for fault in pets.verify() if "codes" in fault]
 
 
-def test_whole_numbers_are_ids_everywhere(tmp_path: Path) -> None:
+def test_integers_are_ids_everywhere(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as numbered:
         numbered.add([{"id": 1, "text": "a cat"}, {"id": np.int64(2), "text": "a dog"}])
         numbered.add(Document(3, "a hen"))  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ def test_whole_numbers_are_ids_everywhere(tmp_path: Path) -> None:
         assert len(numbered) == 0
 
 
-def test_what_should_be_known_of_an_addition_is_logged(
+def test_notes_of_an_addition_are_logged(
     pets: Collection, caplog: pytest.LogCaptureFixture
 ) -> None:
     added = pets.add({"id": "empty", "text": ""})
@@ -197,7 +197,7 @@ def test_what_should_be_known_of_an_addition_is_logged(
     ]
 
 
-def test_a_script_that_is_run_again_opens_what_it_made(tmp_path: Path) -> None:
+def test_open_or_create_opens_what_it_created(tmp_path: Path) -> None:
     for unchanged in (0, 1):
         with Collection.open_or_create(
             tmp_path / "x", WordEncoder(), Settings(gamma=0.5), vector_dtype="int8"
@@ -224,7 +224,7 @@ def test_a_script_that_is_run_again_opens_what_it_made(tmp_path: Path) -> None:
         Collection.open_or_create(tmp_path / "folder")
 
 
-def test_values_of_another_type_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_arguments_of_another_type_are_refused(tmp_path: Path) -> None:
     wrong: Any = {"k": 8}
     with pytest.raises(InputError, match=r"settings=\{'k': 8\}; expected Settings"):
         Collection.create(tmp_path / "x", WordEncoder(), wrong)

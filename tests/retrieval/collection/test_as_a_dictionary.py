@@ -1,7 +1,7 @@
 """A collection against a dictionary and brute force, through thousands of steps by hypothesis.
 
-A crash is an exception at some durable step, after which the folder is copied as it lies there,
-catalog and log included, and the copy is opened: what a process finds that comes after a kill.
+A crash is an exception at some durable step, after which the folder is copied as it is, catalog and
+log included, and the copy is opened, as by a process after a kill.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from slimdex.retrieval import adding
 from slimdex.retrieval.catalog import database
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
+from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.passages import cut
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -54,7 +54,7 @@ DOCUMENTS = st.dictionaries(
 CODES_ALONE = [
     Settings(kind=kind, gamma=0.0, reducer="identity", candidates=0) for kind in ("flat", "fp16")
 ]
-"""Without rescoring, what is in memory has to be right, too."""
+"""Without rescoring, the codes in memory have to be right, too."""
 SETTINGS = st.sampled_from(CODES_ALONE) | st.builds(
     Settings,
     k=st.sampled_from([None, 4, 8]),
@@ -73,11 +73,11 @@ Model = dict[str, tuple[str, int]]
 
 
 class CrashError(Exception):
-    """The process would be gone."""
+    """Stands for the death of the process."""
 
 
 class FailedError(OSError):
-    """The disk refused, once."""
+    """Stands for a disk that failed once."""
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def fault_at(step: int, error: type[Exception]) -> Iterator[None]:
 
 
 class CollectionMachine(RuleBasedStateMachine):
-    """Whatever is done, the collection holds what the dictionary holds."""
+    """After any steps, collection and dictionary have the same contents."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class CollectionMachine(RuleBasedStateMachine):
         return WordEncoder(dim=16)
 
     def passages(self, text: str) -> list[str]:
-        """What has a row of its own."""
+        """The texts that have a row each."""
         return [text]
 
     @property
@@ -240,13 +240,13 @@ class CollectionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(data=st.data(), n=st.integers(0, 9))
     def change_metadata(self, data: st.DataObject, n: int) -> None:
-        """What was encoded before is not encoded again."""
+        """Known texts are not encoded again."""
         ids = data.draw(st.sets(st.sampled_from(sorted(self.model)), min_size=1, max_size=6))
         self.add({id: (self.model[id][0], n) for id in sorted(ids)})
 
     @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 40), asked=SETTINGS)
     def crash(self, documents: Model, what: str, step: int, asked: Settings) -> None:
-        """The process ends in the middle; another finds what was there before, or all of it."""
+        """The process dies during a change; the next one finds the old state or the new one."""
         done, after = self._attempt(fault_at(step, CrashError), what, documents, asked)
         old = self.path
         self.generation += 1
@@ -260,14 +260,14 @@ class CollectionMachine(RuleBasedStateMachine):
 
     @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 40), asked=SETTINGS)
     def fail(self, documents: Model, what: str, step: int, asked: Settings) -> None:
-        """The disk refuses once, and the same process goes on."""
+        """The disk fails once, and the same process goes on."""
         done, after = self._attempt(fault_at(step, FailedError), what, documents, asked)
         self._expect(self.model, after, done)
 
     def _attempt(
         self, fault: AbstractContextManager[None], what: str, documents: Model, asked: Settings
     ) -> tuple[bool, Model]:
-        """Whether a change came to its end, and what it leads to."""
+        """Whether a change was completed, and the documents after it."""
         known = sorted(documents.keys() & self.model.keys())
         after = self.model | documents if what == "add" else dict(self.model)
         if what == "undo" and (before := self._before()) is not None:
@@ -287,9 +287,9 @@ class CollectionMachine(RuleBasedStateMachine):
         return False, after
 
     def _expect(self, before: Model, after: Model, done: bool) -> None:
-        found = self._documents_found()
-        assert found in ((after,) if done else (before, after))
-        self.model = found
+        actual = self._documents_found()
+        assert actual in ((after,) if done else (before, after))
+        self.model = actual
 
     @rule(
         query=TEXTS.map(" ".join),
@@ -336,9 +336,9 @@ class CollectionMachine(RuleBasedStateMachine):
 
     def _documents_found(self) -> Model:
         hits = self.collection.search_many("cat", 1000)[0]
-        found = {d.id: (d.text, d.metadata["n"]) for d in self.collection}
-        assert {hit.id for hit in hits} == found.keys()
-        return found
+        actual = {d.id: (d.text, d.metadata["n"]) for d in self.collection}
+        assert {hit.id for hit in hits} == actual.keys()
+        return actual
 
     def _score(self, query: str, text: str) -> float:
         return max(self._cosine(query, passage) for passage in self.passages(text))
@@ -354,9 +354,9 @@ def _documents(values: Model) -> list[Document]:
 
 
 class PassagesMachine(CollectionMachine):
-    """The same where long texts are cut: a document is there with all its passages or not at all.
+    """The same with long texts, which are cut: a document has all of its passages or none.
 
-    How a text is cut is tried elsewhere.
+    Other tests show how a text is cut.
     """
 
     def make_encoder(self) -> WordEncoder:
@@ -368,7 +368,7 @@ class PassagesMachine(CollectionMachine):
 
 
 class WordsMachine(PassagesMachine):
-    """The same with an index of words, which is asked for what has some of a query's words."""
+    """The same with a lexical index."""
 
     @rule(on=st.booleans())
     def index_lexical(self, on: bool) -> None:
@@ -378,12 +378,12 @@ class WordsMachine(PassagesMachine):
     @rule(query=TEXTS.map(" ".join) | IDS)
     def search_words(self, query: str) -> None:
         """Rows with any of the words, no other, each once."""
-        wanted = set(stems_of(query))
+        stems = set(stems_of(query))
         expected = sorted(
             (id, passage)
             for id, (text, _) in self.model.items()
             for passage in self.passages(text)
-            if wanted & {*stems_of(passage), *stems_of(" ".join(name_words(id)))}
+            if stems & {*stems_of(passage), *stems_of(" ".join(name_words(id)))}
         )
         hits = self.collection.search_many([query], 1000, hybrid=1.0, group_by="passage")[0]
         assert sorted((hit.id, hit.text) for hit in hits if hit.found_by != "meaning") == expected
@@ -391,16 +391,16 @@ class WordsMachine(PassagesMachine):
     @precondition(lambda self: self.collection.state.words)
     @rule(query=TEXTS.map(" ".join))
     def search_words_when_compact(self, query: str) -> None:
-        """Frequencies are those of an index that is made just now."""
+        """Scores equal those of a new lexical index."""
         self.collection.compact()
         snapshot = self.collection.snapshot
         with tempfile.TemporaryDirectory() as folder:
             rows = self.collection.store.documents.named_contents(0, snapshot.state.rows)
             expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
-        found = snapshot.words.search(query, 1000, hidden=snapshot.hidden)
-        assert found.rows.tolist() == expected.rows.tolist()
-        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+        hits = snapshot.words.search(query, 1000, hidden=snapshot.hidden)
+        assert hits.rows.tolist() == expected.rows.tolist()
+        np.testing.assert_allclose(hits.scores, expected.scores, rtol=1e-5)
 
 
 @sweep

@@ -15,9 +15,9 @@ from slimdex.retrieval import adding
 from slimdex.retrieval.atomic_files import OUR_FILES
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.operations.building import request
+from slimdex.retrieval.operations.repair import verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
@@ -67,44 +67,16 @@ def test_scores_are_the_cosines_of_the_definition(
         @ normalize_rows(whitening.transform(vectors)).T
     )
     for row, hits in zip(cosines, large.search_many(queries, limit=10, hybrid="off"), strict=True):
-        found = {docstrings[i].id: row[i] for i in range(len(row))}
-        np.testing.assert_allclose([h.score for h in hits], [found[h.id] for h in hits], atol=1e-5)
+        cosine_of = {docstrings[i].id: row[i] for i in range(len(row))}
+        np.testing.assert_allclose(
+            [h.score for h in hits], [cosine_of[h.id] for h in hits], atol=1e-5
+        )
         best = set(np.argsort(-row)[:10].tolist())
         assert len(best & {i for i, d in enumerate(docstrings) if d.id in {h.id for h in hits}}) > 7
 
 
-def test_defaults_on_enough_documents(large: Collection) -> None:
-    settings = large.state.settings
-    assert settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
-    assert large.reduced_index.index.row_nbytes == 3
-
-
-def test_reopened_it_answers_the_same(large: Collection, path: Path) -> None:
-    queries = ["open a file", "thread lock", ""]
-    before = large.search_many(queries)
-    large.close()
-    with Collection.open(path, WordEncoder()) as again:
-        assert again.search_many(queries) == before
-        assert len(again) == 1200
-
-
-def test_order_of_documents_does_not_change_exact_answers(
-    tmp_path: Path, docstrings: list[Document]
-) -> None:
-    answers = []
-    for name, documents in (("a", docstrings[:300]), ("b", docstrings[:300][::-1])):
-        collection = Collection.create(tmp_path / name, WordEncoder())
-        collection.add(documents)
-        answers.append(collection.search_many("create a socket", limit=20)[0])
-    np.testing.assert_allclose(
-        [h.score for h in answers[0]], [h.score for h in answers[1]], atol=1e-5
-    )
-
-
 @pytest.mark.slow
-def test_added_in_parts_finds_the_same_as_at_once(
-    tmp_path: Path, docstrings: list[Document]
-) -> None:
+def test_adding_in_parts_equals_adding_at_once(tmp_path: Path, docstrings: list[Document]) -> None:
     whole = Collection.create(tmp_path / "whole", WordEncoder())
     whole.add(docstrings)
     parts = Collection.create(tmp_path / "parts", WordEncoder())
@@ -116,12 +88,12 @@ def test_added_in_parts_finds_the_same_as_at_once(
     )
     parts.reduce(Settings())
     queries = ["parse a date", "send an email"]
-    found = [{h.id for h in hits} for hits in parts.search_many(queries)]
+    results = [{h.id for h in hits} for hits in parts.search_many(queries)]
     expected = [{h.id for h in hits} for hits in whole.search_many(queries)]
-    assert found == expected
+    assert results == expected
 
 
-def test_a_small_collection_grows_into_what_was_asked_for(
+def test_a_small_collection_grows_into_the_requested_settings(
     path: Path, docstrings: list[Document]
 ) -> None:
     collection = Collection.create(path, WordEncoder())
@@ -145,9 +117,9 @@ def test_filters_are_exact(path: Path, docstrings: list[Document]) -> None:
     allowed = {d.id for d in docstrings if d.metadata["kind"] == "class" and len(d.text) > 40}
     assert 0 < len(allowed) < 1200
     expected = [hit for hit in everything if hit.id in allowed]
-    found = collection.search_many("read a file", 1200, where, hybrid="off")[0]
-    assert {h.id for h in found} == allowed
-    np.testing.assert_allclose([h.score for h in found], [h.score for h in expected], atol=1e-5)
+    hits = collection.search_many("read a file", 1200, where, hybrid="off")[0]
+    assert {h.id for h in hits} == allowed
+    np.testing.assert_allclose([h.score for h in hits], [h.score for h in expected], atol=1e-5)
     assert collection.search_many("read a file", where="false") == [[]]
     with pytest.raises(InputError, match="where 'nope = 1'"):
         collection.search_many("read a file", where="nope = 1")
@@ -185,7 +157,7 @@ def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> No
         assert len(again.search_many("anything", limit=2000)[0]) == len(again) == 1199 - gone
 
 
-def test_the_process_goes_elsewhere(
+def test_the_working_directory_may_change(
     tmp_path: Path, encoder: WordEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -195,18 +167,18 @@ def test_the_process_goes_elsewhere(
     made.add(SMALL)
     made.close()
     monkeypatch.chdir("..")
-    with Collection.open("x.index", WordEncoder()) as found:
+    with Collection.open("x.index", WordEncoder()) as opened:
         monkeypatch.chdir("elsewhere")
-        assert len(found.search_many("rain on the roof", limit=3)[0]) == 3
-        found.delete(["cat"])
-        found.add([Document("snow", "snow fell")])
-        found.compact()
-        found.delete(["dog"])
-        assert {hit.id for hit in found.search_many("roof", limit=2)[0]} == {"rain", "snow"}
+        assert len(opened.search_many("rain on the roof", limit=3)[0]) == 3
+        opened.delete(["cat"])
+        opened.add([Document("snow", "snow fell")])
+        opened.compact()
+        opened.delete(["dog"])
+        assert {hit.id for hit in opened.search_many("roof", limit=2)[0]} == {"rain", "snow"}
     assert list(Path.cwd().iterdir()) == []
     assert verify(tmp_path / "x.index") == []
-    with Collection.open(tmp_path / "x.index", WordEncoder()) as found:
-        assert {hit.id for hit in found.search_many("roof", limit=2)[0]} == {"rain", "snow"}
+    with Collection.open(tmp_path / "x.index", WordEncoder()) as opened:
+        assert {hit.id for hit in opened.search_many("roof", limit=2)[0]} == {"rain", "snow"}
 
 
 def test_delete_with_an_unknown_id_deletes_nothing(path: Path, encoder: WordEncoder) -> None:
@@ -252,7 +224,7 @@ def test_reduce_without_encoding(
         assert again.search_many(query, limit=1)[0][0].id == best
 
 
-def test_interrupted_it_goes_on_where_it_stopped(
+def test_an_interrupted_addition_resumes_where_it_stopped(
     path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 256)
@@ -271,7 +243,7 @@ def test_interrupted_it_goes_on_where_it_stopped(
         adding.resume(again)
         with pytest.raises(InputError, match="expected an unfinished build"):
             request(again, Settings())
-        with pytest.raises(InputError, match="nothing to resume"):
+        with pytest.raises(InputError, match="expected an unfinished addition"):
             adding.resume(again)
         assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
         assert again.state.settings == Settings(24, kind="sq8")
@@ -285,7 +257,9 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
     large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = [(h.id, h.score) for h in large.search_many("parse a date")[0]]
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # as if it were large
+    monkeypatch.setattr(
+        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
+    )  # as if it were large
     monkeypatch.setattr(large.encoder, "encode", lambda texts: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         large.add(SMALL)
@@ -296,17 +270,19 @@ def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
     large.add([Document("other", "quite another text")])
     assert len(large) == 1201
     assert large.store.ids.by_row(9999)[1200:] == ["other"]
-    from slimdex.retrieval.ingest.repair import verify
+    from slimdex.retrieval.operations.repair import verify
 
     large.close()
     assert verify(path) == []
 
 
-def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
+def test_a_refused_addition_keeps_an_interrupted_one(
     large: Collection, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 16)
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # as if it were large
+    monkeypatch.setattr(
+        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
+    )  # as if it were large
     encode = large.encoder.encode
     calls = []
 
@@ -347,7 +323,7 @@ def test_a_refused_addition_leaves_an_interrupted_one_as_it_was(
         (["text"], "str 'text'; expected documents, dicts with an id"),
     ],
 )
-def test_documents_that_are_refused(
+def test_invalid_documents_are_refused(
     path: Path, encoder: WordEncoder, documents: list[Document], message: str
 ) -> None:
     collection = Collection.create(path, encoder)
@@ -371,7 +347,7 @@ def test_documents_too_few_for_the_reducer_are_refused_before_encoding(
     assert encoder.encoded == []
 
 
-def test_k_up_to_the_encoder_s_dimensions_whatever_the_rank(path: Path) -> None:
+def test_k_may_exceed_the_rank_of_the_vectors(path: Path) -> None:
     words = [f"w{i}" for i in range(30)]  # 700 texts of 30 directions in 48 dimensions
     documents = [Document(str(i), " ".join(words[i % 25 : i % 25 + 4])) for i in range(700)]
     with Collection.create(path, WordEncoder(), Settings(k=48)) as collection:
@@ -393,7 +369,7 @@ def test_k_up_to_the_encoder_s_dimensions_whatever_the_rank(path: Path) -> None:
         (lambda X: X[:2], "2 vectors; expected one for each of 3 texts"),
     ],
 )
-def test_vectors_that_are_refused(
+def test_invalid_vectors_are_refused(
     path: Path, encoder: WordEncoder, change: Callable[[Any], Any], message: str
 ) -> None:
     whole = encoder.encode
@@ -404,7 +380,7 @@ def test_vectors_that_are_refused(
 
 
 @pytest.mark.parametrize("deep", [199, 200])
-def test_a_spec_that_is_nested_opens_again_or_is_refused(path: Path, deep: int) -> None:
+def test_a_deeply_nested_spec_opens_again_or_is_refused(path: Path, deep: int) -> None:
     class Nested(WordEncoder):
         def spec(self) -> dict[str, Any]:
             inner: Any = []
@@ -418,8 +394,8 @@ def test_a_spec_that_is_nested_opens_again_or_is_refused(path: Path, deep: int) 
         assert not path.exists()
         return
     Collection.create(path, Nested()).close()
-    with Collection.open(path, Nested()) as found:
-        assert found.add(SMALL).documents == 3
+    with Collection.open(path, Nested()) as opened:
+        assert opened.add(SMALL).documents == 3
 
 
 def test_a_spec_with_a_tuple_opens_again(path: Path) -> None:
@@ -431,7 +407,7 @@ def test_a_spec_with_a_tuple_opens_again(path: Path) -> None:
     Collection.open(path, Tupled()).close()
 
 
-def test_what_is_no_index(tmp_path: Path, encoder: WordEncoder) -> None:
+def test_a_folder_without_an_index_is_refused(tmp_path: Path, encoder: WordEncoder) -> None:
     with pytest.raises(InputError, match=r"no slimdex index there"):
         Collection.open(tmp_path)
     with pytest.raises(InputError, match="exists; expected a new folder"):
@@ -452,17 +428,7 @@ def test_another_encoder_is_refused(path: Path, encoder: WordEncoder) -> None:
         _ = collection.encoder
 
 
-def test_codes_are_not_written_again_for_a_few_documents(large: Collection, path: Path) -> None:
-    codes = large.state.files["codes"]
-    large.add([Document("new", "a completely new zebra")])
-    assert large.state.files["codes"] == codes
-    large.close()
-    with Collection.open(path, WordEncoder()) as again:
-        assert again.search_many("new zebra", limit=1)[0][0].id == "new"
-        assert len(again.reduced_index) == 1201
-
-
-def test_codes_are_written_again_for_many_however_they_came(
+def test_codes_are_rewritten_once_many_rows_are_missing(
     large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.storage.index_files.TAIL_ROWS", 50)
@@ -478,7 +444,7 @@ def test_codes_are_written_again_for_many_however_they_came(
         assert again.search_many("one more zebra", limit=1)[0][0].id == "c"
 
 
-def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) -> None:
+def test_stray_files_are_removed_and_foreign_ones_kept(path: Path, encoder: WordEncoder) -> None:
     with Collection.create(path, encoder) as collection:
         collection.add(SMALL)
     for name in ("codes-000099.faiss", "reducer-000099.safetensors.tmp", "notes.txt"):
@@ -489,7 +455,7 @@ def test_stray_files_go_and_foreign_ones_stay(path: Path, encoder: WordEncoder) 
     assert (path / "notes.txt").exists()
 
 
-def test_a_str_is_one_id_one_text_and_a_document_one_document(path: Path) -> None:
+def test_a_str_is_one_id_and_a_document_is_one_document(path: Path) -> None:
     with Collection.create(path, WordEncoder()) as collection:
         collection.add([Document(id, f"text {id}") for id in ("1", "2", "12")])
         assert collection.delete("12") == 1
@@ -519,7 +485,7 @@ class WrongDim(WithoutDim):
         (WrongDim(), "encoder WrongDim: dim='many'; expected a positive integer"),
     ],
 )
-def test_what_is_no_encoder(path: Path, encoder: Any, message: str) -> None:
+def test_invalid_encoders_are_refused(path: Path, encoder: Any, message: str) -> None:
     with pytest.raises(InputError) as raised:
         Collection.create(path, encoder)
     assert message in str(raised.value)

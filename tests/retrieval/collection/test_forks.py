@@ -1,4 +1,4 @@
-"""Forked processes: they search and build, although their parent's threads stayed behind."""
+"""Forked processes search and train, although they lack their parent's threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def documents(count: int) -> list[Document]:
 
 
 def run(script: str, folder: Path) -> str:
-    """What a script prints that ends within a minute; it is given the folder."""
+    """The output of a script, which has a minute and gets the folder as its argument."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), str(folder)],
         capture_output=True,
@@ -80,7 +80,7 @@ def test_forked_children_train_after_their_parent_has(tmp_path: Path) -> None:
     assert run(TRAININGS, tmp_path) == "True\n"
 
 
-def test_a_fork_changes_and_reads_as_its_parent_does(tmp_path: Path) -> None:
+def test_a_fork_reads_and_writes_like_its_parent(tmp_path: Path) -> None:
     collection = Collection.create(tmp_path / "i", WordEncoder())
     collection.add(documents(8))
     assert collection.count("id = '1'") == 1  # the parent has the catalog open by now
@@ -102,7 +102,7 @@ def test_a_fork_changes_and_reads_as_its_parent_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", ["faiss", "torch"])
-def test_what_is_set_after_a_fork_is_there(library: str) -> None:
+def test_the_openmp_functions_exist(library: str) -> None:
     from importlib import import_module
 
     from slimdex.indexes.execution.forks import OPENMP_LIBRARIES

@@ -1,4 +1,4 @@
-"""Documents with passages: what is found, what is kept, and what comes back, against numpy."""
+"""Documents with passages: searches, changes and reads, against brute force."""
 
 from __future__ import annotations
 
@@ -16,17 +16,13 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval import adding
 from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.passages_table import DocumentRows
-from slimdex.retrieval.cli.reports import health_lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import encoding, writer
-from slimdex.retrieval.ingest.reencoding import encode_lost
-from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.passages import cut
-from slimdex.retrieval.quality.evaluation.ablation import losses
 from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
-from slimdex.retrieval.quality.refit_advice import fit_advice
 from slimdex.retrieval.search.nearest import Searches, nearest
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.trials.query_pools import rows_of_documents
@@ -74,8 +70,8 @@ def path(tmp_path: Path) -> Path:
 def oracle(
     documents: Sequence[Document], query: str, per: str = "document"
 ) -> list[tuple[float, str, int, int]]:
-    """(score, id, start, end), best first, by brute force over what the cutter gives."""
-    encoder, found = ReadingEncoder(max_length=TOKENS), []
+    """(score, id, start, end), best first, by brute force over the passages of `cut`."""
+    encoder, scored = ReadingEncoder(max_length=TOKENS), []
     (q,) = normalize_rows(encoder.encode([query]))
     for document in documents:
         passages = cut(document.title, document.text, document.parts, encoder.token_counts, TOKENS)
@@ -85,8 +81,8 @@ def oracle(
             (float(score), document.id, p.start, p.end)
             for score, p in zip(scores, passages, strict=True)
         ]
-        found += own if per == "passage" else [max(own)]
-    return sorted(found, reverse=True)
+        scored += own if per == "passage" else [max(own)]
+    return sorted(scored, reverse=True)
 
 
 def check(hits: Sequence[Hit], expected: Sequence[tuple[float, str, int, int]]) -> None:
@@ -102,7 +98,7 @@ def check(hits: Sequence[Hit], expected: Sequence[tuple[float, str, int, int]]) 
 @pytest.mark.slow
 @pytest.mark.parametrize("per", ["document", "passage"])
 @pytest.mark.parametrize("limit", [1, 10, 500])
-def test_hits_are_those_of_brute_force(path: Path, per: str, limit: int) -> None:
+def test_hits_equal_brute_force(path: Path, per: str, limit: int) -> None:
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
         collection.delete(["d0", "d15", "d3"])
         live = [document for document in some() if document.id not in ("d0", "d15", "d3")]
@@ -126,8 +122,8 @@ def test_hits_are_those_of_brute_force(path: Path, per: str, limit: int) -> None
                         assert len({hit.id for hit in hits}) == len(hits)
 
 
-def test_a_document_that_has_all_the_nearest_passages_is_one_hit(tmp_path: Path) -> None:
-    """The candidates, too: those of the other documents have to be rescored."""
+def test_a_document_with_all_the_nearest_passages_is_one_hit(tmp_path: Path) -> None:
+    """Also in the codes: candidates of the other documents have to be rescored."""
     flood = Document("flood", " ".join(f"cat number {i} and so on it is." for i in range(300)))
     others = [Document(f"d{i}", f"word{i} cat word{i + 1} this that") for i in range(30)]
     with Collection.create(tmp_path / "x", ReadingEncoder(max_length=TOKENS), PLAIN) as collection:
@@ -142,43 +138,43 @@ def test_a_document_that_has_all_the_nearest_passages_is_one_hit(tmp_path: Path)
         )
 
 
-def test_more_is_asked_for_until_there_are_enough() -> None:
-    rows, asked = DocumentRows(np.array([0, 70]), np.array([70, 25])), list[int]()
+def test_more_rows_are_requested_until_there_are_enough_documents() -> None:
+    rows, requested = DocumentRows(np.array([0, 70]), np.array([70, 25])), list[int]()
 
     def search(queries: Matrix, k: int) -> tuple[Matrix, np.ndarray]:
-        asked.append(k)
-        found = np.tile(np.arange(100), (len(queries), 1))[:, :k]
-        found[queries[:, 0] > 0] = np.arange(99, -1, -1)[:k]
-        return -np.cumsum(np.ones(found.shape, np.float32), axis=1), found
+        requested.append(k)
+        actual = np.tile(np.arange(100), (len(queries), 1))[:, :k]
+        actual[queries[:, 0] > 0] = np.arange(99, -1, -1)[:k]
+        return -np.cumsum(np.ones(actual.shape, np.float32), axis=1), actual
 
     def best(queries: list[float], k: int) -> tuple[Matrix, np.ndarray]:
         request = SearchRequest(vectors=np.array(queries, np.float32)[:, None], limit=k)
         return nearest(Searches(search, rows, 100), request)[:2]
 
-    scores, found = best([0, 1], 3)
-    assert asked == [12, 48, 192]
-    assert found.tolist() == [[0, 70, 95], [99, 98, 97]]
+    scores, actual = best([0, 1], 3)
+    assert requested == [12, 48, 192]
+    assert actual.tolist() == [[0, 70, 95], [99, 98, 97]]
     assert scores.tolist() == [[-1, -71, -96], [-1, -2, -3]]
-    _, found = best([0], 1000)
-    assert found[0, :8].tolist() == [0, 70, 95, 96, 97, 98, 99, -1]
+    _, actual = best([0], 1000)
+    assert actual[0, :8].tolist() == [0, 70, 95, 96, 97, 98, 99, -1]
 
 
-def test_a_hit_says_where_its_passage_is(path: Path) -> None:
+def test_a_hit_has_the_place_of_its_passage(path: Path) -> None:
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
         (hit,) = collection.search("y 3 does w10 and w3", 1)
         (first,) = collection.search("alpha beta gamma", 1)
         (short,) = collection.search("n1 0 does w0", 1)
-        found = collection.get("parts")
+        documents = collection.get("parts")
         (again,) = [document for document in collection if document.id == "parts"]
     assert (hit.id, hit.page, hit.headings, hit.anchor) == ("parts", 3, ("Book", "On y"), "y")
-    assert hit.line == 1 + found.text[: hit.start].count("\n")
+    assert hit.line == 1 + documents.text[: hit.start].count("\n")
     assert (first.id, first.start, first.page, first.anchor) == ("parts", 0, 1, "top")
     assert (short.start, short.end, short.line, short.page) == (0, len(short.text), 1, None)
-    assert found == again == some()[-1].__class__(
+    assert documents == again == some()[-1].__class__(
         "parts", some()[-1].text, "Book", {"n": 999},
         tuple(Part(p.start, tuple(p.headings), p.page, p.anchor) for p in some()[-1].parts),
     )  # fmt: skip
-    assert (hit.start, hit.end) in found.passages
+    assert (hit.start, hit.end) in documents.passages
 
 
 @pytest.mark.parametrize("columns", [{}, {"at": "TIMESTAMPTZ"}], ids=["lines", "catalog alone"])
@@ -250,50 +246,36 @@ def test_an_addition_interrupted_inside_a_document_goes_on(
 
 
 @pytest.mark.slow
-def test_lost_vectors_of_passages_are_encoded_again(path: Path) -> None:
-    vectors = next(path.glob("vectors-*"))
-    with vectors.open("r+b") as file:
-        file.seek(3000)
-        file.write(b"\xff\x00" * 100)
-    assert verify(path) != []
-    with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
-        encode_lost(collection)
-        assert collection.verify() == []
-        check(collection.search("n5 does w3", 70, hybrid="off"), oracle(some(), "n5 does w3"))
-    assert repair(path) == []
-
-
-@pytest.mark.slow
-def test_what_passages_can_be_asked_for(tmp_path: Path) -> None:
+def test_passage_options(tmp_path: Path) -> None:
     reading = ReadingEncoder(max_length=32)
-    for asked, expected in (("auto", 32), ("off", None), (None, None), (20, 20)):
-        path = tmp_path / str(asked)
-        with Collection.create(path, reading, passages=asked) as made:
+    for requested, expected in (("auto", 32), ("off", None), (None, None), (20, 20)):
+        path = tmp_path / str(requested)
+        with Collection.create(path, reading, passages=requested) as made:
             assert made.state.passages == expected
     with Collection.create(tmp_path / "words", WordEncoder()) as made:
         assert made.state.passages is None
-    for encoder, wrong, said in (
+    for encoder, wrong, message in (
         (reading, 33, r"passages=33; expected 16 to 32, what the encoder reads"),
         (reading, 15, "passages=15; expected 16 to 32"),
         (reading, "long", "passages='long'; expected auto, off or a number of tokens"),
         (reading, True, "passages=True; expected"),
         (WordEncoder(), 64, "passages=64: encoder WordEncoder can't count tokens"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             Collection.create(tmp_path / "wrong", encoder, passages=wrong)
         assert not (tmp_path / "wrong").exists()
 
 
-def test_off_says_what_is_not_found(tmp_path: Path) -> None:
+def test_passages_off_keeps_documents_whole(tmp_path: Path) -> None:
     encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.create(tmp_path / "x", encoder, PLAIN, passages="off") as collection:
         assert "passages" not in " ".join(collection.add(some()).notes)
         assert collection.state.rows == 61
-        (found,) = collection.get(["parts"])
-        assert found.passages == ((0, len(found.text)),)
-        assert [part.anchor for part in found.parts] == ["top", "x", "y"]
+        (documents,) = collection.get(["parts"])
+        assert documents.passages == ((0, len(documents.text)),)
+        assert [part.anchor for part in documents.parts] == ["top", "x", "y"]
         (hit,) = collection.search("alpha beta gamma", 1)
-        assert (hit.id, hit.text, hit.headings, hit.page) == ("parts", found.text, ("Book",), 1)
+        assert (hit.id, hit.text, hit.headings, hit.page) == ("parts", documents.text, ("Book",), 1)
 
 
 @pytest.mark.slow
@@ -313,7 +295,7 @@ def test_given_vectors_are_of_whole_documents(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "message"),
     [
         ([Part(9), Part(3)], "a part starts at 3; expected 9 to 15"),
         ([Part(16)], "a part starts at 16; expected 0 to 15"),
@@ -324,14 +306,14 @@ def test_given_vectors_are_of_whole_documents(tmp_path: Path) -> None:
         (["x"], "'x'; expected a Part"),
     ],
 )
-def test_parts_that_are_none(path: Path, parts: list[Part], said: str) -> None:
+def test_invalid_parts_are_refused(path: Path, parts: list[Part], message: str) -> None:
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
-        with pytest.raises(InputError, match=f"document 'new': .*{said}"):
+        with pytest.raises(InputError, match=f"document 'new': .*{message}"):
             collection.add([Document("new", "fifteen letters", parts=parts)])
         assert len(collection) == 61
 
 
-def test_an_encoder_that_can_no_longer_count_is_told(path: Path) -> None:
+def test_an_encoder_that_cannot_count_tokens_is_refused(path: Path) -> None:
     class Silent(WordEncoder):
         def spec(self) -> dict[str, object]:
             return {"type": "words", "dim": self.dim, "max_length": TOKENS}
@@ -343,7 +325,7 @@ def test_an_encoder_that_can_no_longer_count_is_told(path: Path) -> None:
         assert len(collection) == 62
 
 
-def test_passages_of_no_document_are_a_fault(path: Path) -> None:
+def test_verify_reports_passages_without_a_document(path: Path) -> None:
     for number, sql in enumerate(
         (
             'UPDATE passages SET "row" = 100000 WHERE "row" = 0',
@@ -372,7 +354,6 @@ def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
         assert report["documents"] == 61
         assert report["index"]["agreement@10"] > 0.6
         assert collection.health(sample=40)["agreement"]["queries"] == 40
-        assert losses(collection, sample=30)["documents"] == 61
         facts = collection.info()
         assert facts["passages"]["documents_cut"] == 13
         assert facts["passages"]["rows"] == collection.state.rows
@@ -380,46 +361,22 @@ def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
     assert both.tolist() == [[0, 1, 2]]
 
 
-def test_health_says_passages_where_it_counts_them(path: Path) -> None:
-    with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
-        rows = collection.state.rows
-        again = [Document(f"again{i}", f"other {i}") for i in range(4 * rows)]
-        collection.add(again, refit="never")
-        told = fit_advice(path, rows, 5 * rows, collection.reduced_index, collection.snapshot.noun)
-        assert told[0].startswith(f"fitted on {rows} of {5 * rows:,} passages; ")
-        report = collection.health(sample=40)
-        assert report["documents"] == 5 * rows
-        lines = health_lines(report, collection.snapshot.noun)
-        since = f"{5 * rows:,}, of which {4 * rows:,} came after the fit"
-        assert (lines["passages"], "documents" in lines) == (since, False)
-        assert lines["of new passages"] == health_lines(report)["of new documents"]
-
-
 def test_labels_are_of_documents(path: Path) -> None:
     queries = [("q1", "n5 7 does w5"), ("q2", "y 3 does w10"), ("q3", "n1 0 does w0")]
     qrels = {"q1": {"d5": 1}, "q2": {"parts": 1}, "q3": {"d1": 1}}
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
         report = evaluate(collection, queries, qrels)
-        eighth = {query: {oracle(some(), text)[7][1]: 1} for query, text in queries}
-        whole = evaluate(collection, queries, eighth)
-        by_step = losses(collection, queries, eighth)
     for side in ("index", "exact"):
-        found = [oracle(some(), text)[:10] for _, text in queries]
+        actual = [oracle(some(), text)[:10] for _, text in queries]
         expected = [
             any(id in qrels[query] for _, id, _, _ in own)
-            for (query, _), own in zip(queries, found, strict=True)
+            for (query, _), own in zip(queries, actual, strict=True)
         ]
         assert report[side]["recall@10"] == np.mean(expected)
-    first, *steps = by_step["steps"]
-    values = {step["step"]: step["value"] for step in steps}
-    assert values["float16"] == pytest.approx(whole["exact"]["ndcg@10"])
-    assert values["index"] == pytest.approx(whole["index"]["ndcg@10"])
-    assert values["index"] > 0.3
-    assert first["least"] <= values["float16"] <= first["most"] <= 1
 
 
 def test_only_texts_that_may_be_long_are_counted(tmp_path: Path) -> None:
-    """And none has an encoder loaded for it alone."""
+    """Counting requires the encoder, which should not be loaded for short texts."""
 
     class Counting(ReadingEncoder):
         counted: list[str]

@@ -1,4 +1,4 @@
-"""Vectors kept as int8: every change of an index, against brute force over what the file holds."""
+"""Vectors stored as int8: every change of an index, against brute force over the stored vectors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.int8_rows import packed, packed_width, unpacked
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest.reencoding import encode_lost
-from slimdex.retrieval.ingest.repair import repair, verify
 from slimdex.retrieval.operations.building import Sources, build
+from slimdex.retrieval.operations.repair import repair, verify
 from tests.encoders import WordEncoder, failing
 
 DIM = 48
 DOCUMENTS = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(60)]
 OWN_ORDER = Settings(reducer="identity", kind="flat", gamma=0.0)
-"""Cosines of the vectors as they are."""
+"""The order of plain cosines."""
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def kept(X: Matrix) -> Matrix:
 
 
 def by_brute_force(texts: dict[str, str], query: str) -> list[tuple[str, float]]:
-    """Ids and cosines of a query and the documents' vectors as int8 keeps them, best first."""
+    """Ids and cosines of a query with the int8 vectors of the documents, best first."""
     encoder = WordEncoder(DIM)
     X = kept(encoder.encode(list(texts.values()))).astype(np.float64)
     q = encoder.encode([query])[0].astype(np.float64)
@@ -48,9 +47,9 @@ def check(collection: Collection, texts: dict[str, str]) -> None:
     """The answers are those of brute force, and the file is a row of bytes for each document."""
     for query in ("word3 text", "word17"):
         expected = by_brute_force(texts, query)[:10]
-        found = collection.search(query, limit=10)
-        assert [hit.score for hit in found] == pytest.approx([s for _, s in expected], abs=1e-5)
-        assert found[0].id == expected[0][0]
+        hits = collection.search(query, limit=10)
+        assert [hit.score for hit in hits] == pytest.approx([s for _, s in expected], abs=1e-5)
+        assert hits[0].id == expected[0][0]
     vectors = collection.path / collection.state.vectors
     assert vectors.suffix == ".i8"
     assert vectors.stat().st_size == collection.state.rows * packed_width(DIM)
@@ -86,21 +85,9 @@ def test_every_change_of_an_int8_index(path: Path) -> None:
         check(collection, texts)
 
 
-def test_a_text_that_has_not_changed_keeps_its_bytes(path: Path) -> None:
-    """Its row is read, and packed again."""
-    encoder = WordEncoder(DIM)
-    with Collection.create(path, encoder, vector_dtype="int8") as collection:
-        collection.add(DOCUMENTS)
-        before = (path / "vectors-000001.i8").read_bytes()
-        encoder.encoded.clear()
-        collection.add([Document(d.id, d.text, metadata={"n": -1}) for d in DOCUMENTS])
-        assert encoder.encoded == []
-        assert (path / "vectors-000001.i8").read_bytes() == before + before
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["gone", "damaged", "short"])
-def test_lost_int8_vectors_are_encoded_to_the_same_bytes(path: Path, loss: str) -> None:
+def test_lost_int8_vectors_are_rebuilt_to_the_same_bytes(path: Path, loss: str) -> None:
     with Collection.create(path, WordEncoder(DIM), vector_dtype="int8") as collection:
         collection.add(DOCUMENTS)
         before = collection.search_many(["word3 text"])
@@ -119,22 +106,7 @@ def test_lost_int8_vectors_are_encoded_to_the_same_bytes(path: Path, loss: str) 
     assert verify(path) == repair(path) == []
 
 
-def test_given_vectors_as_int8(path: Path, rng: np.random.Generator) -> None:
-    X = rng.normal(size=(40, 70)).astype(np.float32)
-    documents = [Document(str(i), "") for i in range(40)]
-    with Collection.create(path, GivenEncoder(70), OWN_ORDER, vector_dtype="int8") as collection:
-        with pytest.raises(InputError, match=r"row 4, value 5 is 70000; expected .* up to 65504"):
-            collection.add(documents, vectors=np.where(X[3, 4] == X, np.float32(70_000), X))
-        collection.add(documents, vectors=X)
-        (hit,) = collection.search(X[7], limit=1)
-        wide = kept(X).astype(np.float64)
-        cosine = wide[7] @ X[7] / np.linalg.norm(wide[7]) / np.linalg.norm(X[7])
-        assert hit.id == "7"
-        assert hit.score == pytest.approx(cosine, abs=1e-6)
-        np.testing.assert_array_equal(collection.commit_log.vectors().take(np.arange(40)), kept(X))
-
-
-def test_a_build_that_was_begun_as_int8_goes_on_so(
+def test_an_interrupted_int8_build_stays_int8(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 2)
@@ -160,7 +132,7 @@ def test_a_build_that_was_begun_as_int8_goes_on_so(
     assert verify(path) == []
 
 
-def test_a_way_of_storing_that_there_is_not(path: Path) -> None:
+def test_an_unknown_vector_dtype_is_refused(path: Path) -> None:
     with pytest.raises(InputError, match="vector_dtype='int4'; expected fp16 or int8"):
         Collection.create(path, WordEncoder(DIM), vector_dtype="int4")
     assert not path.exists()

@@ -1,4 +1,4 @@
-"""An index folder that a stranger made: it runs nothing and reaches nothing outside itself."""
+"""An untrusted index folder runs no code and reaches nothing outside itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from slimdex.retrieval.atomic_files import CATALOG, FIXED, HEAD, FileRecord, che
 from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
-from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.operations.repair import repair, verify
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow
 
@@ -77,7 +77,7 @@ def change_state(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def vouch(path: Path, role: str) -> None:
-    """Give a file the right checksum, as its maker can."""
+    """Store the right checksum of a changed file, as its author could."""
     file = find(path, role)
     record = FileRecord(file.name, file.stat().st_size, sha256(file))
     change_state(path, lambda values: values["files"].update({role: vars(record)}))
@@ -94,7 +94,9 @@ def refused(path: Path, match: str) -> None:
     "name", [CATALOG, "vectors", "codes", "reducer", "norms", "moments", "documents"]
 )
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_what_is_no_plain_file(path: Path, tmp_path: Path, name: str, kind: str) -> None:
+def test_links_pipes_and_folders_are_refused(
+    path: Path, tmp_path: Path, name: str, kind: str
+) -> None:
     file = find(path, name)
     outside = tmp_path / "outside"
     shutil.move(file, outside)
@@ -117,7 +119,7 @@ def test_what_is_no_plain_file(path: Path, tmp_path: Path, name: str, kind: str)
 @pytest.mark.parametrize(
     "name", [f"{CATALOG}.wal", f"{CATALOG}.tmp", "codes-000003.faiss.tmp", "norms-000003.f32"]
 )
-def test_links_where_we_would_write(path: Path, tmp_path: Path, name: str) -> None:
+def test_links_at_names_that_are_written_are_refused(path: Path, tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
     outside.write_text("mine")
     (path / name).symlink_to(outside)
@@ -128,7 +130,7 @@ def test_links_where_we_would_write(path: Path, tmp_path: Path, name: str) -> No
     check_folder(path)
 
 
-def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) -> None:
+def test_the_index_folder_itself_may_be_a_link(path: Path, tmp_path: Path) -> None:
     (tmp_path / "alias").symlink_to(path)
     assert search(tmp_path / "alias") == search(path)
 
@@ -192,7 +194,7 @@ def test_a_linked_folder_is_the_users_own_way_to_it(path: Path, tmp_path: Path) 
         (["INSERT INTO state SELECT * FROM state"], "state"),
     ],
 )  # fmt: skip
-def test_a_catalog_with_more_in_it_than_tables(
+def test_a_catalog_with_anything_but_plain_tables_is_refused(
     path: Path, statements: list[str], match: str
 ) -> None:
     catalog(path, *statements)
@@ -210,7 +212,7 @@ def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def proved(**changed: Any) -> Callable[[dict[str, Any]], None]:
-    """A change of the state: a certificate of ours with something changed."""
+    """A change of the state: a valid certificate with some fields changed."""
     whole = Certificate(Settings(), 0.99, 0.98, 0.05, "a log", 500, 300, 0.9)
     return put("certificate", value={**asdict(whole), **changed})
 
@@ -238,48 +240,34 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
     ("change", "match"),
     [
         (put("vectors", value="../../etc/passwd"), "file '../../etc/passwd'; expected vectors"),
-        (put("vectors", value="/etc/passwd"), "expected vectors-000001"),
         (put("vectors", value="codes-000001.faiss"), "expected vectors-000001"),
-        (put("vectors", value="vectors-000001.f16.tmp"), "expected vectors-000001"),
-        (put("vectors", value="vectors-000001.f32"), "expected vectors-000001"),
         (put("norms", value="norms-000001.i8"), "expected norms-000001"),
         (put("kept", value=["../codes-000001.faiss"]), "expected ../codes-000001"),
-        (put("kept", value=["catalog.duckdb.new"]), "file 'catalog.duckdb.new'; expected"),
         (put("kept", value=[7]), "partition"),
-        (put("vectors", value=None), "expected vectors-000001"),
-        (put("norms", value="../norms-000001.f32"), "expected norms-000001"),
         (put("lines", "documents", value="../documents-000002.jsonl"), "expected documents-000001"),
         (put("lines", "offsets", value="documents-000002.jsonl"), "expected offsets-000001"),
         (put("lines", "bytes", value=-1), "bytes of documents=-1"),
         (put("lines", "columns", value={"a": 3}), "columns of documents"),
         (put("lines", "columns", value=["a"]), "state in the catalog"),
         (put("lines", "x", value=3), "unexpected keyword"),
-        (put("lines", value=[1]), "mapping"),
         (put("files", "codes", "name", value="../x.faiss"), "expected codes-000001"),
         (put("files", "codes", "name", value="codes-000001.faiss\n"), "expected codes-000001"),
-        (put("files", "codes", "bytes", value="many"), "bytes of codes='many'"),
         (put("files", "codes", "bytes", value=-1), "bytes of codes=-1"),
         (put("files", "codes", "sha256", value=3), "sha256 of codes"),
         (put("files", "codes", value={}), "missing"),
         (put("files", value={}), "no file of codes"),
-        (put("files", value=[]), "state in the catalog"),
         (put("dim", value=0), "dim=0"),
-        (put("dim", value=True), "dim=True"),
-        (put("dim", value=10**30), "dim=10"),
         (put("dim", value=1 << 40), "dim=.*at most"),
-        (put("dim", value="48"), "dim='48'"),
         (put("rows", value=-1), "rows=-1"),
         (put("rows", value=10**9), "rows=1000000000; expected at most"),
         (put("encoded", value=1.5), "encoded=1.5"),
         (put("generation", value=0), "generation=0"),
         (put("settings", "k", value="24"), "k='24'"),
         (put("settings", "k", value=1000), "k=1000"),
-        (put("settings", "candidates", value=-1), "candidates=-1"),
         (put("settings", "gamma", value=1e9), "gamma="),
         (put("settings", "reducer", value="pickle"), "reducer='pickle'"),
         (put("settings", "kind", value=3), "kind=3"),
         (put("settings", "x", value=3), "unexpected keyword"),
-        (put("settings", value=[1]), "mapping"),
         (put("requested", value=None), "mapping"),
         (put("encoder", value=[]), "encoder"),
         (put("encoder", value={"type": "mapped"}), "a mapped encoder without a map"),
@@ -289,35 +277,26 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),
         (replaced(vectors="codes-000002.faiss"), "expected vectors-000001"),
         (replaced(rows=10**9), "rows=1000000000 of a replacement; expected at most"),
-        (replaced(rows=-1), "rows of a replacement=-1"),
-        (replaced(dim=0), "dim of a replacement=0"),
         (replaced(dim=1 << 40), "dim=.* of a replacement; expected at most"),
         (replaced(encoder=3), "encoder 3; expected an object"),
-        (replaced(x=1), "unexpected keyword"),
         (put("replacement", value=3), "mapping"),
         (put("x", value=1), "unexpected keyword"),
-        (put("certificate", value=3), "not subscriptable|mapping"),
         (put("certificate", value={}), "settings"),
         (proved(bound=1.5), "bound=1.5 of a certificate"),
         (proved(error=float("nan")), "error=nan"),
         (proved(estimate="1"), "estimate='1'"),
-        (proved(target=True), "target=True"),
         (proved(rows=0), "rows=0"),
-        (proved(queries=1e3), "queries=1000.0"),
         (proved(pool=["a"]), "pool="),
         (proved(x=1), "unexpected keyword"),
         (proved(settings={"kind": 3}), "kind=3"),
-        (proved(settings={"k": 1000}), "k=1000"),
         (put("fit", value=[]), "fit=.*expected documents, rows"),
-        (put("fit", value={"documents": 1}), "fit=.*expected documents, rows"),
         (put("fit", value={"documents": 1, "rows": 1, "x": 1}), "fit=.*expected documents, rows"),
         (put("fit", value={"documents": 1, "rows": 1.5}), "rows of fit=1.5"),
-        (put("fit", "code_error", value="b"), "code_error='b' of fit"),
         (put("fit", "code_error", value=float("inf")), "code_error=inf"),
         (put("fit", "variance_kept", value=1.1), "variance_kept=1.1"),
     ],
 )
-def test_a_state_that_we_would_not_write(
+def test_invalid_states_are_refused(
     state: dict[str, Any], change: Callable[[dict[str, Any]], None], match: str
 ) -> None:
     state = copy.deepcopy(state)
@@ -327,14 +306,14 @@ def test_a_state_that_we_would_not_write(
     assert "\n" not in str(raised.value)
 
 
-def test_such_a_state_is_not_opened(path: Path, tmp_path: Path) -> None:
+def test_an_index_with_an_invalid_state_is_not_opened(path: Path, tmp_path: Path) -> None:
     (tmp_path / "vectors-000001.f16").write_bytes(b"mine")
     change_state(path, put("vectors", value="../vectors-000001.f16"))
     refused(path, "state in the catalog: file")
     assert (tmp_path / "vectors-000001.f16").read_bytes() == b"mine"
 
 
-def test_state_json_that_is_none() -> None:
+def test_a_state_that_is_no_json_object_is_refused() -> None:
     for text in ("[]", "3", "null", '"x"', "{", "[" * 100_000):
         with pytest.raises(CorruptError, match="state in the catalog"):
             State.from_json(text)
@@ -363,7 +342,7 @@ def wider(arrays: dict[str, Any], name: str) -> Any:
     ],
 )
 @pytest.mark.parametrize("both", [False, True])
-def test_arrays_that_do_not_fit(
+def test_arrays_of_wrong_shapes_or_values_are_refused(
     path: Path, role: str, name: str, make: Callable[..., Any], both: bool
 ) -> None:
     file = find(path, role)
@@ -400,7 +379,7 @@ def test_arrays_that_do_not_fit(
         ({}, "os.system"),
     ],
 )
-def test_parameters_that_do_not_fit(path: Path, params: object, kind: str) -> None:
+def test_invalid_reducer_parameters_are_refused(path: Path, params: object, kind: str) -> None:
     file = find(path, "reducer")
     metadata = {"kind": kind, "params": json.dumps(params)}
     save_file(load_file(file), file, metadata=metadata)
@@ -409,7 +388,7 @@ def test_parameters_that_do_not_fit(path: Path, params: object, kind: str) -> No
 
 
 @pytest.mark.parametrize("header", [2**63 - 1, 2**40, 100 << 20, 8])
-def test_headers_of_any_size_are_checked_before_memory_is_taken(path: Path, header: int) -> None:
+def test_header_sizes_are_checked_before_allocation(path: Path, header: int) -> None:
     file = find(path, "reducer")
     file.write_bytes(header.to_bytes(8, "little") + b'{"a":1}' * 3)
     with pytest.raises(CorruptError, match="not a slimdex tensor file"):
@@ -417,9 +396,7 @@ def test_headers_of_any_size_are_checked_before_memory_is_taken(path: Path, head
 
 
 @pytest.mark.parametrize("shape", [[1 << 40], [1 << 32, 1 << 32], [0, 1 << 62], [-1]])
-def test_tensors_of_any_size_are_checked_before_memory_is_taken(
-    path: Path, shape: list[int]
-) -> None:
+def test_tensor_sizes_are_checked_before_allocation(path: Path, shape: list[int]) -> None:
     file = find(path, "reducer")
     tensor = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4]}
     header = json.dumps({"__metadata__": {"kind": "whitening"}, "components": tensor}).encode()
@@ -429,7 +406,9 @@ def test_tensors_of_any_size_are_checked_before_memory_is_taken(
 
 
 @pytest.mark.slow
-def test_codes_of_another_size(path: Path, made: Path, docstrings: list[Document]) -> None:
+def test_codes_of_another_size_are_refused(
+    path: Path, made: Path, docstrings: list[Document]
+) -> None:
     other = path.parent / "other.index"
     settings = Settings(k=16, kind="sq8")
     with Collection.create(other, WordEncoder(), settings) as collection:
@@ -446,8 +425,8 @@ def test_codes_of_another_size(path: Path, made: Path, docstrings: list[Document
 
 
 @pytest.mark.slow
-def test_an_untrusted_index_is_rebuilt_unread(path: Path, made: Path) -> None:
-    """What lies under the derived files' names is not read: it would be refused."""
+def test_repair_of_an_untrusted_index_reads_no_derived_file(path: Path, made: Path) -> None:
+    """The derived files are not read: their contents would be refused."""
     for role in ("codes", "reducer", "rescorer", "moments"):
         find(path, role).write_bytes(b"poison")
         vouch(path, role)
@@ -468,7 +447,7 @@ def test_an_untrusted_index_is_rebuilt_unread(path: Path, made: Path) -> None:
         repair(path, untrusted=True)
 
 
-def test_a_strangers_encoder_runs_no_code(path: Path) -> None:
+def test_an_untrusted_encoder_runs_no_code(path: Path) -> None:
     spec = {"type": "transformer", "model": "x/y", "trust_remote_code": True}
     change_state(path, put("encoder", value=spec))
     with (
@@ -499,20 +478,6 @@ def test_the_configuration_is_locked(path: Path) -> None:
         ):
             with pytest.raises(duckdb.Error):
                 connection.execute(statement)
-
-
-def test_a_million_commits(path: Path) -> None:
-    """Files' numbers may have more than six digits."""
-    with Collection.open(path, WordEncoder()) as collection:
-        commit_log = collection.commit_log
-        with commit_log.turn():
-            commit_log.commit(replace(commit_log.state, generation=999_999))
-        collection.reduce(collection.state.requested)
-        collection.reduce(collection.state.requested)
-        assert collection.state.files["codes"].name == "codes-1000001.faiss"
-        collection.undo()
-        assert collection.state.files["codes"].name == "codes-1000000.faiss"
-    assert verify(path) == []
 
 
 LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))
@@ -560,13 +525,15 @@ NOT_OURS = [
     """UPDATE passages SET parts = '[[1e999,[],null,""]]'""",
     """UPDATE passages SET parts = '[[90000000000,["x"],null,""],[0,["y"],null,""]]'""",
 ]
-"""What is done to the table of passages."""
+"""Changes of the table of passages."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("statement", [*NOT_OURS[:3], *slow(NOT_OURS[3:])])
-def test_passages_that_we_would_not_write(long: Path, tmp_path: Path, statement: str) -> None:
-    """They are answered from, or refused in a line: no answer has what is not in the texts."""
+def test_invalid_passages_add_nothing_to_answers(
+    long: Path, tmp_path: Path, statement: str
+) -> None:
+    """Searches answer, or are refused in one line; every answer is part of a text."""
     path = Path(shutil.copytree(long, tmp_path / "x.index"))
     catalog(path, statement)
 

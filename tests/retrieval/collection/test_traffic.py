@@ -12,7 +12,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.operations.repair import verify
 from tests.chance import CHANCE
 from tests.conftest import Report
 from tests.slow import slow

@@ -25,8 +25,8 @@ from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding
-from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.staging import Addition
+from slimdex.retrieval.operations.repair import verify
 from tests.encoders import ReadingEncoder
 
 Seen = dict[str, Any]

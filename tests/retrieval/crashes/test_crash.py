@@ -17,7 +17,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import STORED
 from slimdex.retrieval import adding
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.operations.repair import verify
 from tests import forked
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder, WordEncoder

@@ -16,7 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.database import Database
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.operations.repair import repair, verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
@@ -140,7 +140,9 @@ def test_a_closed_collection_says_so(collection: Collection) -> None:
 def test_documents_that_change_the_collection_in_its_turn_are_refused(
     collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # as if they were many
+    monkeypatch.setattr(
+        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
+    )  # as if they were many
 
     def documents() -> Iterator[Document]:
         yield Document("one", "text")

@@ -31,7 +31,7 @@ def words(texts: list[str]) -> Any:
     return np.array([sum(direction(word, 16) for word in text.split()) for text in texts])
 
 
-def test_a_function(tmp_path: Path) -> None:
+def test_a_function_is_an_encoder(tmp_path: Path) -> None:
     documents = [{"id": id, "text": text} for id, text in TEXTS.items()]
     with Collection.create(tmp_path / "i", words) as collection:
         collection.add(documents)
@@ -53,14 +53,14 @@ def test_a_function(tmp_path: Path) -> None:
         (lambda texts: "no", "expected rows of numbers"),
     ],
 )
-def test_functions_that_give_no_vectors(function: Any, message: str, tmp_path: Path) -> None:
+def test_functions_without_vectors_are_refused(function: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         Collection.create(tmp_path / "i", function)
     assert not (tmp_path / "i").exists()
 
 
 @pytest.mark.slow
-def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_sentence_transformer_is_an_encoder(tiny_bert: Path, tmp_path: Path) -> None:
     model = theirs(tiny_bert)
     with Collection.create(tmp_path / "i", model) as collection:
         collection.add([{"id": id, "text": text} for id, text in TEXTS.items()])
@@ -82,7 +82,7 @@ def test_a_model_of_sentence_transformers(tiny_bert: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_model_of_sentence_transformers_counts_tokens(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_sentence_transformer_counts_tokens(tiny_bert: Path, tmp_path: Path) -> None:
     model = theirs(tiny_bert, prompts={"document": "the cat "})
     model.max_seq_length = 24
     texts = ["", "the dog", "the cat sat on the mat " * 9]

@@ -38,10 +38,6 @@ def change(file: Path, **values: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
-def test_a_plain_folder_passes(folder: Path) -> None:
-    check_model_folder(folder)
-
-
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.ckpt", "tf_model.h5"])
 def test_pickles_are_not_read(folder: Path, name: str) -> None:
     (folder / "model.safetensors").rename(folder / name)
@@ -50,28 +46,29 @@ def test_pickles_are_not_read(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "match"),
+    "values",
     [
-        ({"attn_implementation": "someone/kernel"}, "attn_implementation 'someone/kernel'"),
-        ({"_attn_implementation": {"": "x/y:z"}}, "expected one of transformers' own"),
-        ({"text_config": {"_experts_implementation": "x/y"}}, "_experts_implementation 'x/y'"),
-        ({"num_hidden_layers": 200_000}, "num_hidden_layers=200000"),
-        ({"n_layers": 10**9}, "n_layers=1000000000"),
-        ({"hidden_size": 1 << 40}, "hidden_size=.*; expected at most 16777216"),
-        ({"max_position_embeddings": 1 << 50}, "max_position_embeddings="),
-        ({"vocab_size": -(1 << 50)}, "vocab_size=-"),
-        ({"x": [[{"y_size": 10**30}]]}, "y_size="),
+        {"attn_implementation": "someone/kernel"},
+        {"_attn_implementation": {"": "x/y:z"}},
+        {"text_config": {"_experts_implementation": "x/y"}},
+        {"num_hidden_layers": 200_000},
+        {"n_layers": 10**9},
+        {"hidden_size": 1 << 40},
+        {"vocab_size": -(1 << 50)},
+        {"x": [[{"y_size": 10**30}]]},
     ],
 )
-def test_configurations(folder: Path, values: dict[str, Any], match: str) -> None:
+def test_configurations_that_load_code_or_exhaust_memory_are_refused(
+    folder: Path, values: dict[str, Any]
+) -> None:
     change(folder / "config.json", **values)
-    with pytest.raises(InputError, match=match):
+    with pytest.raises(InputError, match=r"config\.json: "):
         TransformerEncoder(str(folder))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "\0", '{"a": ', "NaN"])
 @pytest.mark.parametrize("name", ["config.json", "modules.json"])
-def test_json_that_is_none(folder: Path, name: str, text: str) -> None:
+def test_malformed_json_is_refused(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text)
     if (name, text) != ("modules.json", "[]"):
         with pytest.raises(InputError, match="expected"):
@@ -79,21 +76,21 @@ def test_json_that_is_none(folder: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x.safetensors", "/etc/passwd", "a/b.safetensors", 3, None])
-def test_shards_elsewhere(folder: Path, name: object) -> None:
+def test_shards_outside_the_folder_are_refused(folder: Path, name: object) -> None:
     index = {"metadata": {}, "weight_map": {"a": name}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(InputError, match="expected files in the folder"):
         TransformerEncoder(str(folder))
 
 
-def test_an_adapter_of_another_model(folder: Path) -> None:
+def test_an_adapter_of_another_model_is_refused(folder: Path) -> None:
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "/etc"}')
     with pytest.raises(InputError, match="an adapter of another model"):
         TransformerEncoder(str(folder))
 
 
 @pytest.mark.parametrize("path", ["..", "/etc", "a/../../..", "\0", "link"])
-def test_modules_elsewhere(folder: Path, path: str) -> None:
+def test_modules_outside_the_folder_are_refused(folder: Path, path: str) -> None:
     (folder / "link").symlink_to("/etc")
     for modules in (
         [TRANSFORMER | {"path": path}, POOLING],
@@ -121,7 +118,7 @@ def test_weights_of_any_size_are_checked_first(folder: Path, weights: bytes) -> 
         TransformerEncoder(str(folder), precision="fp32").encode(["the cat"])
 
 
-def test_code_of_its_own_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_custom_code_is_refused(folder: Path, tmp_path: Path) -> None:
     change(folder / "config.json", auto_map=AUTO_MAP, model_type="evil")
     with pytest.raises(InputError, match="custom code"):
         TransformerEncoder(str(folder)).encode(["the cat"])
@@ -129,16 +126,14 @@ def test_code_of_its_own_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_code_of_its_own_is_passed_over_where_there_is_a_known_class(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_custom_code_is_ignored_if_transformers_has_the_class(folder: Path, tmp_path: Path) -> None:
     change(folder / "config.json", auto_map=AUTO_MAP)
     change(folder / "tokenizer_config.json", auto_map=TOKENIZER)
     assert TransformerEncoder(str(folder)).encode(["the cat"]).shape == (1, 32)
     assert not (tmp_path / "ran").exists()
 
 
-def test_trust_is_warned_of(tmp_path: Path) -> None:
+def test_a_warning_precedes_trusted_code(tmp_path: Path) -> None:
     words = ["search", str(tmp_path / "none"), "x", "--trust-remote-code"]
     done = CliRunner().invoke(app, words)
     assert "code that comes with the model is run with your permissions" in " ".join(

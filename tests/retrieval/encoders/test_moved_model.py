@@ -17,7 +17,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.operations.repair import verify
 from tests.encoders import make_tiny_model
 
 QUERY = "the cat"
@@ -52,7 +52,7 @@ def test_the_error_says_how_to_go_on(moved: Path) -> None:
 
 
 @pytest.mark.slow
-def test_for_one_command_and_for_good(moved: Path) -> None:
+def test_a_moved_model_is_named_once_or_for_good(moved: Path) -> None:
     new = str(moved / "new")
     assert first(moved, "--model", new) == "1"
     with pytest.raises(InputError, match="no such folder"):
@@ -66,7 +66,7 @@ def test_for_one_command_and_for_good(moved: Path) -> None:
     assert Collection.open(moved / "i").state.encoder["model"] == new
 
 
-def test_in_python_by_an_encoder_or_a_path(moved: Path) -> None:
+def test_a_moved_model_is_passed_in_python(moved: Path) -> None:
     encoder = TransformerEncoder(str(moved / "new"))
     for opened in (
         Collection.open(moved / "i", encoder),
@@ -76,7 +76,6 @@ def test_in_python_by_an_encoder_or_a_path(moved: Path) -> None:
             assert collection.search_many(QUERY)[0][0].id == "1"
 
 
-@pytest.mark.slow
 def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
     make_tiny_model("roberta", tmp_path / "other")
     other = str(tmp_path / "other")
@@ -90,7 +89,7 @@ def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
     assert Collection.open(moved / "i").state.encoder["model"] != other
 
 
-def test_what_makes_encoders_the_same() -> None:
+def test_encoders_are_the_same_by_weights_and_pooling() -> None:
     spec = {"type": "transformer", "model": "/a", "sha256": "1", "revision": None, "pooling": "x"}
     assert is_same_encoder(spec, spec | {"model": "/b", "revision": "c"})
     assert not is_same_encoder(spec, spec | {"sha256": "2"})

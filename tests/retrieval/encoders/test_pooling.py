@@ -27,7 +27,7 @@ def test_parse(text: str, expected: Pooling) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "median", "mean@", "mean@a", "mean@1;2", "mean@1,", "@1"])
-def test_what_is_no_pooling(text: str) -> None:
+def test_malformed_poolings_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="expected cls, mean, max, pooler, last or wk"):
         parse_pooling(text)
 
@@ -37,7 +37,7 @@ def test_the_pooler_has_no_layers() -> None:
         parse_pooling("pooler@1,-1")
 
 
-def test_layers_that_do_not_exist() -> None:
+def test_layers_that_do_not_exist_are_refused() -> None:
     parse_pooling("mean@0,6,-7").check_layers(6)
     with pytest.raises(InputError, match="layer 7; the model has layers 0 to 6"):
         parse_pooling("mean@7").check_layers(6)

@@ -56,7 +56,7 @@ def test_every_word_by_its_definition(layers: int, pooling: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_word_that_never_changes_says_nothing() -> None:
+def test_a_word_that_never_changes_has_no_weight() -> None:
     """By hand: the first word is the same in all layers, so the second one is the text's."""
     still, moving = [[1.0, 0, 0]] * 3, [[0.0, 1, 0], [0, 1, 1], [0, 1, 0.5]]
     words = torch.tensor([[still, moving, [[9.0, 9, 9]] * 3]])
@@ -74,13 +74,13 @@ def test_one_token_alone_is_the_text() -> None:
 
 
 @pytest.mark.parametrize(("pooling", "count"), [("wk", 1), ("wk@0,-1", 6)])
-def test_too_few_layers(pooling: str, count: int) -> None:
+def test_too_few_layers_are_refused(pooling: str, count: int) -> None:
     with pytest.raises(InputError, match="pooling 'wk' over 2 layers; expected 3 or more"):
         parse_pooling(pooling).check_layers(count)
 
 
 @pytest.mark.slow
-def test_by_an_encoder(tiny_bert: Path) -> None:
+def test_wk_vectors_do_not_depend_on_batches(tiny_bert: Path) -> None:
     """However texts are batched, and by whatever runs it."""
     encoder = TransformerEncoder(str(tiny_bert), pooling="wk", precision="fp32")
     texts = ["a cat sat on the mat", "dog", "stocks fell again and again on monday"]

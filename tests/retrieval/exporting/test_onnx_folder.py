@@ -62,11 +62,8 @@ def check_same(collection: Collection, folder: Path, tolerance: float = TOLERANC
         ("bert", "mean", Settings(8, beta=0.5, kind="flat")),
         *slow(
             [
-                ("bert", "mean@1,-1", Settings(8, kind="flat")),
-                ("bert", "wk", Settings(8, kind="flat")),
-                ("bert", "cls", Settings(8, kind="flat", reducer="autoencoder")),
-                ("bert", "pooler", Settings(kind="flat", reducer="identity")),
-                ("mpnet", "max", Settings(8, kind="flat")),
+                ("bert", "wk", Settings(8, kind="flat", reducer="autoencoder")),
+                ("mpnet", "max@1,-1", Settings(kind="flat", reducer="identity")),
                 ("gpt2", "last", Settings(8, kind="flat", reducer="pca")),
                 ("t5", "mean", Settings(8, kind="flat")),
             ]
@@ -84,7 +81,7 @@ def test_it_gives_the_reduced_vectors(
         check_same(collection, tmp_path / "x", WK_TOLERANCE if pooling == "wk" else TOLERANCE)
 
 
-def test_word_vectors_are_a_network_that_leaves_out_what_is_not_known(tmp_path: Path) -> None:
+def test_word_vectors_are_a_network_without_unknown_words(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     path = glove(tmp_path / "words", WORDS[:8], rng.normal(size=(8, 10)).astype(np.float32))
     settings = Settings(4, beta=1.0, kind="flat")
@@ -95,7 +92,7 @@ def test_word_vectors_are_a_network_that_leaves_out_what_is_not_known(tmp_path: 
     np.testing.assert_allclose(encoded(tmp_path / "full", TEXTS), expected, atol=TOLERANCE)
 
 
-def test_a_file_that_gives_other_vectors_is_refused(
+def test_a_network_that_differs_or_is_too_large_is_refused(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And so is a network too large for one file; nothing is left of either."""
@@ -103,9 +100,9 @@ def test_a_file_that_gives_other_vectors_is_refused(
     with made(tmp_path / "i", encoder, Settings(8, kind="flat")) as collection:
         with monkeypatch.context() as patch:
             patch.setattr(onnx_folder, "TOLERANCE", 0.0)
-            with pytest.raises(InputError, match=r"vectors of 1 texts differ by .* from torch's"):
+            with pytest.raises(InputError, match="differ by"):
                 export(collection, tmp_path / "x", "onnx")
         monkeypatch.setattr(onnx_folder, "MOST_BYTES", 1000)
-        with pytest.raises(InputError, match=r"bytes of weights; expected at most 1,000, the"):
+        with pytest.raises(InputError, match="bytes of weights"):
             export(collection, tmp_path / "x", "onnx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["i"]

@@ -53,11 +53,9 @@ def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
         ("bert", "mean", Settings(8, kind="flat")),
         *slow(
             [
-                ("bert", "cls", Settings(8, beta=1.0, gamma=1.0, kind="flat")),
                 ("bert", "max", Settings(8, kind="flat", reducer="autoencoder")),
-                ("roberta", "mean", Settings(kind="flat", reducer="identity")),
-                ("gpt2", "last", Settings(8, kind="flat", reducer="pca")),
-                ("t5", "mean", Settings(8, kind="flat", reducer="random")),
+                ("gpt2", "last", Settings(8, beta=1.0, gamma=1.0, kind="flat")),
+                ("t5", "mean", Settings(kind="flat", reducer="identity")),
             ]
         ),
     ],
@@ -73,7 +71,7 @@ def test_it_gives_the_reduced_vectors(
 
 
 @pytest.mark.slow
-def test_what_the_models_own_folder_says_is_kept(tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_models_own_head_and_settings_are_kept(tiny_bert: Path, tmp_path: Path) -> None:
     """Its Dense and Normalize, prompts, the length that is read, lower case; and it goes on."""
     with made(
         tmp_path / "first", TransformerEncoder(str(tiny_bert), precision="fp32"), Settings(12)
@@ -103,10 +101,9 @@ def test_word_vectors_are_a_static_embedding(tmp_path: Path, pooling: str) -> No
     with made(tmp_path / "i", StaticEncoder(path, pooling=pooling), Settings(4)) as collection:
         check_same(collection, tmp_path / "x")
         collection.reduce(Settings(4, beta=1.0))
-        with pytest.raises(InputError, match=r"unknown words .*; expected beta=0, or"):
-            export(collection, tmp_path / "y", TO)
-        with pytest.raises(InputError, match="unknown words"):
-            export(collection, tmp_path / "y", TO, vectors="full")
+        for vectors in ("reduced", "full"):
+            with pytest.raises(InputError, match="unknown words"):
+                export(collection, tmp_path / "y", TO, vectors=vectors)
 
 
 @pytest.mark.slow
@@ -116,20 +113,20 @@ def test_distilled_vectors_of_unit_length_may_be_centred(tiny_bert: Path, tmp_pa
         check_same(collection, tmp_path / "x")
 
 
-def test_what_it_has_no_modules_for_is_refused_by_name(tiny_bert: Path, tmp_path: Path) -> None:
+def test_an_index_that_the_library_has_no_modules_for_is_refused(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     encoder = TransformerEncoder(str(tiny_bert), pooling="mean@1,-1", precision="fp32")
     with made(tmp_path / "i", encoder, Settings(8, kind="flat")) as collection:
-        with pytest.raises(InputError, match=r"pooling 'mean@1,-1'; expected cls, mean, max, last"):
+        with pytest.raises(InputError, match="pooling"):
             export(collection, tmp_path / "x", TO)
-        with pytest.raises(InputError, match=r"where='id = 1'; expected none: a model holds no"):
-            export(collection, tmp_path / "x", TO, where="id = 1")
         collection.reduce(Settings(4, kind="flat", reducer="flow"))
-        with pytest.raises(InputError, match="reducer 'flow'; expected a linear reducer or an"):
+        with pytest.raises(InputError, match="reducer 'flow'"):
             export(collection, tmp_path / "x", TO)
     with Collection.create(tmp_path / "g", GivenEncoder(WIDTH), Settings(4)) as given:
         with pytest.raises(InputError, match="holds no documents yet"):
             export(given, tmp_path / "x", TO)
         given.add([{"id": "1", "text": "a"}], vectors=np.ones((1, WIDTH), np.float32))
-        with pytest.raises(InputError, match="encoder 'given'; expected a TransformerEncoder or"):
+        with pytest.raises(InputError, match="encoder 'given'"):
             export(given, tmp_path / "x", TO)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g", "i"]

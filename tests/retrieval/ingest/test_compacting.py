@@ -15,8 +15,8 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.rewriting import compacting
+from slimdex.retrieval.operations.repair import verify
 from tests.encoders import WordEncoder
 
 AGAIN = "others changed the index while it was copied; compacting starts over"
@@ -43,11 +43,11 @@ def meanwhile(
 
     def copied(commit_log: Any, *given: Any) -> Any:
         turns.append(commit_log._turn.is_held())
-        found = compacted(commit_log, *given)
+        actual = compacted(commit_log, *given)
         if len(turns) <= times:
             with Collection.open(commit_log.path, WordEncoder()) as other:
                 change(other, len(turns))
-        return found
+        return actual
 
     monkeypatch.setattr(compacting, "_compacted", copied)
     return turns
@@ -79,7 +79,7 @@ def test_files_are_copied_without_the_turn(path: Path, monkeypatch: pytest.Monke
     check(path, {str(i) for i in range(10, 60)})
 
 
-def test_it_starts_over_if_others_change_the_index(
+def test_compacting_restarts_if_others_change_the_index(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def change(other: Collection, _: int) -> None:
@@ -92,14 +92,14 @@ def test_it_starts_over_if_others_change_the_index(
     check(path, {*map(str, range(10, 60)), "new"} - {"30"})
 
 
-def test_the_third_time_others_wait(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_third_attempt_makes_others_wait(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = meanwhile(monkeypatch, lambda other, n: other.delete([str(20 + n)]), times=2)
     assert compacted(path) == (12, [AGAIN, AGAIN])
     assert turns == [False, False, True]
     check(path, {*map(str, range(10, 60))} - {"21", "22"})
 
 
-def test_nothing_is_left_to_do_if_others_compact_it(
+def test_compacting_ends_if_others_have_compacted(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = meanwhile(monkeypatch, lambda other, n: n == 1 and other.compact(), times=1)
@@ -108,7 +108,7 @@ def test_nothing_is_left_to_do_if_others_compact_it(
     check(path, {*map(str, range(10, 60))})
 
 
-def test_a_killed_one_leaves_nothing_after_the_next_commit(
+def test_leftovers_of_a_killed_compaction_are_removed_by_the_next_commit(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Encoding by workers: what is built elsewhere is what is built here, and what fails says where."""
+"""Encoding by workers: the same index, and errors that name the documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
-from slimdex.retrieval.ingest.encoding import EncodingError
 from slimdex.retrieval.operations.building import Sources, build
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.indexes.execution.through_pickle import ThroughPickle
@@ -40,7 +39,7 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
 
 
 @pytest.mark.slow
-def test_an_index_built_elsewhere_is_the_one_built_here(
+def test_an_index_built_by_workers_equals_a_local_one(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:
     """With passages, documents that are there already, and one without text."""
@@ -53,7 +52,7 @@ def test_an_index_built_elsewhere_is_the_one_built_here(
 
 
 class Failing(ThroughPickle):
-    """Fails over the windows from the second one on, as a cluster does."""
+    """Fails from the second window on, as a cluster does."""
 
     def map(self, function, parts):  # type: ignore[no-untyped-def]
         for part in parts:
@@ -62,7 +61,7 @@ class Failing(ThroughPickle):
             yield from super().map(function, [part])
 
 
-def test_what_cant_be_encoded_is_named_and_the_rest_goes_on(
+def test_documents_that_fail_are_named_and_the_build_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 128)
@@ -82,19 +81,10 @@ def test_what_cant_be_encoded_is_named_and_the_rest_goes_on(
         assert collection.search("w3 v5", limit=1)[0].text.endswith(("w3 v5", "w3 v5"))
 
 
-def test_an_error_names_the_documents(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        collection.commit_log.workers = Failing()
-        collection.commit_log.workers.computed = 1
-        with pytest.raises(EncodingError, match="encoding the documents 'a' to 'b': 6") as caught:
-            collection.add([Document("a", "one"), Document("b", "two")])
-    assert caught.value.ids == ("a", "b")
-
-
 TEXTS = ["the cat", "rain and a dog", "a " * 50]
 
 
-def test_a_transformer_is_loaded_again_by_who_gets_it(tiny_bert: Path) -> None:
+def test_a_pickled_transformer_is_loaded_again(tiny_bert: Path) -> None:
     encoder = TransformerEncoder(
         str(tiny_bert),
         pooling="mean@1,-1",
@@ -111,7 +101,7 @@ def test_a_transformer_is_loaded_again_by_who_gets_it(tiny_bert: Path) -> None:
     np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
 
 
-def test_word_vectors_are_sent_as_they_are(tmp_path: Path) -> None:
+def test_pickled_word_vectors_need_no_file(tmp_path: Path) -> None:
     file = tmp_path / "words.txt"
     file.write_text("the 1 0 2\ncat 0 3 1\nrain 2 2 2\n")
     encoder = StaticEncoder(file, pooling="sif")

@@ -14,8 +14,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.rewriting import fitting
+from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.storage import derived_lexical, index_files
 from tests.encoders import WordEncoder
 
@@ -66,15 +66,15 @@ def test_rows_that_others_add_during_a_fit_are_coded_with_it(
         assert state.settings is not None
         assert state.settings.kind == "sq8"
         assert (state.rows, state.fit["rows"], len(collection)) == (66, 60, 64)
-        found = ids(collection)
-        assert found == {*map(str, range(60)), *(new.id for new in NEW)} - {"4"}
+        actual = ids(collection)
+        assert actual == {*map(str, range(60)), *(new.id for new in NEW)} - {"4"}
     with Collection.open(path, WordEncoder()) as again:
-        assert ids(again) == found
+        assert ids(again) == actual
     assert verify(path) == []
     assert not [*path.glob("work-*")]
 
 
-def test_a_fit_starts_over_if_others_renumber_the_rows(
+def test_a_fit_restarts_if_others_renumber_the_rows(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def change() -> None:
@@ -91,7 +91,7 @@ def test_a_fit_starts_over_if_others_renumber_the_rows(
     assert verify(path) == []
 
 
-def test_a_killed_fit_leaves_nothing_after_the_next_commit(
+def test_leftovers_of_a_killed_fit_are_removed_by_the_next_commit(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = os.fork()
@@ -109,21 +109,21 @@ def test_a_killed_fit_leaves_nothing_after_the_next_commit(
 
 
 @pytest.mark.parametrize("renumbered", [False, True])
-def test_words_of_rows_that_others_add_meanwhile_are_indexed(
+def test_words_of_concurrently_added_rows_are_indexed(
     path: Path, monkeypatch: pytest.MonkeyPatch, renumbered: bool
 ) -> None:
     new_words, made = derived_lexical.new_words, list[int]()
 
     def slow(*given: Any) -> Any:
-        found = new_words(*given)
-        made.append(len(found))
+        actual = new_words(*given)
+        made.append(len(actual))
         if len(made) == 1:
             with Collection.open(path, WordEncoder()) as other:
                 other.add([*NEW, Document("3", "another text")])
                 other.delete("4")
                 if renumbered:
                     other.compact()
-        return found
+        return actual
 
     with Collection.open(path, WordEncoder()) as collection:
         collection.index_lexical(False)

@@ -1,4 +1,4 @@
-"""Ids of files: a folder's are paths, and no other folder's file ever takes their place."""
+"""Ids of files: paths within a folder, which no file of another folder replaces."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_two_folders_in_one_build() -> None:
 
 
 @pytest.mark.slow
-def test_folders_of_one_name_and_a_third() -> None:
+def test_three_folders_of_one_name() -> None:
     shutil.copytree("job", "more/job")
     built("home/notes", "job/notes")
     added = added_to("more/job/notes")
@@ -101,7 +101,7 @@ def test_a_copy_of_a_few_files_is_another_folder() -> None:
     assert len(texts()) == 7
 
 
-def test_a_file_by_itself_is_not_another_of_the_same_path(
+def test_single_files_with_the_same_path_are_kept_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir("home/notes")
@@ -118,18 +118,8 @@ def test_a_file_by_itself_is_not_another_of_the_same_path(
     assert texts() == {"tea.md": "home", "notes/tea.md": "last"}
 
 
-def test_a_file_of_a_folder_that_is_known_is_that_document() -> None:
+def test_a_single_file_of_a_known_folder_is_its_document() -> None:
     built("home/notes")
     Path("home/notes/plans/a.md").write_text("changed")
     assert added_to("home/notes/plans/a.md").replaced == 1
     assert texts() == {"tea.md": "home", "plans/a.md": "changed"}
-
-
-def test_a_document_of_a_folder_is_not_replaced_by_a_file_by_itself() -> None:
-    built("home/notes")
-    os.chdir("job/notes")
-    with Collection.open("../../x", WordEncoder()) as collection:
-        added = add(collection, Sources.open("tea.md"))
-    os.chdir("../..")
-    assert (added.documents, added.replaced) == (1, 0)
-    assert texts()["tea.md"] == "home"

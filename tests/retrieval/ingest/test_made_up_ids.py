@@ -1,4 +1,4 @@
-"""Made-up ids: files of one name stay apart, and a file that has grown replaces its own rows."""
+"""Made-up ids: files of the same name are kept apart, and a grown file replaces its own rows."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_files_of_one_name_in_one_build() -> None:
 
 
 @pytest.mark.slow
-def test_one_name_from_different_working_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_name_in_different_working_directories(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("jan")
     collection, _ = build(Path("../rep"), Sources.open(["report.csv"]), WordEncoder, Settings())
     collection.close()
@@ -96,7 +96,7 @@ def test_one_name_from_different_working_folders(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_a_file_that_has_grown_is_the_same_however_it_is_named(
+def test_a_grown_file_is_recognised_by_any_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built("jan/report.csv")
@@ -135,18 +135,7 @@ def test_a_folder_that_has_moved_keeps_its_ids_while_no_document_would_be_lost()
 
 
 @pytest.mark.slow
-def test_metadata_of_another_file_are_not_replaced_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("feb/report.csv").write_text(JAN.replace(",2", ",7"))
-    monkeypatch.chdir("jan")
-    collection, _ = build(Path("../rep"), Sources.open(["report.csv"]), WordEncoder, Settings())
-    collection.close()
-    monkeypatch.chdir("../feb")
-    assert added_to("../rep", "report.csv").replaced == 0
-    assert len(contents("../rep")) == 4
-
-
-@pytest.mark.slow
-def test_a_document_that_the_user_has_called_so_is_not_replaced() -> None:
+def test_a_document_with_an_id_given_by_the_user_is_not_replaced() -> None:
     collection = Collection.create("rep", WordEncoder())
     collection.add([Document("jan/report.csv:2", "mine"), Document("x", "other")])
     collection.close()
@@ -192,7 +181,7 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 @pytest.mark.slow
-def test_what_is_piped_in_never_replaces_what_was_before(piped: Callable[[str], Any]) -> None:
+def test_piped_input_never_replaces_other_documents(piped: Callable[[str], Any]) -> None:
     piped("one\ntwo\n")
     assert built("-").notes[0] == "standard input: no id column; ids are stdin:1, ..."
     piped("three\n")
@@ -215,10 +204,12 @@ def test_queries_have_ids_without_a_folder() -> None:
 
 
 @pytest.mark.slow
-def test_what_was_interrupted_goes_on_with_the_ids_that_it_began_with(
+def test_an_interrupted_addition_keeps_its_ids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # stage before encoding
+    monkeypatch.setattr(
+        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
+    )  # stage before encoding
     built("jan/report.csv")
     sources = Sources.open(["feb/report.csv"])
     encoder = failing(WordEncoder(), after=-1)

@@ -1,4 +1,4 @@
-"""Vectors that are lost: as long as the texts are there, they are encoded again."""
+"""Lost vectors are encoded again from the texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest.reencoding import encode_lost
-from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.operations.repair import repair, verify
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
 
@@ -41,8 +41,8 @@ def path(whole: Path, tmp_path: Path) -> Path:
 
 
 def vectors_of(path: Path) -> Path:
-    (found,) = path.glob("vectors-*.f16")
-    return found
+    (paths,) = path.glob("vectors-*.f16")
+    return paths
 
 
 def mend(path: Path, encoder: WordEncoder) -> None:
@@ -57,7 +57,7 @@ def answers(path: Path) -> list[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("loss", slow(["gone", "second", "empty", "short", "first", "last", "all"]))
-def test_what_is_lost_is_encoded_and_nothing_else(path: Path, loss: str) -> None:
+def test_only_lost_vectors_are_encoded_again(path: Path, loss: str) -> None:
     before, content, file = answers(path), vectors_of(path).read_bytes(), vectors_of(path)
     if loss == "gone":
         file.unlink()
@@ -95,7 +95,7 @@ def test_an_interruption_costs_one_block(path: Path) -> None:
     assert vectors_of(path).read_bytes() == content
 
 
-def test_repair_with_the_index_s_own_encoder(tmp_path: Path, tiny_bert: Path) -> None:
+def test_repair_encodes_with_the_index_encoder(tmp_path: Path, tiny_bert: Path) -> None:
     from click.testing import CliRunner
 
     from slimdex.retrieval.cli.app import app
@@ -112,7 +112,7 @@ def test_repair_with_the_index_s_own_encoder(tmp_path: Path, tiny_bert: Path) ->
     assert repair(tmp_path / "i") == []
 
 
-def test_given_vectors_can_t_be_encoded(tmp_path: Path) -> None:
+def test_lost_given_vectors_are_not_encoded(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", GivenEncoder(4)) as collection:
         collection.add([Document("1", "a"), Document("2", "b")], vectors=np.eye(2, 4))
     vectors_of(tmp_path / "i").unlink()
@@ -123,7 +123,7 @@ def test_given_vectors_can_t_be_encoded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stored", STORED)
-def test_rows_of_a_block_and_what_is_written_of_them(tmp_path: Path, stored: str) -> None:
+def test_rewritten_blocks_have_the_same_bytes(tmp_path: Path, stored: str) -> None:
     rng, dtype = np.random.default_rng(0), STORED[stored]
     half = {"fp16": BLOCK_BYTES // 4 - 1, "int8": BLOCK_BYTES * 8 // 17 - 5}
     X = rng.normal(size=(5, half[stored])).astype(np.float32)  # rows of half a block, less

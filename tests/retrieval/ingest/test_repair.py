@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.operations.repair import repair, verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
@@ -45,8 +44,8 @@ def flip(file: Path, at: float = 0.5) -> None:
 
 def answers(path: Path) -> list[list[tuple[str, float]]]:
     with Collection.open(path, WordEncoder()) as collection:
-        found = collection.search_many(QUERIES, limit=20, hybrid="off")
-    return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
+        results = collection.search_many(QUERIES, limit=20, hybrid="off")
+    return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in results]
 
 
 def test_a_sound_index_has_no_faults(path: Path) -> None:
@@ -57,7 +56,7 @@ def test_a_sound_index_has_no_faults(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("role", DERIVED)
 @pytest.mark.parametrize("damage", ["flip", *slow(["cut", "remove"])])
-def test_derived_files_are_found_and_rebuilt(path: Path, role: str, damage: str) -> None:
+def test_damage_to_derived_files_is_found_and_repaired(path: Path, role: str, damage: str) -> None:
     before = answers(path)
     file = find(path, role)
     if damage == "flip":
@@ -84,7 +83,9 @@ def test_derived_files_are_found_and_rebuilt(path: Path, role: str, damage: str)
 
 @pytest.mark.parametrize("role", ["vectors", "catalog"])
 @pytest.mark.parametrize("at", [0.2, 0.5, 0.9])
-def test_damage_to_the_truth_is_found_and_not_repaired(path: Path, role: str, at: float) -> None:
+def test_damaged_vectors_and_catalogs_are_found_and_not_repaired(
+    path: Path, role: str, at: float
+) -> None:
     file = find(path, role)
     for place in (at, 0.05, 0.35, 0.65, 0.95) if role == "catalog" else (at,):
         flip(file, place)  # some of the catalog's blocks are free: damage there is none
@@ -125,21 +126,7 @@ def test_a_cut_vector_file(path: Path) -> None:
         answers(path)
 
 
-@pytest.mark.slow
-def test_a_reducer_that_no_longer_fits_what_is_left_is_fitted_as_before(
-    tmp_path: Path, docstrings: list[Document]
-) -> None:
-    settings = Settings(k=40, kind="flat")
-    with Collection.create(tmp_path / "y", WordEncoder(), settings) as collection:
-        collection.add(docstrings[:60])
-        collection.delete([d.id for d in docstrings[:30]])
-    before = answers(tmp_path / "y")
-    flip(find(tmp_path / "y", "reducer"))
-    assert len(repair(tmp_path / "y")) == 1
-    assert answers(tmp_path / "y") == before
-
-
-def test_numbers_that_disagree(path: Path) -> None:
+def test_inconsistent_counts_are_reported(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
         log = collection.commit_log
         with log.turn(), log.transaction():
@@ -148,7 +135,7 @@ def test_numbers_that_disagree(path: Path) -> None:
     assert "moments" in fault
 
 
-def test_a_folder_that_is_no_index(tmp_path: Path) -> None:
+def test_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:
     for action in (verify, repair):
         with pytest.raises(InputError, match="no slimdex index there"):
             action(tmp_path)

@@ -1,4 +1,4 @@
-"""Undoing: documents, answers, filters and words are those before the last change, and after it."""
+"""Undoing restores documents, answers, filters and words; undoing again, those after the change."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pytest
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import adding
+from slimdex.retrieval.catalog.state import Certificate
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding, writer
-from slimdex.retrieval.ingest.repair import repair, verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.ingest.undoing import Undone
+from slimdex.retrieval.operations.repair import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.storage import index_files
 from tests.encoders import ReadingEncoder
@@ -67,7 +68,7 @@ def found(collection: Collection, hybrid: str) -> list[list[tuple[Any, ...]]]:
 
 
 def without_added(seen: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what stays of an addition: its column, and its number of rows.
+    """Leave out the traces of an undone addition: its column, and its number of rows.
 
     BM25 counts rows without words, and so may weigh words a little differently.
     """
@@ -94,6 +95,14 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+def certified(collection: Collection) -> None:
+    collection.add(MORE)
+    settings = collection.state.settings
+    assert settings is not None
+    certificate = Certificate(settings, 0.99, 0.98, 0.05, "a log", 500, len(collection))
+    writer.keep_certificate(collection, certificate)
+
+
 CHANGES: dict[str, Change] = {
     "add": lambda c: c.add(MORE),
     "add with a fit": lambda c: c.add(MORE, refit="always"),
@@ -106,13 +115,13 @@ CHANGES: dict[str, Change] = {
     "sync": in_step,
     "reduce": lambda c: c.reduce(Settings(k=7, kind="flat", beta=1.0)),
     "reduce without rescoring": lambda c: c.reduce(Settings(k=7, kind="flat", candidates=0)),
-    "certify": lambda c: (c.add(MORE), c.certify()),
+    "certificate": certified,
     "no words": lambda c: c.index_lexical(False),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_undone_and_made_again_nothing_differs(name: str, path: Path) -> None:
+def test_undo_and_redo_restore_everything(name: str, path: Path) -> None:
     with opened(path) as other, opened(path) as collection:
         before = without_added(seen(collection))
         CHANGES[name](collection)
@@ -133,7 +142,7 @@ def test_undone_and_made_again_nothing_differs(name: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "replace", "delete", "reduce", "no words"])
-def test_a_change_after_it_is_as_if_nothing_had_been(name: str, path: Path) -> None:
+def test_changes_after_an_undo_equal_those_without_it(name: str, path: Path) -> None:
     """Additions, deletions, a compaction, and undoing them."""
     oracle = shutil.copytree(path, path.with_name("oracle"))
     with opened(path) as collection, opened(oracle) as expected:
@@ -152,7 +161,7 @@ def test_a_change_after_it_is_as_if_nothing_had_been(name: str, path: Path) -> N
         assert verify(path) == []
 
 
-def test_the_counts_are_of_documents(path: Path) -> None:
+def test_undo_counts_documents(path: Path) -> None:
     with opened(path) as collection:
         collection.add(MORE)
         assert collection.undo() == Undone(restored=20, removed=30)
@@ -164,7 +173,7 @@ def test_the_counts_are_of_documents(path: Path) -> None:
 
 def test_an_addition_in_windows_is_one_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "WINDOW", 8)
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 8)
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 8)
     with opened(path) as collection:
         before = without_added(seen(collection))
         collection.add(MORE)
@@ -195,7 +204,7 @@ def test_the_first_addition_can_be_undone(tmp_path: Path) -> None:
     [lambda c: c.compact(), lambda c: repair(c.path, untrusted=True)],
     ids=["compact", "repair"],
 )
-def test_what_renews_all_files_ends_it(change: Change, path: Path) -> None:
+def test_compact_and_repair_end_the_history(change: Change, path: Path) -> None:
     with opened(path) as collection:
         change(collection)
         with pytest.raises(InputError, match="nothing to undo; expected a change of documents"):
@@ -206,8 +215,8 @@ def test_what_renews_all_files_ends_it(change: Change, path: Path) -> None:
 
 
 def test_an_unfinished_addition_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It can go on after the change before it is undone."""
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 8)
+    """It can be resumed after the change before it was undone."""
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 8)
     with opened(path) as collection:
         before = without_added(seen(collection))
         collection.delete(["9"])
@@ -242,7 +251,7 @@ def test_only_files_of_the_state_before_stay(path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["before", "moments", "codes", "norms", "words"])
-def test_what_is_damaged_is_not_brought_back(role: str, path: Path) -> None:
+def test_damaged_files_are_not_restored(role: str, path: Path) -> None:
     """Nor is anything changed, and other changes go on."""
     with opened(path) as collection:
         collection.add(MORE)
@@ -271,7 +280,7 @@ def left_of(collection: Collection) -> list[str]:
     return [*sorted(state.file_names - state.used_names), state.files["before"].name]
 
 
-def test_a_lookup_before_it_does_not_miss_what_comes_back(
+def test_an_addition_sees_documents_restored_meanwhile(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An addition looks up ids before its turn; meanwhile one of them comes back."""
@@ -307,20 +316,3 @@ def test_codes_of_rows_that_came_later_are_saved(
         assert collection.snapshot.loaded().saved_rows == collection.state.rows
         assert without_added(seen(collection)) == before
         assert np.isfinite(collection.snapshot.index.vectors.take(np.arange(9))).all()
-
-
-def test_an_addition_that_renews_the_fit_in_its_own_commit_is_undone(tmp_path: Path) -> None:
-    """A small index has other settings than a larger one."""
-    path = tmp_path / "x"
-    with Collection.create(path, ReadingEncoder()) as collection:
-        collection.add(BASE[:9])
-        before = without_added(seen(collection))
-        collection.add(MORE)
-        after = seen(collection)
-        assert after["settings"][0] != before["settings"][0]
-        collection.undo()
-        assert without_added(seen(collection)) == before
-        assert verify(path) == []
-        collection.undo()
-        assert seen(collection) == after
-        assert verify(path) == []

@@ -1,4 +1,4 @@
-"""What is not read of the documents: the end of long texts, and those that have no text."""
+"""Unread parts of documents: the ends of long texts, and documents without text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.operations.repair import verify
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow
 
@@ -67,26 +67,26 @@ def test_documents_without_text_are_in_no_search(
     assert verify(tmp_path / "i") == []
 
 
-def test_they_stay_out_through_every_change(tmp_path: Path) -> None:
+def test_documents_without_text_stay_hidden_through_changes(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add(with_empty(40))
         collection.add([Document("1", "a text at last"), Document("2", ""), Document("x", " ")])
         collection.delete(["5", "6", "x"])
-        found = {hit.id for hit in collection.search_many("a text", limit=50)[0]}
+        actual = {hit.id for hit in collection.search_many("a text", limit=50)[0]}
         for change in (collection.compact, lambda: collection.reduce(Settings(k=8, kind="sq8"))):
             change()
-            assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == found
-        assert "1" in found
-        assert not found & {"2", "5", "6", "9", "13", "x"}
+            assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == actual
+        assert "1" in actual
+        assert not actual & {"2", "5", "6", "9", "13", "x"}
         assert collection.info()["without_text"] == 9
-        assert collection.commit_log.moments().n == len(collection) - 9 == len(found)
+        assert collection.commit_log.moments().n == len(collection) - 9 == len(actual)
         expected = moments_of_texts(collection)
         np.testing.assert_allclose(
             collection.commit_log.moments().scatter, expected.scatter, atol=1e-3
         )
     assert verify(tmp_path / "i") == []
     with Collection.open(tmp_path / "i", WordEncoder()) as collection:
-        assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == found
+        assert {hit.id for hit in collection.search_many("a text", limit=50)[0]} == actual
 
 
 def test_a_first_addition_without_any_text_is_refused(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def reader(tiny_bert: Path) -> TransformerEncoder:
 
 
 @pytest.mark.slow
-def test_tokens_and_those_that_are_read(reader: TransformerEncoder) -> None:
+def test_token_counts_and_tokens_read(reader: TransformerEncoder) -> None:
     texts = ["cat", LONG, "the cat " * 7, "the cat " * 8]
     vectors, lengths = reader.encode_measured(texts)
     assert lengths.tolist() == [[3, 3], [202, 16], [16, 16], [18, 16]]
@@ -167,20 +167,20 @@ class Undercounting(ReadingEncoder):
 
 
 @pytest.mark.parametrize("place", [0, 40])
-def test_a_passage_that_was_read_in_part_counts_wherever_it_is(place: int, tmp_path: Path) -> None:
+def test_a_passage_read_in_part_is_counted(place: int, tmp_path: Path) -> None:
     words = [f"word{i}" for i in range(60)]
     words[place] = "needle"
     with Collection.create(tmp_path / "i", Undercounting()) as collection:
         collection.add([Document("long", " ".join(words)), Document("short", "a cat")])
-        found = collection.info()["cut"]
-        assert found == {"documents": 1, "share_read": round(16 / 21, 4)}
+        actual = collection.info()["cut"]
+        assert actual == {"documents": 1, "share_read": round(16 / 21, 4)}
         collection.compact()
-        assert collection.info()["cut"] == found
+        assert collection.info()["cut"] == actual
         collection.delete("long")
         assert collection.info()["cut"] == NONE_CUT
 
 
-def test_an_encoder_that_does_not_tell_is_not_asked(tmp_path: Path) -> None:
+def test_an_encoder_without_token_counts_reports_no_cuts(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add([Document("1", LONG), Document("2", "cat")])
         assert collection.info()["cut"] == NONE_CUT

@@ -1,9 +1,8 @@
-"""Replacing, leaving out what has not changed, and compacting."""
+"""Replacing documents, skipping unchanged ones, and compacting."""
 
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from slimdex.retrieval import adding
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.staging import Addition
+from slimdex.retrieval.operations.repair import verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
@@ -52,8 +51,8 @@ def encoded(collection: Collection) -> list[str]:
 
 
 def answers(collection: Collection, where: str | None = None) -> list[list[tuple[str, float]]]:
-    found = collection.search_many(QUERIES, 30, where, hybrid="off")
-    return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in found]
+    results = collection.search_many(QUERIES, 30, where, hybrid="off")
+    return [[(hit.id, round(hit.score, 4)) for hit in hits] for hits in results]
 
 
 def test_the_same_documents_again_change_nothing(
@@ -68,7 +67,9 @@ def test_the_same_documents_again_change_nothing(
     assert {p.name for p in collection.path.iterdir()} == files
 
 
-def test_other_metadata_keep_the_vector(collection: Collection, docstrings: list[Document]) -> None:
+def test_changed_metadata_keep_the_vector(
+    collection: Collection, docstrings: list[Document]
+) -> None:
     old = docstrings[5]
     vector = collection.commit_log.vectors().take(np.array([5]))
     changed = Document(old.id, old.text, old.title, {**old.metadata, "kind": "new kind"})
@@ -81,7 +82,7 @@ def test_other_metadata_keep_the_vector(collection: Collection, docstrings: list
     assert len(collection) == collection.commit_log.moments().n == 1201
 
 
-def test_another_title_or_text_is_encoded(
+def test_a_changed_title_or_text_is_encoded(
     collection: Collection, docstrings: list[Document]
 ) -> None:
     a, b = docstrings[:2]
@@ -89,7 +90,7 @@ def test_another_title_or_text_is_encoded(
     assert sorted(encoded(collection)) == sorted([f"title {a.text}", f"{b.title} text"])
 
 
-def test_an_id_that_stands_twice_is_refused_though_unchanged(
+def test_a_duplicate_id_is_refused_even_if_unchanged(
     collection: Collection, docstrings: list[Document]
 ) -> None:
     with pytest.raises(InputError, match="occurs twice"):
@@ -97,7 +98,7 @@ def test_an_id_that_stands_twice_is_refused_though_unchanged(
     assert len(collection) == 1200
 
 
-def test_given_vectors_replace_even_where_the_text_is_the_same(path: Path) -> None:
+def test_given_vectors_replace_those_of_an_unchanged_text(path: Path) -> None:
     documents = [Document("a", "one"), Document("b", "two")]
     with Collection.create(path, GivenEncoder(4)) as collection:
         collection.add(documents, vectors=np.eye(2, 4, dtype=np.float32))
@@ -150,7 +151,7 @@ def test_compact_keeps_answers_and_frees_space(
 
 
 @pytest.mark.slow
-def test_compact_gives_the_catalogs_space_back(path: Path) -> None:
+def test_compact_frees_space_in_the_catalog(path: Path) -> None:
     """DuckDB itself only reuses it: a file of its own keeps its length."""
     documents = [Document(f"id{i}", f"{hash((i, 1))} {hash((i, 2))} " * 8) for i in range(60_000)]
     vectors = np.random.default_rng(0).standard_normal((60_000, 8)).astype(np.float32)
@@ -169,7 +170,9 @@ def test_compact_keeps_an_unfinished_addition(
     path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 128)
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # as if it were large
+    monkeypatch.setattr(
+        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
+    )  # as if it were large
     with Collection.create(path, failing(WordEncoder(), after=900)) as collection:
         collection.add(docstrings[:700])
         with pytest.raises(KeyboardInterrupt):
@@ -203,7 +206,9 @@ def test_compact_does_not_hide_damage(collection: Collection, docstrings: list[D
     assert collection.compact() == 1
 
 
-def test_nothing_left_to_compact(collection: Collection, docstrings: list[Document]) -> None:
+def test_compacting_an_index_without_documents(
+    collection: Collection, docstrings: list[Document]
+) -> None:
     collection.delete(where="true")
     assert collection.compact() == 1200
     assert collection.search_many("sort a list") == [[]]
@@ -213,10 +218,10 @@ def test_nothing_left_to_compact(collection: Collection, docstrings: list[Docume
     assert len(collection.search_many("sort a list", limit=5)[0]) == 3
 
 
-def test_a_search_that_began_before_goes_on(
+def test_a_snapshot_is_unaffected_by_later_changes(
     collection: Collection, docstrings: list[Document]
 ) -> None:
-    """A snapshot taken before changes answers as it did, whatever is done meanwhile."""
+    """A snapshot has the same answers after any later changes."""
     snapshot = collection.snapshot
     queries = WordEncoder().encode(QUERIES)
     before = snapshot.index.search(queries, 20, None, snapshot.deleted)
@@ -231,76 +236,10 @@ def test_a_search_that_began_before_goes_on(
     assert collection.search_many("parse a date", limit=1)[0][0].id.startswith("new")
 
 
-@pytest.mark.slow
-def test_documents_are_read_by_a_condition_while_they_change_places(
-    collection: Collection, docstrings: list[Document]
-) -> None:
-    kept, over, wrong = {d.id: d.text for d in docstrings[600:]}, threading.Event(), list[object]()
-
-    def read() -> None:
-        while not over.is_set():
-            try:
-                found = {d.id: d.text for d in collection.get(where="true")}
-                wrong.extend(id for id, text in kept.items() if found.get(id) != text)
-            except Exception as error:
-                wrong.append(error)
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    for start in range(0, 600, 100):
-        collection.delete([d.id for d in docstrings[start : start + 100]])
-        assert collection.compact() == 100
-    over.set()
-    thread.join()
-    assert wrong == []
-    assert [d.id for d in collection.get(where="true")] == [*kept]
-
-
-@pytest.mark.slow
-def test_writers_in_threads_wait_for_each_other(path: Path) -> None:
-    with Collection.create(path, WordEncoder()) as collection:
-        collection.add([Document("0", "first")])
-        threads = [
-            threading.Thread(target=collection.add, args=([Document(str(i), f"text {i}")],))
-            for i in range(1, 9)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(collection) == 9
-        assert {hit.id for hit in collection.search_many("text", limit=20)[0]} == {
-            str(i) for i in range(9)
-        }
-    assert verify(path) == []
-
-
-def test_a_failed_addition_leaves_the_index_as_it_was(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Codes that were added in memory before the commit failed are not seen, nor kept."""
-    before = answers(collection)
-    new = [Document("new", "parse a date"), Document("newer", "parse a date")]
-    with monkeypatch.context() as patch:
-        patch.setattr(collection.commit_log, "commit", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            collection.add(new)
-    assert len(collection.reduced_index) == 1200
-    assert [found[:9] for found in answers(collection)] == [found[:9] for found in before]
-    collection.add(new)
-    assert len(collection.reduced_index) == len(collection.reduced_index.index) == 1202
-    assert {hit.id for hit in collection.search_many("parse a date", limit=2)[0]} == {
-        "new",
-        "newer",
-    }
-    collection.close()
-    assert verify(collection.path) == []
-
-
 def test_codes_of_a_failed_addition_do_not_stay(
     path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other documents in the same rows are found by their own codes, which nothing rescores."""
+    """Documents that get the same rows are found by their own codes; there is no rescoring."""
     settings = Settings(kind="flat", candidates=0)
     with Collection.create(path, WordEncoder(), settings) as collection:
         collection.add(docstrings[:100])
@@ -315,7 +254,7 @@ def test_codes_of_a_failed_addition_do_not_stay(
 def test_what_a_failed_change_has_committed_is_seen(
     collection: Collection, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also later, by the next who looks, where the disk can't even be asked at first."""
+    """Also later, if the disk can't be read at first."""
     first, second, third = (document.id for document in docstrings[:3])
     commit_log, commit = collection.commit_log, collection.commit_log.commit
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 from mteb.similarity_functions import cos_sim, pairwise_cos_sim
@@ -21,11 +20,6 @@ from slimdex.retrieval.sources.source import read_pairs
 
 from ...encoders import WordEncoder
 
-DATA = Path(__file__).parents[4] / "shared" / "data" / "retrieval"
-SHARED = [
-    pytest.mark.shared,
-    pytest.mark.skipif(not DATA.is_dir(), reason=f"no evaluation data in {DATA}"),
-]
 MEASURES = {
     "ndcg@10": "ndcg_at_10",
     "mrr@10": "mrr_at_10",
@@ -76,23 +70,6 @@ def make_set(folder: Path, documents: Sequence[Document], *, asks_by_ids: bool =
     for name, i in zip(names, asked, strict=True):
         labels += [f"{name}\t{documents[i].id}\t2", f"{name}\t{documents[i + 1].id}\t1"]
     (folder / "qrels" / "test.tsv").write_text("\n".join(labels))
-    return folder
-
-
-def part_of(name: str, folder: Path, *, documents: int = 700, queries: int = 40) -> Path:
-    """The first queries of a shared set, what they ask for, and other documents with a text."""
-    (folder / "qrels").mkdir(parents=True)
-    asked = read_pairs(str(DATA / name))
-    qrels = read_qrels(DATA / name / "qrels" / "test.tsv")
-    asked = [pair for pair in asked if pair[0] in qrels][:queries]
-    wanted = {document for query, _ in asked for document in qrels[query]}
-    rows = [json.loads(line) for line in (DATA / name / "corpus.jsonl").read_bytes().splitlines()]
-    rows = [row for row in rows if row["title"] + row["text"]]
-    rows.sort(key=lambda row: row["_id"] not in wanted)
-    write_lines(folder / "corpus.jsonl", rows[:documents])
-    write_lines(folder / "queries.jsonl", ({"_id": id, "text": text} for id, text in asked))
-    labels = [f"{q}\t{d}\t{score}" for q, _ in asked for d, score in qrels[q].items()]
-    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *labels]))
     return folder
 
 

@@ -82,7 +82,7 @@ def test_a_pipeline(tmp_path: Path) -> None:
     again.get_component("retriever").document_store.collection.close()
 
 
-def test_embeddings_of_haystacks(tmp_path: Path) -> None:
+def test_embeddings_come_from_haystack(tmp_path: Path) -> None:
     store = SlimdexDocumentStore(str(tmp_path / "i"), dim=8)
     rows = [[float(i == j) for j in range(8)] for i in range(3)]
     store.write_documents(

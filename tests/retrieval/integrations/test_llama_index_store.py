@@ -60,7 +60,7 @@ def test_words_count_beside_meaning(tmp_path: Path) -> None:
     store.client.close()
 
 
-def test_an_index_of_llama_indexes_on_it(tmp_path: Path) -> None:
+def test_a_llama_index_on_top_of_the_store(tmp_path: Path) -> None:
     store = SlimdexVectorStore(tmp_path / "i")
     documents = [
         Document(doc_id=f"d{i}", text=t, metadata={"year": 1990 + i}) for i, t in enumerate(TEXTS)
@@ -130,7 +130,7 @@ def test_nodes_are_as_they_were(store: SlimdexVectorStore) -> None:
         store.get_nodes(filters=MetadataFilters(filters=[contains]))
 
 
-def test_no_ids_are_no_nodes(store: SlimdexVectorStore) -> None:
+def test_an_empty_list_of_ids_selects_no_nodes(store: SlimdexVectorStore) -> None:
     assert store.get_nodes([]) == []
     store.delete_nodes([])
     assert len(store.get_nodes()) == 3

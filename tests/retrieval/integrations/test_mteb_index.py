@@ -48,7 +48,7 @@ def test_flat_without_whitening_is_exact_search(vectors: Matrix, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_as_mtebs_own_search_finds(tmp_path: Path, docstrings: list[Document]) -> None:
+def test_an_exact_index_finds_what_mteb_finds(tmp_path: Path, docstrings: list[Document]) -> None:
     """With its plain wrapper, in a task: what fp16 rounds is all the difference."""
     folder, model = make_set(tmp_path / "set", docstrings[:800]), WordModel()
     ours = SearchEncoderWrapper(model, index_backend=SlimdexIndex(EXACT))
@@ -56,7 +56,7 @@ def test_as_mtebs_own_search_finds(tmp_path: Path, docstrings: list[Document]) -
     assert found == pytest.approx(scores_of(evaluated(model, folder_task(folder))), abs=1e-3)
 
 
-def test_sizes_are_the_indexs_and_its_files(vectors: Matrix, tmp_path: Path) -> None:
+def test_sizes_are_those_of_the_index_and_its_files(vectors: Matrix, tmp_path: Path) -> None:
     index = SlimdexIndex(folder=tmp_path)
     assert index.sizes is None
     index.add_documents(vectors, IDS)
@@ -104,25 +104,6 @@ def test_the_first_are_rescored_and_the_rest_follows(vectors: Matrix) -> None:
     assert [sorted(own) for own in everything] == [[*range(COUNT)]] * 2
 
 
-@pytest.mark.parametrize("settings", [EXACT, Settings()])
-def test_lists_of_queries(settings: Settings, vectors: Matrix) -> None:
-    index, lists = SlimdexIndex(settings), {"a": ["d7", "d3", "d900"], "b": ["d1"]}
-    index.add_documents(vectors, IDS)
-    names = {0: "b", 1: "a", 2: "of no list"}
-    scores, places = index.search(vectors[[1, 3, 4]], 2, cos_sim, lists, names)
-    built = index.build()
-    assert built is not None
-    order = built.search(vectors[[3]], 3, np.array([3, 7, 900]))[1][0, :2].tolist()
-    assert [f"d{row}" for row in order] == [lists["a"][place] for place in places[1]]
-    assert (places[0], places[2], len(scores[1]), scores[2]) == ([0], [], 2, [])
-    assert places[1][0] == 1
-    assert scores[1][0] == pytest.approx(1, abs=1e-3)
-    with pytest.raises(InputError, match="document 'd1500'; expected one that was added"):
-        index.search(vectors[:1], 2, cos_sim, {"b": ["d1500"]}, names)
-    with pytest.raises(InputError, match="top_ranked without query_idx_to_id"):
-        index.search(vectors[:1], 2, cos_sim, lists)
-
-
 def test_a_model_that_compares_otherwise_is_refused(vectors: Matrix) -> None:
     """Unless its vectors are of unit length, where all of these rank alike."""
     index = SlimdexIndex()
@@ -138,16 +119,14 @@ def test_a_model_that_compares_otherwise_is_refused(vectors: Matrix) -> None:
         assert [own[0] for own in found] == [own[0] for own in first[1]] == [*range(9)]
 
 
-def test_what_are_no_vectors(vectors: Matrix, tmp_path: Path) -> None:
+def test_invalid_vectors_are_refused(vectors: Matrix, tmp_path: Path) -> None:
     index = SlimdexIndex(folder=tmp_path)
     wrong = vectors.copy()
     wrong[2, 4] = np.nan
     with pytest.raises(InputError, match="vectors: row 3, value 5 is nan; expected finite"):
         index.add_documents(wrong, IDS)
-    with pytest.raises(InputError, match="1500 vectors for 2 ids; expected equal numbers"):
+    with pytest.raises(InputError, match="1500 vectors for 2 ids"):
         index.add_documents(vectors, IDS[:2])
-    with pytest.raises(InputError, match=r"vectors: .*; expected numbers \(documents, dim\)"):
-        index.add_documents([vectors[:2], vectors[:3]], IDS[:2])
     assert [*tmp_path.iterdir()] == []
     index.add_documents(vectors[:5], IDS[:5])
     with pytest.raises(InputError, match="vectors of 40 dimensions; expected 48, as those before"):
@@ -158,7 +137,7 @@ def test_what_are_no_vectors(vectors: Matrix, tmp_path: Path) -> None:
         index.search(wrong[2:3], 3, cos_sim)
     index.add_documents(vectors[5:7], IDS[5:7])  # what was refused left nothing
     assert sorted(index.search(vectors[:1], 30, cos_sim)[1][0]) == [*range(7)]
-    with pytest.raises(InputError, match="vector_dtype='fp8'; expected fp16 or int8"):
+    with pytest.raises(InputError, match="vector_dtype='fp8'"):
         SlimdexIndex(vector_dtype="fp8")
-    with pytest.raises(InputError, match="k=64; expected 1 to the encoder's 48 dimensions"):
-        SlimdexIndex(Settings(k=64)).add_documents(vectors, IDS)
+    with pytest.raises(InputError, match="lists to rerank"):
+        index.search(vectors[:1], 2, cos_sim, {"b": ["d1"]}, {0: "b"})

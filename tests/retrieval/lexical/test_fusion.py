@@ -68,7 +68,7 @@ def test_reciprocal_ranks(
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
 
-def test_how_rows_are_found() -> None:
+def test_found_by() -> None:
     words = Found(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
     near = found({4: 0.5, 2: 0.5})
     candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), words, Whole(near, words, 9))
@@ -88,7 +88,7 @@ def test_how_rows_are_found() -> None:
 
 
 @given(near=COSINES, words=SCORES, allowed=ALLOWED)
-def test_the_rule_is_the_same_whatever_is_allowed(
+def test_scores_do_not_depend_on_the_filter(
     near: dict[int, float], words: dict[int, float], allowed: set[int]
 ) -> None:
     every, some = joined(near, words), joined(near, words, allowed)
@@ -100,7 +100,7 @@ def test_the_rule_is_the_same_whatever_is_allowed(
 
 
 @pytest.mark.parametrize("fusion", [Fusion(0.1), Fusion("auto")])
-def test_the_farthest_row_with_the_name_is_first(fusion: Fusion) -> None:
+def test_a_row_with_the_name_is_first_even_if_farthest(fusion: Fusion) -> None:
     near = Found(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
     words = Found(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
     candidates = Candidates.joined(near, found({}), words, Whole(near, words, 9))
@@ -108,12 +108,12 @@ def test_the_farthest_row_with_the_name_is_first(fusion: Fusion) -> None:
 
 
 @pytest.mark.parametrize("asked", ["on", "1.5", -0.1, float("nan"), True, ""])
-def test_what_is_no_fusion_is_refused(asked: str | float) -> None:
+def test_invalid_fusions_are_refused(asked: str | float) -> None:
     with pytest.raises(InputError, match=r"hybrid=.*; expected off, auto, rrf, or a weight"):
         fusion_of(asked)
 
 
-def test_no_weight_is_no_fusion() -> None:
+def test_a_weight_of_zero_is_no_fusion() -> None:
     assert fusion_of(0) is fusion_of("0.0") is fusion_of("off") is None
     assert str(fusion_of(0.3)) == "0.3"
     assert str(fusion_of("rrf")) == "rrf"

@@ -1,4 +1,4 @@
-"""Words of names, of other forms, and of scripts without spaces or with vowel signs."""
+"""Words of names, inflected words, and scripts without spaces or with vowel signs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
+from slimdex.retrieval.lexical.tokens import name_words, words_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 
 PAIRS = {
@@ -26,7 +26,7 @@ def test_scripts_without_spaces_are_cut_into_pairs_of_characters(text: str) -> N
     assert words_of(f"libssl-dev{text}3") == ["libssl", "dev", *PAIRS[text].split(" "), "3"]
 
 
-def test_a_word_of_a_sentence_without_spaces_finds_it(tmp_path: Path) -> None:
+def test_words_find_sentences_without_spaces(tmp_path: Path) -> None:
     thai = ["กรุงเทพเป็นเมืองหลวงของประเทศไทย", "น้ำตาลทำให้อ้วน", "แมวชอบกินปลา"]
     index = WordIndex.create(tmp_path / "words", [("", text) for text in thai])
     for query, row in (("เมืองหลวง", 0), ("น้ำตาล", 1), ("ปลา", 2), ("แมว กินปลา", 2)):
@@ -40,7 +40,7 @@ def test_vowel_signs_and_accents_do_not_cut_words() -> None:
     ]
 
 
-def test_names_are_words_in_parts_and_as_a_whole() -> None:
+def test_names_are_indexed_whole_and_in_parts() -> None:
     expected = {
         "readTimeout": "readtimeout read timeout",
         "HTTPServer2Go": "httpserver2go http server2 go",
@@ -52,11 +52,6 @@ def test_names_are_words_in_parts_and_as_a_whole() -> None:
         "Wörter-Liste": "wörter liste wörter-liste",
     }
     assert {text: " ".join(words_of(text)) for text in expected} == expected
-
-
-def test_long_codes_are_one_word() -> None:
-    code = "aGVsbG8gd29ybGQ" * 9
-    assert words_of(code) == [code.lower()[:LONGEST]]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +68,7 @@ def test_a_part_of_a_name_finds_its_document(tmp_path: Path, id: str, query: str
     assert not len(index.search("7", 3).rows)
 
 
-def test_words_are_found_in_other_forms_and_exact_names_first(tmp_path: Path) -> None:
+def test_inflected_words_match_and_exact_names_rank_first(tmp_path: Path) -> None:
     rows = [
         ("cache", "Stores."),
         ("caching", "Writes."),
@@ -98,13 +93,13 @@ NAMES = [("libssl-dev", "TLS."), ("Readme", "Start."), ("E4031", "Pressure."), (
         *(("leafs", []), ("start readm", []), ("libssl-dev", [0]), ("pressur", []), ("", [])),
     ],
 )
-def test_names_are_found_in_spite_of_an_error(tmp_path: Path, query: str, rows: list[int]) -> None:
+def test_misspelt_names_are_found(tmp_path: Path, query: str, rows: list[int]) -> None:
     """Unless the query is short, a code, or has a word in common with the texts as a whole."""
     index = WordIndex.create(tmp_path / "words", NAMES)
     assert index.search(query, 3).named.tolist() == rows
 
 
-def test_an_exact_name_hides_those_that_are_like_it(tmp_path: Path) -> None:
+def test_an_exact_name_hides_similar_names(tmp_path: Path) -> None:
     rows = [("libfoo", ""), ("libfob", ""), ("x", "They say libbar."), ("libbaz", "")]
     index = WordIndex.create(tmp_path / "words", rows)
     assert index.search("libfoo", 3).named.tolist() == [0]

@@ -1,4 +1,4 @@
-"""BM25 against the formula by hand; and folders that are damaged or half-written."""
+"""BM25 against the formula; damaged and half-written folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError
 from slimdex.retrieval.lexical import segment_folder, word_index
 from slimdex.retrieval.lexical.fusion import Candidates, Fusion, Whole
-from slimdex.retrieval.lexical.tokens import LONGEST, name_words, words_of
+from slimdex.retrieval.lexical.tokens import LONGEST_TERM, name_words, words_of
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
 from slimdex.retrieval.locks import FileLock
 from tests.chance import CHANCE
@@ -62,11 +62,11 @@ def test_scores_are_bm25s(
     """In one addition or two; texts are so short that their lengths are kept exactly."""
     folder, rows = tmp_path_factory.mktemp("words"), [("", text) for text in texts]
     index = extended(WordIndex.create(folder / "1", rows[:cut]), folder / "2", rows[cut:])
-    found = index.search(query, 100)
+    hits = index.search(query, 100)
     expected = {row: score for row, score in enumerate(bm25(texts, query)) if score > 0}
-    assert set(found.rows.tolist()) == expected.keys()
-    np.testing.assert_allclose(found.scores, [expected[row] for row in found.rows], rtol=1e-5)
-    assert (np.diff(found.scores) <= 0).all()
+    assert set(hits.rows.tolist()) == expected.keys()
+    np.testing.assert_allclose(hits.scores, [expected[row] for row in hits.rows], rtol=1e-5)
+    assert (np.diff(hits.scores) <= 0).all()
 
 
 @pytest.fixture
@@ -87,8 +87,10 @@ def test_hidden_rows_are_not_found(index: WordIndex) -> None:
     assert not len(index.search("... !", 5).rows)
 
 
-def test_rare_words_first_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, found = np.random.default_rng(0), 0
+def test_searching_rare_words_first_finds_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, actual = np.random.default_rng(0), 0
     words = rng.zipf(1.3, (3000, 25)).clip(max=5000)
     index = WordIndex.create(
         tmp_path / "1", (("", " ".join(f"w{w}" for w in row)) for row in words)
@@ -100,10 +102,10 @@ def test_rare_words_first_find_the_same(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(word_index, "SEEK", seek)
         for query in (" ".join(f"w{w}" for w in row[:8]) for row in words[:100]):
             for k in (1, 5, 50):
-                asked = list(dict.fromkeys(words_of(query)))
-                expected = index._asked(index._query(asked, []), k)
-                first = index._rare_first(asked, k)
-                found += first is not None
+                requested = list(dict.fromkeys(words_of(query)))
+                expected = index._searched(index._query(requested, []), k)
+                first = index._rare_first(requested, k)
+                actual += first is not None
                 for own in [index.search(query, k), *([] if first is None else [first])]:
                     np.testing.assert_allclose(own.scores, expected.scores, rtol=1e-5)
                     apart = expected.scores > expected.scores[-1] * (1 + 1e-5)
@@ -113,11 +115,11 @@ def test_rare_words_first_find_the_same(tmp_path: Path, monkeypatch: pytest.Monk
             best = index.search(query, 5, hidden=hidden)
             assert len(best.rows) == 5
             assert {*best.rows} <= {*visible}
-    assert found > 100
+    assert actual > 100
 
 
 @pytest.mark.parametrize("few", [0, word_index.FEW])
-def test_a_folder_stays_as_it_is_when_more_comes(
+def test_extending_leaves_the_old_folder_unchanged(
     index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setattr(word_index, "FEW", few)
@@ -136,20 +138,20 @@ def test_a_folder_stays_as_it_is_when_more_comes(
         + [(f"x{i}", "zebra") for i in range(20)],
     )
     for query in ("cat number3", "zebra number59 x4"):
-        found, expected = more.search(query, 80), fresh.search(query, 80)
-        assert found.rows.tolist() == expected.rows.tolist()
-        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+        hits, expected = more.search(query, 80), fresh.search(query, 80)
+        assert hits.rows.tolist() == expected.rows.tolist()
+        np.testing.assert_allclose(hits.scores, expected.scores, rtol=1e-5)
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_what_was_opened_is_found_when_the_folder_is_gone(index: WordIndex) -> None:
+def test_an_open_index_outlives_its_folder(index: WordIndex) -> None:
     expected = index.search("cat number3", 60)
     shutil.rmtree(index.path)
-    found = index.search("cat number3", 60)
-    assert found.rows.tolist() == expected.rows.tolist()
+    hits = index.search("cat number3", 60)
+    assert hits.rows.tolist() == expected.rows.tolist()
 
 
-def test_what_an_interruption_left_is_in_nobodys_way(index: WordIndex, tmp_path: Path) -> None:
+def test_leftovers_of_an_interruption_are_replaced(index: WordIndex, tmp_path: Path) -> None:
     for name in ("more", "more.tmp"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "left").write_text("of a process that was killed")
@@ -160,7 +162,7 @@ def test_what_an_interruption_left_is_in_nobodys_way(index: WordIndex, tmp_path:
 
 
 @pytest.mark.parametrize("few", [0, word_index.FEW])
-def test_a_disk_without_links_has_copies(
+def test_files_are_copied_where_links_are_unsupported(
     index: WordIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setattr(word_index, "FEW", few)
@@ -196,13 +198,13 @@ def test_temporary_folders_are_removed(
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_who_is_called_so_comes_before_who_speaks_of_it(tmp_path: Path) -> None:
+def test_documents_of_the_name_rank_before_documents_that_mention_it(tmp_path: Path) -> None:
     rows = [(f"doc{i}", "os.path.join " * 9) for i in range(20)]
     rows += [("os.path.join", "Paths, long " * 200), ("lib/os.path.join", "b"), ("ten", "a")]
     made = WordIndex.create(tmp_path / "w", rows)
     for query in ("os.path.join", " OS.path.join()"):
-        found = made.search(query, 5)
-        assert sorted(found.rows[:2].tolist()) == sorted(found.named.tolist()) == [20, 21]
+        hits = made.search(query, 5)
+        assert sorted(hits.rows[:2].tolist()) == sorted(hits.named.tolist()) == [20, 21]
     assert not len(made.search("use os.path.join", 5).named)
     spaced = WordIndex.create(tmp_path / "s", [("a/My notes.md", "tea"), ("b", "my notes.md")])
     assert spaced.search("my  Notes.md", 5).named.tolist() == [0]
@@ -221,11 +223,11 @@ def test_documents_are_found_by_their_names(index: WordIndex) -> None:
     assert index.search("Number17!", 1).rows.tolist() == [17]
 
 
-def test_words_missing_are_a_fault(index: WordIndex) -> None:
+def test_missing_words_are_reported(index: WordIndex) -> None:
     assert index.faults(61) == [f"{index.path}: words of 60 rows; expected 61"]
 
 
-def test_every_flipped_byte_is_a_fault_and_no_traceback(index: WordIndex) -> None:
+def test_every_flipped_byte_is_reported(index: WordIndex) -> None:
     random = CHANCE.random("flips of words")
     for file in sorted(index.path.iterdir()):
         data = file.read_bytes()
@@ -242,12 +244,12 @@ def test_every_flipped_byte_is_a_fault_and_no_traceback(index: WordIndex) -> Non
 
 
 def listed_as(text: str) -> str:
-    """A list of a stranger's making, whose checksum is right."""
+    """A list of segments with a valid checksum."""
     return json.dumps({"crc": zlib.crc32(text.encode()), "list": text})
 
 
-def test_rows_of_a_strangers_making_are_a_fault(tmp_path: Path) -> None:
-    """A list and checksums that are right, of rows that are not."""
+def test_invalid_row_numbers_are_reported(tmp_path: Path) -> None:
+    """Wrong row numbers in a folder with valid list and checksums."""
     for number, first in enumerate((1 << 63, 1, 7)):
         path = tmp_path / str(number)
         with segment_folder.work_folder(path) as work:
@@ -271,14 +273,14 @@ def test_rows_of_a_strangers_making_are_a_fault(tmp_path: Path) -> None:
         *(listed_as('{"segments": [{"segment_id": 7}]}'), listed_as('{"segments": 7}')),
     ],
 )
-def test_a_folder_that_is_none_of_ours_is_refused(index: WordIndex, left: str | None) -> None:
+def test_invalid_segment_lists_are_refused(index: WordIndex, left: str | None) -> None:
     listed = index.path / segment_folder.LIST
     listed.unlink() if left is None else listed.write_text(left)
     with pytest.raises(CorruptError, match=r"segments.json: missing or damaged"):
         WordIndex.open(index.path)
 
 
-def test_a_disk_that_refuses_is_said_so_and_nothing_is_left(
+def test_a_failing_disk_is_reported_and_leaves_nothing(
     index: WordIndex,
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
@@ -288,7 +290,7 @@ def test_a_disk_that_refuses_is_said_so_and_nothing_is_left(
     gone = tmp_path_factory.mktemp("gone") / "more.tmp"
 
     def fail() -> Iterator[tuple[str, str]]:
-        """A folder that is gone stands for a bad disk: tantivy's writes fail as on one."""
+        """A removed folder stands for a bad disk: tantivy's writes fail in the same way."""
         yield "", "dog"
         (tmp_path / "more.tmp").rename(gone)
 
@@ -307,9 +309,9 @@ def test_words_are_parts_of_runs_and_names(text: str) -> None:
     assert words_of(text) == expected
 
 
-def test_words_of_any_text_are_words(index: WordIndex, tmp_path: Path) -> None:
+def test_words_of_unusual_texts(index: WordIndex, tmp_path: Path) -> None:
     long = "x" * 500
-    assert words_of(f"{long} ok") == ["x" * LONGEST, "ok"]
+    assert words_of(f"{long} ok") == ["x" * LONGEST_TERM, "ok"]
     assert words_of("C++ and e.g. a_case's") == [
         "c",
         "and",

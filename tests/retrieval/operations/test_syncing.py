@@ -22,13 +22,13 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.ingest.writer import Added
 from slimdex.retrieval.operations.building import Sources, build
 from slimdex.retrieval.operations.building import add as add_sources
+from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.sources import origins
-from slimdex.retrieval.sources.files import mailboxes
 from slimdex.retrieval.sources.files.file_source import FileSource
+from slimdex.retrieval.sources.files.formats import mail
 from slimdex.retrieval.syncing import sync
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
@@ -128,7 +128,7 @@ def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
 
 
 @pytest.mark.slow
-def test_of_a_changed_text_only_the_passages_that_changed_are_encoded(notes: None) -> None:
+def test_only_the_changed_passages_of_a_text_are_encoded(notes: None) -> None:
     by = encoder()
     write(**{"notes/long.md": f"# Long\n\n{LONG.replace('number 11 has', 'number 11 had')}"})
     added = synced("notes", by=by)
@@ -140,14 +140,7 @@ def test_of_a_changed_text_only_the_passages_that_changed_are_encoded(notes: Non
 
 
 @pytest.mark.slow
-def test_a_touched_file_keeps_its_vectors(notes: None) -> None:
-    os.utime("notes/long.md", (1_700_000_000, 1_700_000_000))
-    assert counts(synced("notes")) == (0, 1, 0, 0, 0)
-    check_equals_fresh("notes")
-
-
-@pytest.mark.slow
-def test_what_changes_in_the_moment_it_is_read_is_read_again(
+def test_a_file_that_changes_while_it_is_read_is_read_again(
     notes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same size, same times: of a file that has just changed no stamp is kept."""
@@ -162,7 +155,7 @@ def test_what_changes_in_the_moment_it_is_read_is_read_again(
     assert "bbbb" in documents()["tea.md"].text
 
 
-def test_what_cannot_be_read_this_time_stays(notes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_of_an_unreadable_file_stay(notes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = FileSource._of_file
 
     def broken(self: Any, file: Any, *rest: Any) -> Any:
@@ -232,7 +225,7 @@ def test_a_mailbox_that_breaks_off_is_read_again(monkeypatch: pytest.MonkeyPatch
     lines = [f"From a\nMessage-ID: <{i}@x>\nSubject: s{i}\n\nabout {i}\n\n" for i in range(3)]
     Path("mail/box.mbox").write_text("".join(lines))
     Path("mail/a.txt").write_text("a text")
-    whole = mailboxes.messages
+    whole = mail.messages
 
     def broken(box: Any) -> Any:
         yield next(whole(box))
@@ -261,13 +254,6 @@ def test_a_folder_inside_is_a_part_of_the_one_that_is_known(notes: None) -> None
     assert counts(synced("tea.md", index="../x"))[:2] == (0, 1)
     os.chdir("..")
     assert counts(synced("notes")) == (0, 0, 0, 0, 0)
-    for name in (
-        "tea.md",
-        "yard/new.txt",
-    ):  # their paths are as they were named when they were read
-        os.utime(Path("notes", name))
-    synced("notes")
-    check_equals_fresh("notes")
 
 
 @pytest.mark.slow
@@ -316,7 +302,9 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
     write(**{"notes/new.md": f"# New\n\n{LONG}", "notes/tea.md": "# Tea\n\nchanged"})
     Path("notes/yard/plan.txt").unlink()
     with monkeypatch.context() as patch:
-        patch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # as if they were many
+        patch.setattr(
+            "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
+        )  # as if they were many
         patch.setattr(
             "slimdex.retrieval.ingest.writer.add_pending",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
@@ -344,7 +332,7 @@ def test_a_sync_that_is_forgotten_has_not_happened(
     write(**{"a.csv": "id,text\n1,one\n2,two\n3,three\n"})
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slimdex.retrieval.ingest.encoding.encode_pending",
+            "slimdex.retrieval.adding.encode_pending",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):
@@ -423,19 +411,6 @@ def test_whatever_happens_it_ends_as_a_fresh_build(
         STEPS[step](r)
     synced("s")
     check_equals_fresh("s")
-
-
-@pytest.mark.slow
-def test_kept_vectors_are_those_of_the_same_text(notes: None) -> None:
-    """Vectors of a moved file are copied: they are what the encoder would give again."""
-    os.rename("notes/long.md", "notes/yard/long2.md")
-    synced("notes")
-    with Collection.open("x", encoder()) as collection:
-        rows = collection.snapshot.live_documents()
-        texts = [t for row in rows for t in collection.store.documents.contents_of(np.array([row]))]
-        every = collection.snapshot.document_rows.all_rows(rows)
-        stored = collection.commit_log.vectors().take(every)
-        assert np.allclose(stored, encoder().encode(texts), atol=2e-3)
 
 
 def test_a_program_syncs_a_collection(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,8 +18,8 @@ from typing import IO, Any
 import pytest
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest.repair import verify
 from slimdex.retrieval.operations import watching
+from slimdex.retrieval.operations.repair import verify
 from tests import ctrl_c
 from tests.conftest import Report
 
@@ -159,7 +159,7 @@ def test_files_that_change_at_random_end_as_a_fresh_build(report: Report) -> Non
 
 
 @pytest.mark.slow
-def test_what_goes_wrong_is_said_and_tried_again() -> None:
+def test_errors_while_watching_are_reported_and_retried() -> None:
     r = random.Random(4)
     for i in range(3):
         write(Path(f"notes/{i}.md"), r)
@@ -179,22 +179,6 @@ def test_what_goes_wrong_is_said_and_tried_again() -> None:
     assert (found["added"], found["documents"]) == (1, 4)
     said = watcher.stop(signal.SIGTERM)
     assert "error: notes: no" in said
-
-
-def test_only_what_can_be_read_counts(tmp_path: Path) -> None:
-    notes, index = tmp_path / "notes", tmp_path / "notes" / "my.index"
-    said = {
-        "a.md": True,
-        "b/c.txt": True,
-        ".gitignore": True,
-        ".a.md.swp": False,
-        ".git/index": False,
-        "my.index/catalog.duckdb": False,
-        "my.index": False,
-    }
-    found = {name: watching.counts(notes / name, [notes], index) for name in said}
-    assert found == said
-    assert not watching.counts(tmp_path / "other.md", [notes], index)
 
 
 def test_a_file_by_itself_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

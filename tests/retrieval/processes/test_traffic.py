@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.operations.repair import verify
 from tests import forked
 from tests.chance import CHANCE, sweep
 from tests.conftest import Report

@@ -16,7 +16,7 @@ from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.ingest.repair import repair, verify
+from slimdex.retrieval.operations.repair import repair, verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
@@ -55,7 +55,7 @@ def said(path: Path) -> str | None:
     return shown["said"] if shown else None
 
 
-def test_it_is_seen_at_once_and_later(path: Path) -> None:
+def test_a_kept_certificate_is_in_info_and_on_disk(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
         index = collection.reduced_index
         certificate = certify(collection)
@@ -80,7 +80,7 @@ def test_it_is_seen_at_once_and_later(path: Path) -> None:
         (_emptied_and_rebuilt, "of which 0 are left"),
     ],
 )
-def test_what_becomes_of_it(
+def test_a_certificate_says_what_it_covers_after_changes_and_ends_with_the_fit(
     path: Path, change: Callable[[Collection], object], measured: str | None
 ) -> None:
     with Collection.open(path, WordEncoder()) as collection:
@@ -93,7 +93,7 @@ def test_what_becomes_of_it(
         assert measured in shown
 
 
-def test_none_is_shown_of_other_settings(path: Path) -> None:
+def test_a_certificate_of_other_settings_is_not_shown(path: Path) -> None:
     """Whoever wrote them side by side."""
     with Collection.open(path, WordEncoder()) as collection:
         state = collection.state
@@ -103,7 +103,7 @@ def test_none_is_shown_of_other_settings(path: Path) -> None:
     assert said(path) is None
 
 
-def test_a_repair_keeps_it_unless_it_refits(path: Path) -> None:
+def test_repair_keeps_the_certificate_unless_it_refits(path: Path) -> None:
     (codes,) = path.glob("codes-*")
     os.truncate(codes, 10)
     assert repair(path)

@@ -13,8 +13,8 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.quality.migration import samples
-from slimdex.retrieval.quality.migration.options import ENCODE, MAP, STAY
+from slimdex.retrieval.quality import migration
+from slimdex.retrieval.quality.migration import ENCODE, LABELLED, MAP, STAY, Migration, Option
 from tests.encoders import Rotated, WordEncoder
 
 DOCUMENTS = 500
@@ -32,7 +32,7 @@ class Coarse(WordEncoder):
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "QUERIES", 150)
+    monkeypatch.setattr(migration, "QUERIES", 150)
 
 
 def texts() -> list[str]:
@@ -47,10 +47,14 @@ def made(folder: Path, encoder: WordEncoder | None = None, **options: str) -> Co
     return collection
 
 
+def option(found: Migration, name: str) -> Option | None:
+    return next((option for option in found.options if option.name == name), None)
+
+
 def test_an_equal_encoder_gains_nothing_and_its_map_loses_nothing(tmp_path: Path) -> None:
     with made(tmp_path) as collection:
         found = collection.migrate(Rotated())
-        stay, mapped, again = (found.option(name) for name in (STAY, MAP, ENCODE))
+        stay, mapped, again = (option(found, name) for name in (STAY, MAP, ENCODE))
         assert stay is not None
         assert mapped is not None
         assert again is not None
@@ -68,7 +72,7 @@ def test_an_equal_encoder_gains_nothing_and_its_map_loses_nothing(tmp_path: Path
 def test_a_better_encoder_is_advised(tmp_path: Path) -> None:
     with made(tmp_path, Coarse()) as collection:
         found = collection.migrate(WordEncoder())
-        again = found.option(ENCODE)
+        again = option(found, ENCODE)
         assert found.advice == ENCODE
         assert again is not None
         assert again.gain_bound is not None
@@ -81,7 +85,7 @@ def test_labels_decide(tmp_path: Path) -> None:
         labels = {f"q{i}": {str(i): 1} for i in range(150)}
         asked = [(f"q{id}", text) for id, text in queries[:150]]
         found = collection.migrate(WordEncoder(), queries=asked, labels=labels)
-        assert (found.pool, found.queries, found.advice) == (samples.LABELLED, 150, ENCODE)
+        assert (found.pool, found.queries, found.advice) == (LABELLED, 150, ENCODE)
         assert found.searched == DOCUMENTS
         assert found.sample == DOCUMENTS - 150  # none that a query asks for
 
@@ -92,7 +96,7 @@ def test_applied_it_maps_queries_and_new_documents_and_is_undone(tmp_path: Path)
         query = texts()[7]
         before, spec = collection.search(query, hybrid="off"), collection.state.encoder
         other = Collection.open(collection.path, old)
-        assert collection.migrate(Rotated(), apply=True, target=0.5).applied
+        assert collection.migrate(Rotated(), apply=True).applied
         old.encoded.clear()
         assert collection.search(query, hybrid="off")[0].id == "7"
         collection.add({"id": "new", "text": "fedcba abcdef cabfed"})
@@ -118,27 +122,20 @@ def test_applied_it_maps_queries_and_new_documents_and_is_undone(tmp_path: Path)
             collection.undo_migration()
 
 
-def test_a_map_that_misses_the_target_is_not_applied(tmp_path: Path) -> None:
-    with made(tmp_path) as collection:
-        with pytest.raises(InputError, match=r"at least 0\.\d+ with 95% confidence; expected .* 1"):
-            collection.migrate(Rotated(), apply=True, target=1.0)
-        assert "map" not in collection.state.files
-
-
 def test_given_vectors_get_an_encoder(tmp_path: Path) -> None:
     folder, vectors = tmp_path / "x.index", WordEncoder().encode(texts())
     with Collection.create(folder, GivenEncoder(vectors.shape[1])) as collection:
         documents = [{"id": str(i), "text": text} for i, text in enumerate(texts())]
         collection.add(documents, vectors=vectors)
         found = collection.migrate(Rotated(), apply=True)
-        assert found.option(STAY) is None
+        assert option(found, STAY) is None
         assert found.advice == MAP
         assert collection.search(texts()[9], hybrid="off")[0].id == "9"
 
 
-def test_refusals(tmp_path: Path) -> None:
-    with made(tmp_path) as collection:
-        with pytest.raises(InputError, match="a sample of 5 of 500 documents; expected at least"):
-            collection.migrate(Rotated(), sample=5)
-        with pytest.raises(InputError, match="target=2; expected above 0"):
-            collection.migrate(Rotated(), target=2)
+def test_a_sample_too_small_to_fit_a_map_is_refused(tmp_path: Path) -> None:
+    with (
+        made(tmp_path) as collection,
+        pytest.raises(InputError, match="a sample of 5 of 500 documents; expected at least"),
+    ):
+        collection.migrate(Rotated(), sample=5)

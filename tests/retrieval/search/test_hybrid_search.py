@@ -1,4 +1,4 @@
-"""Words beside meaning: every answer against brute force over all documents, after any change."""
+"""Hybrid search against brute force over all documents, after any change."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
-from slimdex.retrieval.ingest.repair import repair, verify
 from slimdex.retrieval.lexical.word_index import WordIndex
+from slimdex.retrieval.operations.repair import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.retrieval.storage.commit_log import CommitLog
 from tests.encoders import ReadingEncoder, WordEncoder
 
 EXACT = Settings(kind="flat", reducer="identity", gamma=0.0, beta=0.0)
@@ -89,9 +88,7 @@ def check(hits: list[Hit], expected: dict[str, Expected], query: str) -> None:
 
 
 @pytest.mark.parametrize("weight", [0.2, 0.5, 1.0])
-def test_answers_are_those_of_brute_force(
-    collection: Collection, tmp_path: Path, weight: float
-) -> None:
+def test_answers_equal_brute_force(collection: Collection, tmp_path: Path, weight: float) -> None:
     for query in QUERIES:
         expected = brute_force(collection, query, weight, tmp_path / query)
         hits = collection.search(query, 48, hybrid=weight)
@@ -99,7 +96,7 @@ def test_answers_are_those_of_brute_force(
         check(hits, expected, query)
 
 
-def test_many_queries_are_answered_as_one_by_one(collection: Collection) -> None:
+def test_many_queries_have_the_answers_of_each_alone(collection: Collection) -> None:
     queries = [*QUERIES, *(f"libfoo{i} {COLOURS[i % 4]} dog" for i in range(40))]
     for options in ({}, {"where": "n % 3 = 0"}, {"group_by": "passage"}, {"candidates": 0}):
         many = collection.search_many(queries, 7, hybrid=0.3, **options)
@@ -111,7 +108,7 @@ def test_many_queries_are_answered_as_one_by_one(collection: Collection) -> None
             )
 
 
-def test_a_least_score_is_a_cosine(collection: Collection) -> None:
+def test_min_score_is_a_cosine(collection: Collection) -> None:
     for hybrid in (0.5, "rrf"):
         every = collection.search("a red cat", 48, hybrid=hybrid)
         least = sorted(hit.score for hit in every)[24]
@@ -120,7 +117,7 @@ def test_a_least_score_is_a_cosine(collection: Collection) -> None:
     assert all(-1 <= hit.score <= 1 for hit in collection.search("pkg-13", 48, hybrid=1.0))
 
 
-def test_a_condition_removes_the_others(collection: Collection, tmp_path: Path) -> None:
+def test_filtered_answers_equal_brute_force(collection: Collection, tmp_path: Path) -> None:
     for query in QUERIES:
         expected = brute_force(
             collection, query, 0.4, tmp_path / query, lambda d: d.metadata["n"] % 5 == 0
@@ -132,7 +129,7 @@ def test_a_condition_removes_the_others(collection: Collection, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hybrid", [0.4, "rrf"])
-def test_what_only_the_words_find_is_scored_by_meaning_too(
+def test_hits_found_by_words_alone_are_scored_by_cosine(
     collection: Collection, tmp_path: Path, hybrid: str | float
 ) -> None:
     weight, ways = None if hybrid == "rrf" else float(hybrid), set[str]()
@@ -144,54 +141,6 @@ def test_what_only_the_words_find_is_scored_by_meaning_too(
             assert hit.score == pytest.approx(expected[hit.id].cosine, abs=2e-3)
         ways |= {hit.found_by for hit in hits}
     assert "words" in ways
-
-
-def test_names_come_first_by_their_words(collection: Collection) -> None:
-    for i in (7, 13, 40):
-        assert collection.search(f"pkg-{i}", 1, hybrid=0.5)[0].id == f"pkg-{i}"
-
-
-@pytest.mark.slow
-def test_every_change_is_followed(collection: Collection, tmp_path: Path) -> None:
-    def words_find(query: str) -> set[str]:
-        hits = collection.search(query, 100, hybrid=1.0)
-        return {hit.id for hit in hits if hit.found_by != "meaning"}
-
-    assert words_find("libfoo7") == {f"pkg-{i}" for i in range(48) if i % 9 == 7}
-    collection.add([Document("pkg-7", "something else"), Document("new", "libfoo7 again")])
-    assert words_find("libfoo7") == {"pkg-16", "pkg-25", "pkg-34", "pkg-43", "new"}
-    assert words_find("else") == {"pkg-7"}
-    collection.delete(["pkg-16", "new"])
-    collection.reduce(EXACT)
-    assert words_find("libfoo7") == {"pkg-25", "pkg-34", "pkg-43"}
-    assert collection.compact() == 3
-    assert words_find("libfoo7") == {"pkg-25", "pkg-34", "pkg-43"}
-    for query in QUERIES:  # frequencies are those of a fresh index again
-        expected = brute_force(collection, query, 0.4, tmp_path / query)
-        check(collection.search(query, 100, hybrid=0.4), expected, query)
-    assert collection.verify() == []
-
-
-@pytest.mark.slow
-def test_what_a_failed_commit_left_is_not_found(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-
-        def fail(*args: Any, **options: Any) -> None:
-            raise OSError("the disk is gone")
-
-        patch.setattr(CommitLog, "commit", fail)
-        with pytest.raises(OSError, match="the disk is gone"):
-            collection.add([Document("new", "zebra")])
-    assert all(hit.id != "new" for hit in collection.search("zebra", 100, hybrid=1.0))
-    assert collection.verify() == []
-    collection.add([Document("other", "yak")])  # of an addition that is not resumed
-    assert collection.search("yak", 1, hybrid=1.0)[0].id == "other"
-    collection.close()
-    with Collection.open(collection.path, WordEncoder()) as again:
-        assert again.verify() == []
-        assert again.search("yak", 1, hybrid=1.0)[0].id == "other"
 
 
 def test_words_of_many_deleted_documents_no_longer_count(collection: Collection) -> None:
@@ -238,7 +187,7 @@ def test_passages_are_found_by_their_words(tmp_path: Path) -> None:
         assert len({hit.start for hit in hits if hit.id == "long"}) >= 2
 
 
-def test_an_index_without_words_says_how_to_have_them(tmp_path: Path) -> None:
+def test_an_index_without_words_refuses_hybrid_search(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder(), EXACT, lexical=False) as collection:
         collection.add(DOCUMENTS)
         with pytest.raises(InputError, match=r"no lexical index; expected one \(`slimdex lexical"):
@@ -262,7 +211,7 @@ def test_words_can_be_turned_on_before_there_are_documents(tmp_path: Path) -> No
         assert collection.verify() == []
 
 
-def test_vectors_have_no_words_unless_they_are_given(collection: Collection) -> None:
+def test_hybrid_search_of_vectors_requires_texts(collection: Collection) -> None:
     (vector,) = WordEncoder().encode(["pkg-13"])
     with pytest.raises(InputError, match="with vectors; expected texts"):
         collection.search(vector, hybrid=0.5)
@@ -288,7 +237,9 @@ def test_repair_rebuilds_words(collection: Collection) -> None:
         (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
 
 
-def test_words_of_other_documents_are_refused(collection: Collection, tmp_path: Path) -> None:
+def test_a_lexical_index_of_other_documents_is_refused(
+    collection: Collection, tmp_path: Path
+) -> None:
     collection.close()
     (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
     shutil.rmtree(words)

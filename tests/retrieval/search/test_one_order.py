@@ -1,4 +1,4 @@
-"""One order: of two documents the same one comes first in every search that finds both."""
+"""One order: every search that finds two documents ranks them in the same order."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def texts() -> list[str]:
     """Some words are in nearly all documents and some in one; every tenth text occurs twice."""
     rng = np.random.default_rng(3)
     drawn = [rng.zipf(1.2, rng.integers(3, 14)).clip(max=900) for _ in range(COUNT)]
-    found = [" ".join(f"w{word}" for word in words) for words in drawn]
-    found[10::10] = found[: COUNT - 10 : 10]
-    return found
+    actual = [" ".join(f"w{word}" for word in words) for words in drawn]
+    actual[10::10] = actual[: COUNT - 10 : 10]
+    return actual
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def every(collection: Collection) -> Callable[[str, str | float], list[Hit]]:
     st.none() | st.integers(1, 300),
 )
 @settings(max_examples=CHANCE.examples(60))
-def test_no_filter_limit_batch_or_candidates_changes_the_order(
+def test_the_order_does_not_depend_on_filter_limit_batch_or_candidates(
     collection: Collection,
     every: Callable[[str, str | float], list[Hit]],
     hybrid: str | float,
@@ -75,13 +75,13 @@ def test_no_filter_limit_batch_or_candidates_changes_the_order(
     request = SearchRequest(
         texts=batch, limit=limit, where=where, candidates=candidates, hybrid=hybrid
     )
-    found = [(places[hit.id], hit.score) for hit in collection.answer(request)[0]]
-    assert found == sorted(found)
-    assert all(score == expected for (_, expected), score in found)
+    actual = [(places[hit.id], hit.score) for hit in collection.answer(request)[0]]
+    assert actual == sorted(actual)
+    assert all(score == expected for (_, expected), score in actual)
 
 
 @fusions
-def test_the_first_of_the_whole_that_a_filter_allows_is_its_first(
+def test_the_best_allowed_hit_is_first_with_a_filter(
     collection: Collection,
     every: Callable[[str, str | float], list[Hit]],
     hybrid: str | float,
@@ -89,5 +89,5 @@ def test_the_first_of_the_whole_that_a_filter_allows_is_its_first(
     for query in QUERIES:
         for rest in range(7):
             allowed = [hit.id for hit in every(query, hybrid) if int(hit.id[4:]) % 7 == rest]
-            found = collection.search(query, 20, f"n % 7 = {rest}", hybrid=hybrid)
-            assert [hit.id for hit in found] == allowed[:20]
+            hits = collection.search(query, 20, f"n % 7 = {rest}", hybrid=hybrid)
+            assert [hit.id for hit in hits] == allowed[:20]

@@ -1,4 +1,4 @@
-"""What the best of so many random documents scores, against brute force and simulation."""
+"""The chance score against brute force and simulation."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ def made(path: Path, X: np.ndarray, settings: Settings = PLAIN) -> Collection:
 
 
 def brute(X: np.ndarray, count: int) -> float:
-    """The deviation of all pairs' cosines, times what one normal value in `count` lies above."""
+    """The deviation of all pairs' cosines, times the level that one in `count` normal values
+    exceeds."""
     pairs = (X @ X.T)[np.triu_indices(len(X), 1)]
     normal = np.sort(np.random.default_rng(1).standard_normal(4_000_000))
     return float(pairs.std() * normal[int(len(normal) * (1 - 1 / count))])
 
 
-def test_against_brute_force(tmp_path: Path) -> None:
+def test_the_chance_score_equals_brute_force(tmp_path: Path) -> None:
     X = vectors()
     with made(tmp_path / "x", X) as collection:
         assert collection.chance_score() == pytest.approx(brute(X, COUNT), rel=0.01)
@@ -51,7 +52,7 @@ def test_against_brute_force(tmp_path: Path) -> None:
         assert collection.chance_score() == pytest.approx(brute(X[100:], 140), rel=0.01)
 
 
-def test_the_best_of_random_scores_reaches_it_about_as_often_as_not() -> None:
+def test_the_best_random_score_reaches_it_about_half_the_time() -> None:
     drawn = np.random.default_rng(0).standard_normal((2000, 500)) * 0.08
     reached = (drawn.max(axis=1) > one_in(500, 0.08)).mean()
     assert reached == pytest.approx(1 - np.exp(-1), abs=0.03)  # of one in 500, none of 500: 1/e
@@ -68,7 +69,7 @@ def test_a_sample_stands_for_more_rows_and_is_the_same_each_time(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_none_where_it_is_not_known(tmp_path: Path) -> None:
+def test_there_is_no_chance_score_without_a_basis(tmp_path: Path) -> None:
     with made(tmp_path / "few", vectors(FEWEST - 1)) as collection:
         assert collection.chance_score() is None
     with made(tmp_path / "codes", vectors(), Settings(kind="flat", candidates=0)) as collection:

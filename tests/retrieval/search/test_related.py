@@ -52,11 +52,11 @@ def test_the_nearest_to_the_mean_of_its_passages(collection: Collection, where: 
             if other != id and (where is None or int(other[1:]) % 2 == 0)
         }
         best = sorted(scores.values(), reverse=True)[:7]
-        found = collection.related(id, 7, where)
-        assert id not in {hit.id for hit in found}
-        assert len({hit.id for hit in found}) == 7
-        np.testing.assert_allclose([hit.score for hit in found], best, atol=2e-3)
-        np.testing.assert_allclose([scores[hit.id] for hit in found], best, atol=2e-3)
+        hits = collection.related(id, 7, where)
+        assert id not in {hit.id for hit in hits}
+        assert len({hit.id for hit in hits}) == 7
+        np.testing.assert_allclose([hit.score for hit in hits], best, atol=2e-3)
+        np.testing.assert_allclose([scores[hit.id] for hit in hits], best, atol=2e-3)
 
 
 def test_deleted_documents_are_not_related(collection: Collection) -> None:
@@ -66,8 +66,12 @@ def test_deleted_documents_are_not_related(collection: Collection) -> None:
     assert len(collection.related("d3", 60)) == 58
 
 
-def test_refusals(collection: Collection) -> None:
+def test_invalid_requests_are_refused(collection: Collection) -> None:
     collection.add({"id": "empty", "text": ""})
-    for id, limit, said in (("none", 1, "'none'"), ("empty", 1, "no text"), ("d3", 0, "limit=0")):
-        with pytest.raises(InputError, match=said):
+    for id, limit, message in (
+        ("none", 1, "'none'"),
+        ("empty", 1, "no text"),
+        ("d3", 0, "limit=0"),
+    ):
+        with pytest.raises(InputError, match=message):
             collection.related(id, limit)

@@ -1,4 +1,4 @@
-"""Requests: what is refused, and which searches are one."""
+"""Requests: invalid values, and which requests are joined."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_texts_are_encoded_unless_they_come_with_vectors() -> None:
     assert SearchRequest(vectors=TWO).names == ["vector 1", "vector 2"]
 
 
-def test_requests_that_differ_in_their_queries_alone_are_one() -> None:
+def test_requests_that_differ_only_in_queries_are_joined() -> None:
     first, second = (
         SearchRequest(texts="a", vectors=TWO[:1], where="n > 1"),
         SearchRequest(texts="b", vectors=TWO[1:]),
@@ -70,7 +70,7 @@ def test_requests_that_differ_in_their_queries_alone_are_one() -> None:
     )
 
 
-def test_auto_is_the_indexs_choice() -> None:
+def test_auto_uses_the_fusion_of_the_index() -> None:
     auto = SearchRequest(texts="a", hybrid="auto")
     assert [auto.fusion(choice) for choice in ("off", "auto", "rrf", "0.3")] == [
         None,

@@ -18,28 +18,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_cross_encoder(tmp_path_factory.mktemp("cross"))
 
 
-def test_scores_are_those_of_each_pair_by_itself(folder: Path) -> None:
+def test_scores_equal_those_of_each_pair_alone(folder: Path) -> None:
     texts = [f"the cat {'rain ' * (i % 7)}dog {'abc' * i}" for i in range(40)]
     texts.append("the dog " * 500)  # longer than it reads
-    found = CrossEncoder(folder).scores("rain cat", texts)
+    actual = CrossEncoder(folder).scores("rain cat", texts)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    for text, score in zip(texts, found, strict=True):
+    for text, score in zip(texts, actual, strict=True):
         pair = tokenizer(
             "rain cat", text, truncation="longest_first", max_length=64, return_tensors="pt"
         )
         with torch.inference_mode():
             assert score == pytest.approx(model(**pair).logits.item(), abs=1e-5)
-    assert len({round(float(score), 5) for score in found}) > 10
+    assert len({round(float(score), 5) for score in actual}) > 10
 
 
-def test_hits_come_in_its_order(folder: Path) -> None:
+def test_hits_are_sorted_by_its_scores(folder: Path) -> None:
     hits = [Hit(str(i), 1 - i / 10, "dog " * i, title="cat") for i in range(8)]
     encoder = CrossEncoder(folder)
     scores = encoder.scores("rain", [f"cat {hit.text}".strip() for hit in hits])
-    found = encoder.reranked("rain", hits, limit=3)
-    assert [hit.id for hit in found] == [str(i) for i in np.argsort(-scores, kind="stable")[:3]]
-    assert [hit.score for hit in found] == pytest.approx(sorted(scores, reverse=True)[:3])
+    results = encoder.reranked("rain", hits, limit=3)
+    assert [hit.id for hit in results] == [str(i) for i in np.argsort(-scores, kind="stable")[:3]]
+    assert [hit.score for hit in results] == pytest.approx(sorted(scores, reverse=True)[:3])
     assert encoder.reranked("rain", []) == []
 
 
@@ -51,18 +51,18 @@ def test_a_search_takes_a_cross_encoder_or_its_name(folder: Path, tmp_path: Path
         first = collection.search("rain cat", limit=50)
         expected = encoder.reranked("rain cat", first, 5)
         for given in (encoder, str(folder)):
-            found = collection.search("rain cat", limit=5, rerank=given)
-            assert [(hit.id, hit.score) for hit in found] == [(h.id, h.score) for h in expected]
+            hits = collection.search("rain cat", limit=5, rerank=given)
+            assert [(hit.id, hit.score) for hit in hits] == [(h.id, h.score) for h in expected]
         least = first[3].score
         near = [hit for hit in first if hit.score >= least]
-        found = collection.search("rain cat", limit=9, min_score=least, rerank=encoder)
-        assert found == encoder.reranked("rain cat", near, 9)
+        hits = collection.search("rain cat", limit=9, min_score=least, rerank=encoder)
+        assert hits == encoder.reranked("rain cat", near, 9)
         assert collection.search_many(["rain cat"], 9, min_score=least) == [
             [hit for hit in collection.search("rain cat", 9) if hit.score >= least]
         ]
 
 
-def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
+def test_invalid_cross_encoders_are_refused(tmp_path: Path) -> None:
     several = make_cross_encoder(tmp_path / "several", labels=3)
     with pytest.raises(InputError, match="3 scores for a pair of texts; expected 1"):
         CrossEncoder(several)

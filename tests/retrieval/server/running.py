@@ -84,12 +84,6 @@ def serving(indexes: Sequence[object], *words: object, **client: Any) -> Iterato
             process.kill()
 
 
-def says(process: subprocess.CompletedProcess[str]) -> str:
-    """What a command that failed has said."""
-    assert process.returncode == 2, process
-    return process.stderr.strip()
-
-
 def unit(rows: Any) -> Any:
     """Rows of length 1."""
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)

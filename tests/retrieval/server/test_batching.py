@@ -27,82 +27,82 @@ class Doubling:
 
 
 def batcher(run: Callable[[Sequence[int]], list[int]], waiting: int = 100) -> Batcher[int, int]:
-    return Batcher(run, most=4, waiting=waiting)
+    return Batcher(run, limit=4, waiting=waiting)
 
 
-async def test_what_waits_is_the_next_batch() -> None:
+async def test_requests_that_wait_are_the_next_batch() -> None:
     run = Doubling()
-    own = batcher(run)
-    first = asyncio.create_task(own.ask(0))
+    batches = batcher(run)
+    first = asyncio.create_task(batches.ask(0))
     await asyncio.sleep(0.05)  # it is under way, alone
-    others = [asyncio.create_task(own.ask(number)) for number in range(1, 8)]
+    others = [asyncio.create_task(batches.ask(number)) for number in range(1, 8)]
     await asyncio.sleep(0)
     run.may.set()
     assert [await first, *await asyncio.gather(*others)] == [0, 2, 4, 6, 8, 10, 12, 14]
-    await own.close()
+    await batches.close()
     assert run.batches == [[0], [1, 2, 3, 4], [5, 6, 7]]
 
 
-async def test_a_large_one_is_a_batch_by_itself() -> None:
+async def test_a_large_request_is_a_batch_by_itself() -> None:
     run = Doubling()
-    own = batcher(run)
-    tasks = [asyncio.create_task(own.ask(n, size)) for n, size in enumerate((3, 9, 1, 3, 1))]
+    batches = batcher(run)
+    tasks = [asyncio.create_task(batches.ask(n, size)) for n, size in enumerate((3, 9, 1, 3, 1))]
     run.may.set()
     assert await asyncio.gather(*tasks) == [0, 2, 4, 6, 8]
-    assert own.size == 0
+    assert batches.size == 0
     assert run.batches == [[0], [1], [2, 3], [4]]
 
 
-async def test_only_who_asked_for_what_is_wrong_gets_the_error() -> None:
+async def test_an_error_reaches_only_the_faulty_request() -> None:
     run = Doubling()
-    own = batcher(run)
+    batches = batcher(run)
     run.may.set()
-    asked = (own.ask(n) for n in (1, -1, 3))
+    asked = (batches.ask(n) for n in (1, -1, 3))
     one, error, three = await asyncio.gather(*asked, return_exceptions=True)
     assert (one, three, str(error)) == (2, 6, "minus one")
     assert run.batches == [[1, -1, 3], [1], [-1], [3]]
 
 
-async def test_what_nobody_waits_for_any_more_is_not_run() -> None:
+async def test_a_cancelled_request_is_not_run() -> None:
     run = Doubling()
-    own = batcher(run)
-    first = asyncio.create_task(own.ask(0))
+    batches = batcher(run)
+    first = asyncio.create_task(batches.ask(0))
     await asyncio.sleep(0.05)
-    gone, stays = (asyncio.create_task(own.ask(n)) for n in (1, 2))
+    gone, stays = (asyncio.create_task(batches.ask(n)) for n in (1, 2))
     await asyncio.sleep(0)
     gone.cancel()
     run.may.set()
     assert (await first, await stays) == (0, 4)
     with pytest.raises(asyncio.CancelledError):
         await gone
-    assert own.size == 0
+    assert batches.size == 0
     assert run.batches == [[0], [2]]
 
 
-async def test_too_many_are_refused_and_those_before_them_answered() -> None:
+async def test_requests_beyond_the_queue_are_refused() -> None:
     run = Doubling()
-    own = batcher(run, waiting=3)
-    tasks = [asyncio.create_task(own.ask(n)) for n in range(3)]
+    batches = batcher(run, waiting=3)
+    tasks = [asyncio.create_task(batches.ask(n)) for n in range(3)]
     await asyncio.sleep(0.05)
     with pytest.raises(LimitError, match="3 queries are waiting") as refused:
-        await own.ask(9)
+        await batches.ask(9)
     assert refused.value.status == 503
     run.may.set()
     assert await asyncio.gather(*tasks) == [0, 2, 4]
-    assert await own.ask(9) == 18  # there is room again
+    assert await batches.ask(9) == 18  # there is room again
 
 
-async def test_closing_waits_for_what_was_asked() -> None:
+async def test_closing_waits_for_requests() -> None:
     run = Doubling()
-    own = batcher(run)
-    tasks = [asyncio.create_task(own.ask(n)) for n in range(6)]
+    batches = batcher(run)
+    tasks = [asyncio.create_task(batches.ask(n)) for n in range(6)]
     await asyncio.sleep(0.05)
     run.may.set()
-    await own.close()
+    await batches.close()
     assert [task.result() for task in tasks] == [0, 2, 4, 6, 8, 10]
 
 
-async def test_nobody_waits_for_ever_for_a_batch_that_broke() -> None:
+async def test_a_broken_batch_is_an_error_for_its_requests() -> None:
     short = batcher(lambda asked: [])
     closed = batcher(lambda asked: [*asked])
     await closed.close()

@@ -13,7 +13,6 @@ from slimdex.indexes.errors import UnreadableError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.open_index import OpenIndex
 from tests.encoders import WordEncoder
 
 from .asking import asking, made
@@ -21,8 +20,10 @@ from .asking import asking, made
 SEARCH = {"query": "a cat on a mat"}
 
 
-def made_large(path: Path) -> Path:
-    """An index whose searches read every kind of file."""
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index whose searches read every kind of file; to be copied."""
+    path = tmp_path_factory.mktemp("large") / "index"
     documents = [{"id": str(i), "text": f"a cat {i} on a mat"} for i in range(700)]
     settings = Settings(kind="sq8", candidates=20)
     with Collection.create(path, WordEncoder(), settings) as collection:
@@ -38,8 +39,10 @@ def cut(folder: Path, role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["vectors", "norms", "documents", "offsets", "words"])
-async def test_a_file_is_cut(tmp_path: Path, role: str) -> None:
-    path, other = made_large(tmp_path / "notes.index"), made(tmp_path / "other.index")
+async def test_a_search_that_needs_a_cut_file_fails_alone(
+    large: Path, tmp_path: Path, role: str
+) -> None:
+    path, other = shutil.copytree(large, tmp_path / "notes"), made(tmp_path / "other.index")
     async with asking({"notes": path, "other": other}) as (client, _):
         assert (await client.post("/indexes/notes/search", json=SEARCH)).status_code == 200
         while (await client.get("/ready")).json() == {"status": "loading"}:
@@ -54,7 +57,7 @@ async def test_a_file_is_cut(tmp_path: Path, role: str) -> None:
         assert (await client.post("/indexes/other/search", json=SEARCH)).status_code == 200
 
 
-async def test_words_are_deleted(tmp_path: Path) -> None:
+async def test_searches_go_on_after_the_words_are_deleted(tmp_path: Path) -> None:
     path = made(tmp_path / "notes.index")
     async with asking({"notes": path}) as (client, _):
         before = await client.post("/indexes/notes/search", json=SEARCH)
@@ -65,14 +68,17 @@ async def test_words_are_deleted(tmp_path: Path) -> None:
         assert after.json()["queries"] == before.json()["queries"]
 
 
-async def test_the_catalog_is_deleted(tmp_path: Path) -> None:
+async def test_changes_are_refused_while_the_catalog_is_gone(tmp_path: Path) -> None:
     path = made(tmp_path / "notes.index")
-    async with asking({"notes": path}) as (client, _):
+    async with asking({"notes": path}) as (client, service):
+        while not service.is_ready:
+            await asyncio.sleep(0.01)
         (path / CATALOG).rename(tmp_path / "kept")
         put = await client.put("/indexes/notes/documents/new", json={"text": "rain"})
         assert put.status_code == 503, put.text
         assert not (path / CATALOG).exists()
-        assert (await client.get("/ready")).status_code == 503
+        ready = await client.get("/ready")
+        assert (ready.status_code, ready.json()) == (503, {"status": "recovering"})
         (tmp_path / "kept").rename(path / CATALOG)
         put = await client.put("/indexes/notes/documents/new", json={"text": "rain"})
         assert put.status_code == 200, put.text
@@ -82,7 +88,7 @@ async def test_the_catalog_is_deleted(tmp_path: Path) -> None:
         assert collection.verify() == []
 
 
-def commit_beside(core: OpenIndex, replaced: bool) -> None:
+def commit_beside(core: Collection, replaced: bool) -> None:
     """Commit a state while the catalog is renamed, and perhaps another one takes its place."""
     with core.change(), core.commit_log.transaction():
         core.commit_log.set_state(core.commit_log.next_state())
@@ -92,7 +98,9 @@ def commit_beside(core: OpenIndex, replaced: bool) -> None:
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_the_catalog_goes_while_a_change_has_it_open(tmp_path: Path, replaced: bool) -> None:
+def test_a_change_fails_if_its_catalog_is_deleted_or_replaced(
+    tmp_path: Path, replaced: bool
+) -> None:
     path = made(tmp_path / "x")
     with Collection.open(path, WordEncoder()) as collection:
         with pytest.raises(UnreadableError, match="deleted or replaced while it was open"):

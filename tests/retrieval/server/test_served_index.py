@@ -1,4 +1,4 @@
-"""What is known of a served index."""
+"""A served index: its chance score, and its encoder while another process encodes all again."""
 
 from __future__ import annotations
 
@@ -10,59 +10,49 @@ import pytest
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.retrieval.server.served_index import _Fact
 from tests.encoders import WordEncoder
 
 from .asking import asking, made
 
+REQUEST = SearchRequest(texts=["a cat"], limit=1, hybrid="off")
 
-async def test_facts_are_worked_out_once_for_all_who_ask(tmp_path: Path) -> None:
-    counted = list[int]()
 
-    def count(collection: Collection) -> int:
-        counted.append(len(collection))
-        return counted[-1]
+async def test_the_chance_score_is_computed_once_per_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[float | Exception] = [OSError("unreadable"), 0.25, 0.5]
 
+    def compute(collection: Collection) -> float:
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(Collection, "chance_score", compute)
     async with asking({"notes": made(tmp_path / "notes.index")}) as (_, service):
         index = service.indexes["notes"]
-        fact = _Fact(index, count)
-        assert await asyncio.gather(*(fact.now() for _ in range(20))) == [3] * 20
-        assert counted == [3]
+        with pytest.raises(OSError, match="unreadable"):
+            await index.chance_score(REQUEST)
+        scores = await asyncio.gather(*(index.chance_score(REQUEST) for _ in range(20)))
+        assert scores == [0.25] * 20
         await index.put(Document("new", "a cat"))
-        assert await fact.about_now() == 3  # nobody waits for what is nearly the same
-        assert await fact.now() == 4
-        assert await fact.about_now() == 4
-        assert counted == [3, 4]
+        assert await index.chance_score(REQUEST) == 0.25  # nobody waits for a similar value
+        while await index.chance_score(REQUEST) != 0.5:
+            await asyncio.sleep(0.01)
+    assert results == []
 
 
-async def test_what_went_wrong_is_tried_again(tmp_path: Path) -> None:
-    answers: list[int | Exception] = [OSError("no"), 7]
-
-    def work(collection: Collection) -> int:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    async with asking({"notes": made(tmp_path / "notes.index")}) as (_, service):
-        fact = _Fact(service.indexes["notes"], work)
-        with pytest.raises(OSError, match="no"):
-            await fact.now()
-        assert await fact.now() == 7
-
-
-async def test_a_service_goes_on_while_all_is_encoded_again(tmp_path: Path) -> None:
-    """Its queries are encoded by the encoder of the vectors that answer them."""
+async def test_queries_are_encoded_by_the_encoder_of_the_vectors(tmp_path: Path) -> None:
+    """Also after another process has encoded all documents again."""
     new, path = WordEncoder(40), tmp_path / "notes.index"
     async with asking({"notes": made(path)}) as (_, service):
         index = service.indexes["notes"]
         index.collection.give(new)
-        request = SearchRequest(texts=["a cat"], limit=1, hybrid="off")
-        before = await index.search(request)
+        before = await index.search(REQUEST)
         with Collection.open(path, WordEncoder()) as other:
             assert other.reencode(new).finished
         new.encoded.clear()
-        after = await index.search(request)
+        after = await index.search(REQUEST)
         assert new.encoded == ["a cat"]
         assert after.hits[0][0].id == before.hits[0][0].id
         await index.put(Document("new", "unheard words"))

@@ -15,7 +15,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import MOST_COLUMNS, Document
 from slimdex.retrieval.sources.source import open_source
-from slimdex.retrieval.sources.text_files import LARGEST_OBJECT, open_file
+from slimdex.retrieval.sources.text_files import LARGEST_OBJECT
 from tests.encoders import WordEncoder
 
 WIDE = 300_000
@@ -37,17 +37,6 @@ def test_a_table_that_is_too_wide(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=REFUSED) as raised:
             open_source(str(path))
         assert str(raised.value).startswith(str(path))
-
-
-@pytest.mark.slow
-def test_a_wide_table_is_read(tmp_path: Path) -> None:
-    """The widest takes minutes."""
-    names = ["id", "text", "title", *(f"c{i}" for i in range(2000))]
-    path = tmp_path / "a.csv"
-    path.write_text(",".join(names) + "\n" + ",".join(map(str, range(len(names)))) + "\n")
-    ((document,),) = open_source(str(path)).batches()
-    assert (document.id, document.text, document.title) == ("0", "1", "2")
-    assert document.metadata == {f"c{i}": i + 3 for i in range(2000)}
 
 
 def test_a_relation_that_fails_is_bad_input(tmp_path: Path) -> None:
@@ -95,15 +84,3 @@ def test_an_endless_line_is_not_held(tmp_path: Path, name: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 4 * LARGEST_OBJECT
-
-
-def test_line_endings_are_unified_across_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, whole = tmp_path / "a.csv", b"id,text\r\n1,one\n22,two\r\n\r\n3,three\r\r,\r"
-    path.write_bytes(whole)
-    for size in (1, 2, 3, 4, 5, 100):
-        monkeypatch.setattr("slimdex.retrieval.sources.text_files.PIECE", size)
-        file = open_file(str(path), path)
-        file.unify_line_endings()
-        assert file.path.read_bytes() == whole.replace(b"\r\n", b"\n")

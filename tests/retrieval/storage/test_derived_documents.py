@@ -23,7 +23,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.ingest.repair import verify
+from slimdex.retrieval.operations.repair import verify
 from tests.chance import CHANCE
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
@@ -101,8 +101,8 @@ def test_values_of_every_type_are_the_catalogs(tmp_path: Path) -> None:
         same(collection)
         (hits,) = collection.search_many(["text"], limit=9)
         values = collection.store.documents.read(range(9)).values()
-        found = {repr((d.id, d.metadata)) for d in values}
-        assert {repr((hit.id, hit.metadata)) for hit in hits} == found
+        actual = {repr((d.id, d.metadata)) for d in values}
+        assert {repr((hit.id, hit.metadata)) for hit in hits} == actual
     assert verify(tmp_path / "x") == []
 
 
@@ -174,7 +174,9 @@ def test_a_column_that_is_widened_later(
         later = Document("b", "two", metadata={"v": new, "more": "x"})
         if resumed:
             with monkeypatch.context() as patch:
-                patch.setattr("slimdex.retrieval.ingest.preparing.MOST", 0)  # as if it were large
+                patch.setattr(
+                    "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
+                )  # as if it were large
                 patch.setattr(WordEncoder, "encode", lambda *_: 1 / 0)
                 with pytest.raises(ZeroDivisionError):
                     collection.add([later])
@@ -226,7 +228,7 @@ CHANGE = st.tuples(
 @pytest.mark.slow
 @settings(max_examples=CHANCE.examples(15))
 @given(changes=st.lists(CHANGE, max_size=8))
-def test_after_any_changes_both_say_the_same(
+def test_file_and_catalog_agree_after_any_changes(
     tmp_path_factory: pytest.TempPathFactory, changes: list[Change]
 ) -> None:
     path = tmp_path_factory.mktemp("changes") / "x"
@@ -282,7 +284,7 @@ def collection(tmp_path: Path, copied: Copies) -> Iterator[Collection]:
         yield collection
 
 
-def test_an_addition_writes_no_more_than_its_own(
+def test_an_addition_writes_only_its_own_lines(
     collection: Collection, docstrings: list[Document]
 ) -> None:
     before = collection.state.lines
@@ -302,13 +304,13 @@ def test_documents_that_are_being_added_are_not_seen(
     seen = []
 
     def look(name: str, done: int, total: int) -> None:
-        found = collection.search_many(docstrings[305].content, limit=400)[0]
-        seen.append((len(found), len([*collection]), "more" in found[0].metadata))
+        hits = collection.search_many(docstrings[305].content, limit=400)[0]
+        seen.append((len(hits), len([*collection]), "more" in hits[0].metadata))
 
     new = [Document(d.id, d.text, d.title, {"more": 1}) for d in docstrings[290:310]]
     with listening(look):
         collection.add(new)
-    assert {(found, listed) for found, listed, _ in seen} == {(300, 300)}
+    assert {(hits, listed) for hits, listed, _ in seen} == {(300, 300)}
     assert len([*collection]) == 310
 
 
@@ -343,7 +345,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ["documents", "offsets"])
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_said_when_it_is_read(collection: Collection, role: str, damage: str) -> None:
+def test_damage_is_reported_when_read(collection: Collection, role: str, damage: str) -> None:
     """And found by `verify`, and repaired: see `test_repair.py`."""
     path = collection.path
     collection.close()
@@ -357,7 +359,7 @@ def test_damage_is_said_when_it_is_read(collection: Collection, role: str, damag
         assert again.count("id <> ''") == 300  # the catalog is whole
 
 
-def test_damage_to_a_document_that_nobody_asks_for_does_no_harm(
+def test_damage_to_an_unread_document_does_no_harm(
     collection: Collection, docstrings: list[Document]
 ) -> None:
     (file,) = collection.path.glob("documents*")
@@ -424,8 +426,8 @@ def test_given_vectors_have_documents_too(tmp_path: Path) -> None:
         ]
         same(collection)
         hits = collection.search_many(vectors[:50], limit=10)
-        assert [found[0].id for found in hits] == [f"d{i}" for i in range(50)]
-        assert all(hit.text == f"text {hit.metadata['n']}" for found in hits for hit in found)
+        assert [actual[0].id for actual in hits] == [f"d{i}" for i in range(50)]
+        assert all(hit.text == f"text {hit.metadata['n']}" for actual in hits for hit in actual)
 
 
 @pytest.mark.parametrize("change", ["add", "compact"])
@@ -439,10 +441,12 @@ def test_a_document_whose_row_the_snapshot_does_not_have(
     else:
         collection.delete([d.id for d in docstrings[:100]])
         collection.compact()
-    wanted = docstrings[301 if change == "add" else 299]
+    expected = docstrings[301 if change == "add" else 299]
     collection.show(before)
-    found = collection.get([wanted.id, docstrings[200].id])
-    assert [(d.id, d.text) for d in found] == [(d.id, d.text) for d in (wanted, docstrings[200])]
+    documents = collection.get([expected.id, docstrings[200].id])
+    assert [(d.id, d.text) for d in documents] == [
+        (d.id, d.text) for d in (expected, docstrings[200])
+    ]
     assert collection.snapshot is not before
 
 

@@ -38,7 +38,7 @@ def as_documents(written: list[tuple[Any, ...]]) -> dict[int, Document]:
 
 
 @given(st.lists(st.lists(VALUES, max_size=5), max_size=5), st.data())
-def test_documents_are_what_was_appended(
+def test_documents_are_read_as_appended(
     tmp_path_factory: pytest.TempPathFactory,
     parts: list[list[tuple[Any, ...]]],
     data: st.DataObject,
@@ -64,27 +64,27 @@ def test_all_rows_of_a_document_have_its_line(tmp_path: Path) -> None:
     written = [("a", "", "x"), ("b", "t", cut_text("one two 3", cut)), ("c", "", "y")]
     file = empty(tmp_path).append(written, {})
     assert file.rows == 5
-    found = file.documents(range(5), {})
-    assert [found[row].id for row in range(5)] == ["a", "b", "b", "b", "c"]
-    assert found[2].text == "one two 3"
-    assert found[2].parts == parts
-    assert found[2].passages == ((0, 3), (4, 7), (8, 9))
+    actual = file.documents(range(5), {})
+    assert [actual[row].id for row in range(5)] == ["a", "b", "b", "b", "c"]
+    assert actual[2].text == "one two 3"
+    assert actual[2].parts == parts
+    assert actual[2].passages == ((0, 3), (4, 7), (8, 9))
     whole = cut_text("x", Cut([Passage(0, 1)], parts))
     longer = file.append([("d", "", whole)], {})
     assert longer.rows == 6
     assert longer.documents([5], {})[5].passages == ((0, 1),)
 
 
-def test_a_line_from_before_a_column_has_nothing_in_it(tmp_path: Path) -> None:
+def test_lines_older_than_a_column_have_no_value(tmp_path: Path) -> None:
     file = empty(tmp_path).append([("a", "", "x")], {}).append([("b", "", "y", 3)], COLUMNS)
-    found = file.documents([0, 1], COLUMNS | {"more": "DATE"})
-    assert [d.metadata for d in found.values()] == [
+    actual = file.documents([0, 1], COLUMNS | {"more": "DATE"})
+    assert [d.metadata for d in actual.values()] == [
         {"n": None, "more": None},
         {"n": 3, "more": None},
     ]
 
 
-def test_what_an_interrupted_append_left_is_overwritten(tmp_path: Path) -> None:
+def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> None:
     file = empty(tmp_path).append(values(20), COLUMNS)
     with pytest.raises(UnwritableError):
         file.append([*values(5, 20), ("id", "", "text", object())], COLUMNS)
@@ -110,7 +110,7 @@ def test_an_open_file_outlives_its_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_file_that_is_cut_or_missing(tmp_path: Path, which: int) -> None:
+def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
     file = empty(tmp_path).append(values(20), COLUMNS)
     path = file.parts[which].path
     whole = path.read_bytes()
@@ -128,7 +128,7 @@ def test_a_file_that_is_cut_or_missing(tmp_path: Path, which: int) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_every_flipped_byte_is_noticed(tmp_path: Path, which: int) -> None:
+def test_every_flipped_byte_is_detected(tmp_path: Path, which: int) -> None:
     """By who reads its row: of the lines as of where they are."""
     file = empty(tmp_path).append(values(20), COLUMNS)
     path = file.parts[which].path
@@ -160,14 +160,14 @@ def test_every_flipped_byte_is_noticed(tmp_path: Path, which: int) -> None:
         ("a", "", ["x", [[0, 1]], [[0, [5], None, ""]]], None),
     ],
 )
-def test_lines_that_we_would_not_write(tmp_path: Path, line: tuple[Any, ...]) -> None:
+def test_invalid_files_are_refused(tmp_path: Path, line: tuple[Any, ...]) -> None:
     """A stranger's checksums can be right."""
     file = empty(tmp_path).append([line], {"n": "JSON"})
     with pytest.raises(CorruptError, match=r"documents-000001\.jsonl: row 0 is damaged, at byte 0"):
         file.documents([0], {"n": "JSON"})
 
 
-def test_blocks_are_those_of_the_bytes_that_count(tmp_path: Path) -> None:
+def test_blocks_cover_the_committed_bytes(tmp_path: Path) -> None:
     file = empty(tmp_path).append([("a", "", "x" * BLOCK_BYTES)], {})
     longer = file.append([("b", "", "y")], {})
     first, second = longer.parts[0].blocks()

@@ -32,7 +32,7 @@ VALUES = st.recursive(
 
 @pytest.mark.slow
 @given(st.lists(VALUES))
-def test_values_come_back_as_they_were(values: list[Any]) -> None:
+def test_values_are_restored_exactly(values: list[Any]) -> None:
     line = line_of(values)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -64,7 +64,7 @@ class Number(int):
         object(),
     ],
 )
-def test_what_would_not_come_back_is_refused(value: Any) -> None:
+def test_values_that_cannot_be_restored_are_refused(value: Any) -> None:
     with pytest.raises(UnwritableError):
         line_of(["7", value])
 
@@ -90,7 +90,7 @@ def test_what_would_not_come_back_is_refused(value: Any) -> None:
         b"[" * 100_000,
     ],
 )
-def test_what_is_no_line(line: bytes) -> None:
+def test_invalid_lines_are_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match="no line of a document"):
         values_of(line)
 

@@ -37,7 +37,7 @@ def random_rows(seed: int, rows: int) -> DocumentRows:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_is_written_is_read(tmp_path: Path, seed: int) -> None:
+def test_written_values_are_read_back(tmp_path: Path, seed: int) -> None:
     random = CHANCE.random("sets", seed)
     some = [sorted(random.sample(range(200), random.choice([0, 1, 50, 200]))) for _ in range(2)]
     deleted, textless = some
@@ -58,10 +58,10 @@ def test_a_million_rows_take_three_bits_each_at_most(tmp_path: Path) -> None:
     rows = 1_000_000
     documents = DocumentRows(np.arange(0, rows, 2), np.full(rows // 2, 2))
     full = head(rows, [*range(0, rows, 3)], [*range(1, rows, 3)], documents)
-    for found, most in ((full, 3 * rows // 8 + 2000), (head(rows, [], [], ONE_EACH), 2000)):
-        found.write(tmp_path)
+    for actual, most in ((full, 3 * rows // 8 + 2000), (head(rows, [], [], ONE_EACH), 2000)):
+        actual.write(tmp_path)
         assert (tmp_path / "head.bin").stat().st_size < most
-        assert Head.read(tmp_path) == found
+        assert Head.read(tmp_path) == actual
 
 
 def test_damage_is_found(tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_without_room_it_is_removed_durably(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loss of power would otherwise bring back the head of an older commit."""
-    found = head(1, [], [], ONE_EACH)
-    found.write(tmp_path)
+    actual = head(1, [], [], ONE_EACH)
+    actual.write(tmp_path)
     durable = list[bool]()
 
     def full(*_: object) -> None:
@@ -94,7 +94,7 @@ def test_without_room_it_is_removed_durably(
     monkeypatch.setattr(
         heads, "sync", lambda folder: durable.append(not (folder / "head.bin").exists())
     )
-    found.write(tmp_path)
+    actual.write(tmp_path)
     assert durable == [True]
 
 

@@ -19,7 +19,7 @@ def test_those_of_ended_processes_are_removed(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [other]
 
 
-def test_no_moment_of_its_creation_is_left_unlocked(tmp_path: Path) -> None:
+def test_a_work_folder_is_never_unlocked(tmp_path: Path) -> None:
     ended = Event()
 
     def keep_removing() -> None:

@@ -10,7 +10,6 @@ import pytest
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import InputError
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
@@ -164,19 +163,6 @@ def test_given_vectors_are_asked_by_two(tmp_path: Path) -> None:
     assert pool.name == VECTORS
     unit = stored / np.linalg.norm(stored, axis=1, keepdims=True)
     np.testing.assert_allclose(pool.vectors, unit[pool.own].mean(axis=1), atol=1e-6)
-
-
-def test_two_documents_are_too_few(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.add([Document("a", "a house"), Document("b", "a boat")])
-        with pytest.raises(InputError, match="2 documents; at least 3"):
-            document_pool(
-                collection.snapshot,
-                collection.store,
-                WordEncoder(),
-                5,
-                np.random.default_rng(0),
-            )
 
 
 def test_ranks_by_hand() -> None:

@@ -34,7 +34,7 @@ def study_tables(rows: Sequence[Row]) -> list[Table]:
             if _is_shown(row) and row["pooling"] in plain
         ]
         heads = ["", *averaged[:-1], HEAD] if BY_SUBTASKS in averaged else ["", *averaged]
-        tables.append(Table(f"{model}, {language}", "", heads, lines, own))
+        tables.append(Table(f"{model}, {language}", "", heads, lines))
     return tables
 
 

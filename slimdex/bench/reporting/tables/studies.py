@@ -291,19 +291,6 @@ def _trials(rows: Rows) -> list[Row]:
     ]
 
 
-def _enough_at_first(rows: Rows) -> list[list[Row]]:
-    """Rows of the sets that had enough documents at first."""
-    groups = grouped(rows, *BY_TASK).values()
-    return [own for own in groups if any("loss_said" in r for r in own if r["way"] == "never")]
-
-
-def _growth_note(rows: Rows) -> str:
-    note = "fitted on a twentieth, of one topic"
-    few = len(grouped(rows, *BY_TASK)) - len(_enough_at_first(rows))
-    others = f"; {few} other sets began with too few documents, and are always refitted"
-    return note + (others if few else "")
-
-
 CHOICES = {"unlabelled": "chosen without labels", "labels": "chosen by labels", "oracle": "best"}
 tuning = together(
     Declared(
@@ -354,22 +341,6 @@ tuning = together(
         "500 queries each, 95%",
         where={"what": "coverage"},
         lines=_trials,
-    ),
-    Declared(
-        "Growth",
-        (
-            *SET_AND_MODEL,
-            Column("refit setting", "way"),
-            Column("refitted", lambda row: "yes" if row["refitted"] else "no"),
-            Column("agreement with own metric", "recall@10_total", ".4f"),
-            Column("loss, measured", "loss", ".4f"),
-            Column("loss, reported", "loss_said", ".4f"),
-            Column("nDCG@10", "ndcg@10", ".2f"),
-            Column("difference from fresh", DIFFERENCE),
-        ),
-        _growth_note,
-        where={"what": "growth"},
-        lines=lambda rows: [row for own in _enough_at_first(rows) for row in own],
     ),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -26,13 +26,12 @@ NOT_MEASURED = Cell("–", "")
 
 @dataclass(frozen=True)
 class Table:
-    """Heads and rows of cells; `source` has the rows of results, including failures."""
+    """Heads and rows of cells."""
 
     title: str
     note: str
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    source: Rows = ()
 
     @property
     def text(self) -> list[bool]:
@@ -111,17 +110,19 @@ class Declared:
         wanted = self.where.items()
         chosen = [row for row in rows if all(row[name] == value for name, value in wanted)]
         made = (self._table(group) for group in grouped(chosen, *self.by).values())
-        return [table for table in made if table.rows]
+        return [table for table in made if table is not None]
 
-    def _table(self, rows: Rows) -> Table:
+    def _table(self, rows: Rows) -> Table | None:
+        lines = list(self.lines(rows))
+        if not lines:
+            return None
         title = self.title.format_map(rows[0])
         note = self.note.format_map(rows[0]) if isinstance(self.note, str) else self.note(rows)
         columns = self.columns(rows) if callable(self.columns) else self.columns
-        lines = list(self.lines(rows))
         if self.sort:
             name = self.sort.removeprefix("-")
             lines.sort(key=lambda row: row[name] if name == self.sort else -row[name])
-        return replace(tabulated(title, note, columns, lines), source=rows)
+        return tabulated(title, note, columns, lines)
 
 
 def together(*tables: Callable[[Rows], list[Table]]) -> Callable[[Rows], list[Table]]:

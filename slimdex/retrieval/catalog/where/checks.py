@@ -36,7 +36,7 @@ from .allowed import (
     TYPES,
 )
 
-LONGEST = 1 << 18
+LONGEST_CONDITION = 1 << 18
 """Characters of a condition: enough for twenty thousand ids. DuckDB takes up to a kilobyte for
 each, which its memory limit does not count."""
 MENTIONS = 500
@@ -177,11 +177,11 @@ def within(seconds: float) -> Iterator[None]:
 
 def seconds_allowed() -> float:
     """Time limit of a condition in seconds."""
-    said = os.environ.get(SECONDS, "60")
+    configured = os.environ.get(SECONDS, "60")
     with suppress(ValueError):
-        if 0 < float(said) <= TIMEOUT_MAX:
-            return min(float(said), _WITHIN.get())
-    raise InputError(f"{SECONDS}={said!r}; expected a number of seconds, more than 0")
+        if 0 < float(configured) <= TIMEOUT_MAX:
+            return min(float(configured), _WITHIN.get())
+    raise InputError(f"{SECONDS}={configured!r}; expected a number of seconds, more than 0")
 
 
 class _Refused(Exception):
@@ -198,8 +198,8 @@ def _check_text(where: str) -> None:
     """Check what needs no parser, before parsing."""
     if not where.strip():
         raise _Refused("it is empty")
-    if len(where) > LONGEST:
-        raise _Refused(f"{len(where)} characters; at most {LONGEST} are read")
+    if len(where) > LONGEST_CONDITION:
+        raise _Refused(f"{len(where)} characters; at most {LONGEST_CONDITION} are read")
     try:
         text = where.encode()
     except UnicodeEncodeError as error:
@@ -221,12 +221,12 @@ def _check_text(where: str) -> None:
 def _expression(where: str) -> dict[str, Any]:
     """Parse the text as one expression, without brackets around it, which it could close."""
     try:
-        found = (
+        result = (
             scratch()
             .cursor()
             .execute("SELECT json_serialize_sql(?::VARCHAR)", [f"SELECT\n{where}\n"])
         )
-        tree = parsed(found.fetchall()[0][0], DEEPEST_TREE)
+        tree = parsed(result.fetchall()[0][0], DEEPEST_TREE)
     except TooDeepError as error:
         raise _Refused("it is nested too deeply") from error
     except duckdb.Error as error:

@@ -84,10 +84,10 @@ def as_sql(condition: Condition) -> str:
     if isinstance(condition, Not):
         return f"NOT coalesce({as_sql(condition.part)}, false)"
     if isinstance(condition, Compare):
-        found = OPERATORS[condition.operator].format(
+        sql = OPERATORS[condition.operator].format(
             column=identifier(condition.column), value=_values(condition)
         )
-        return found if condition.truth else f"NOT ({found})"
+        return sql if condition.truth else f"NOT ({sql})"
     if not condition.parts:
         return "true" if condition == ALWAYS else "false"
     word = " AND " if isinstance(condition, And) else " OR "

@@ -10,7 +10,7 @@ import json
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.errors import InputError
 
 from ...duckdb_library import duckdb
 from ...sql import identifier
@@ -29,7 +29,6 @@ _OPERATORS = {
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }
 _TURNED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_PREFIXES = {"starts_with", "prefix", "^@"}
 _INTEGERS = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")}
 _INTEGERS |= {"INTEGER", "UINTEGER"}
 _REALS = {"FLOAT", "DOUBLE"}
@@ -87,8 +86,6 @@ class _Parser:
             return self._comparison(node, truth)
         if class_ == "OPERATOR":
             return self._operator(node, truth)
-        if class_ == "FUNCTION":
-            return self._function(node, truth)
         raise UnsupportedError(kind)
 
     def _flag(self, node: Mapping[str, Any], truth: bool) -> Condition:
@@ -98,23 +95,15 @@ class _Parser:
         return Compare(column, "=", True, truth)
 
     def _comparison(self, node: Mapping[str, Any], truth: bool) -> Condition:
-        left, right = _plain(node["left"]), _plain(node["right"])
-        operator = _OPERATORS.get(node["type"])
+        left, right, operator = node["left"], node["right"], _OPERATORS.get(node["type"])
+        if operator is None:
+            raise UnsupportedError(node["type"])
         if left["class"] != "COLUMN_REF":
-            left, right, operator = right, left, _TURNED.get(operator or "")
+            left, right, operator = right, left, _TURNED[operator]
         column, (value,) = self._constants(left, [right])
         if operator == "<>":
             return _compared(column, "=", value, not truth)
-        if operator is not None:
-            return _compared(column, operator, value, truth)
-        if node["type"] not in ("COMPARE_DISTINCT_FROM", "COMPARE_NOT_DISTINCT_FROM"):
-            raise UnsupportedError(node["type"])
-        # IS [NOT] DISTINCT FROM, and IS TRUE, are never unknown.
-        same = truth == (node["type"] == "COMPARE_NOT_DISTINCT_FROM")
-        if value is None:
-            return Compare(column, "IS NULL", truth=same)
-        found = Compare(column, "=", value, same)
-        return found if same else Or((Compare(column, "IS NULL"), found))
+        return _compared(column, operator, value, truth)
 
     def _operator(self, node: Mapping[str, Any], truth: bool) -> Condition:
         first, *rest = node["children"]
@@ -129,25 +118,6 @@ class _Parser:
         if not known or (len(known) < len(values) and not truth):
             return NEVER
         return Compare(column, "IN", known, truth)
-
-    def _function(self, node: Mapping[str, Any], truth: bool) -> Condition:
-        name = node["function_name"].lower()
-        arguments = [argument["expression"] for argument in node["arguments"]]
-        if name not in {"~~", "!~~"} | _PREFIXES or len(arguments) != 2:
-            raise UnsupportedError(f"the function {name!r}")
-        column, type_ = self._column(arguments[0])
-        if type_ != "VARCHAR":
-            raise UnsupportedError(f"{name!r} of a column of {type_}")
-        _, (pattern,) = _values(arguments[1:], "VARCHAR", self._columns)
-        if pattern is None:
-            return NEVER
-        if name in _PREFIXES:
-            return Compare(column, "STARTS WITH", pattern, truth)
-        truth = truth == (name == "~~")
-        prefix = pattern.rstrip("%")
-        if {"%", "_"} & set(prefix):
-            raise UnsupportedError(f"the pattern {shortened(pattern, 40)}")
-        return Compare(column, "=" if prefix == pattern else "STARTS WITH", prefix, truth)
 
     def _constants(
         self, node: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
@@ -175,13 +145,6 @@ class _Parser:
 
 def _compared(column: str, operator: str, value: Any, truth: bool) -> Condition:
     return NEVER if value is None else Compare(column, operator, value, truth)
-
-
-def _plain(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Remove the cast to BOOLEAN that IS TRUE adds."""
-    is_cast = node["class"] == "CAST" and node["type_expr"]["type_name"].upper() == "BOOLEAN"
-    inner: Mapping[str, Any] = node["child"] if is_cast else node
-    return inner if inner["class"] == "COLUMN_REF" else node
 
 
 def _is_exact(type_: str, common: str) -> bool:
@@ -224,12 +187,12 @@ def _values(
             all_ = ", ".join([f"NULL::{type_}", *texts])
             ((common,),) = cursor.execute(f"SELECT typeof(coalesce({all_}))").fetchall()
             values = ", ".join(f"({text})::{common}" for text in texts)
-            (found,) = cursor.execute(f"SELECT {values}").fetchall()
+            (converted,) = cursor.execute(f"SELECT {values}").fetchall()
     except (duckdb.Error, InputError) as error:
         raise UnsupportedError(" ".join(str(error).split("\n\n")[0].split())) from error
     finally:
         cursor.close()
-    return str(common), [*found]
+    return str(common), [*converted]
 
 
 def _sql(cursor: duckdb.DuckDBPyConnection, node: Mapping[str, Any]) -> str:
@@ -237,8 +200,8 @@ def _sql(cursor: duckdb.DuckDBPyConnection, node: Mapping[str, Any]) -> str:
     literal = node.get("literal")
     if literal is not None and literal["kind"] == "INTEGER":
         return f"({literal['text']})"
-    found = cursor.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()
-    tree = json.loads(found[0][0])
+    rows = cursor.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()
+    tree = json.loads(rows[0][0])
     tree["statements"][0]["node"]["select_list"] = [node]
     ((text,),) = cursor.execute(
         "SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)]

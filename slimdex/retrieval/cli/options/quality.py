@@ -22,9 +22,6 @@ class TargetOptions:
         "metric, that a search is to find; proved with 95% confidence.",
     ] = None
     ram: Annotated[str | None, "SIZE", "Most memory that the index may take: 200MB."] = None
-    disk: Annotated[str | None, "SIZE", "Most space that its folder may take on disk: 1.5GiB."] = (
-        None
-    )
     p99_ms: Annotated[
         float | None,
         "MS",
@@ -44,7 +41,6 @@ class TargetOptions:
         return Target(
             Target.agreement if self.agreement is None else self.agreement,
             None if self.ram is None else parsed_size(self.ram, "--ram"),
-            None if self.disk is None else parsed_size(self.disk, "--disk"),
             self.p99_ms,
         ).checked()
 

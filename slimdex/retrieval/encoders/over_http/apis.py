@@ -145,39 +145,35 @@ class ServedModel:
         return found if type(found) is int and found > 0 else None
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Request for a model of a server.
+def find_model(
+    url: str,
+    texts: Sequence[str],
+    *,
+    model: str | None = None,
+    api: str | None = None,
+    dimensions: int | None = None,
+    key: str | None = None,
+) -> tuple[ServedModel, Matrix]:
+    """Ask a server in each API for the vectors of some texts; return the first that answers.
 
-    Attributes
+    Parameters
     ----------
     model : by default the only one that the server has.
     api : by default any.
-    """
-
-    url: str
-    model: str | None = None
-    api: str | None = None
-    dimensions: int | None = None
-
-
-def find_model(asked: Asked, key: str | None, texts: Sequence[str]) -> tuple[ServedModel, Matrix]:
-    """Ask a server in each API for the vectors of some texts; return the first that answers.
 
     Raises
     ------
     InputError
         If none answers, if a key is missing, or if there are several models and none is named.
     """
-    if asked.api is not None and asked.api not in APIS:
-        raise InputError(f"api={asked.api!r}; expected {', '.join(APIS)}")
+    if api is not None and api not in APIS:
+        raise InputError(f"api={api!r}; expected {', '.join(APIS)}")
     refused = dict[str, None]()  # in order
-    for base, api in _candidates(asked.url) if asked.api is None else [(asked.url, asked.api)]:
+    for base, name in _candidates(url) if api is None else [(url, api)]:
         server = JsonServer(base, key)
         try:
-            model = asked.model or _only_model(server, api)
-            found = ServedModel(server, api, model, asked.dimensions)
-            return found, found.encode(texts)
+            served = ServedModel(server, name, model or _only_model(server, name), dimensions)
+            return served, served.encode(texts)
         except RefusedError as error:
             if error.status in (401, 403):
                 raise InputError(f"{error} (expected a key: a file or the environment)") from None

@@ -41,8 +41,8 @@ NEVER = Event()
 class RefusedError(InputError):
     """Answer of a server that another try would not change; `status` is that of HTTP."""
 
-    def __init__(self, said: str, status: int) -> None:
-        super().__init__(said)
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
         self.status = status
 
 
@@ -83,30 +83,30 @@ class JsonServer:
         InputError
             If all tries fail otherwise, or `stopped` is set meanwhile.
         """
-        said, status = "", 0
+        reason, status = "", 0
         for attempt in range(TRIES):
             wait = FIRST_WAIT * 2**attempt * (1 + random() / 4)
             try:
                 response, content = self._exchange(path, body)
             except (OSError, HTTPException) as error:
-                said, status = self._safe(f"{type(error).__name__} {error}"), 0
+                reason, status = self._safe(f"{type(error).__name__} {error}"), 0
                 if not self._has_answered and isinstance(error, _NOBODY):
-                    raise InputError(f"{self.url}: {said}; expected a server there") from None
+                    raise InputError(f"{self.url}: {reason}; expected a server there") from None
             else:
                 self._has_answered = True
                 if response.status < 300:
                     return self._parsed(path, response, content)
                 status = response.status
-                said = self._safe(f"{status} {_message(content) or response.reason}")
+                reason = self._safe(f"{status} {_message(content) or response.reason}")
                 if response.status not in (408, 425, 429) and response.status < 500:
-                    raise RefusedError(f"{self.url}{path}: {said}", response.status)
+                    raise RefusedError(f"{self.url}{path}: {reason}", response.status)
                 wait = max(wait, _retry_after(response.getheader("Retry-After")))
             if wait > LONGEST_WAIT:
-                raise InputError(f"{self.url}{path}: {said}; asks to wait for {wait:.0f} seconds")
+                raise InputError(f"{self.url}{path}: {reason}; asks to wait for {wait:.0f} seconds")
             if attempt + 1 < TRIES and stopped.wait(wait):
                 raise InputError(f"{self.url}{path}: stopped")
         kind = BusyError if status == 503 else InputError
-        raise kind(f"{self.url}{path}: {said} ({TRIES} tries)")
+        raise kind(f"{self.url}{path}: {reason} ({TRIES} tries)")
 
     def _exchange(self, path: str, body: object) -> tuple[HTTPResponse, bytes]:
         try:
@@ -157,12 +157,12 @@ class JsonServer:
             return json.loads(content)
         except (ValueError, RecursionError):
             kind = response.getheader("Content-Type", "something else")
-            said = self._safe(f"{kind}; expected JSON")
-            raise RefusedError(f"{self.url}{path}: {said}", response.status) from None
+            reason = self._safe(f"{kind}; expected JSON")
+            raise RefusedError(f"{self.url}{path}: {reason}", response.status) from None
 
-    def _safe(self, said: str) -> str:
+    def _safe(self, reason: str) -> str:
         """A message without the key, which some servers repeat, and of one short line."""
-        line = " ".join((said.replace(self._key, "***") if self._key else said).split())
+        line = " ".join((reason.replace(self._key, "***") if self._key else reason).split())
         return line if len(line) <= 300 else f"{line[:300]}..."
 
 

@@ -24,7 +24,7 @@ from ..base import (
 from ..choice.known_models import known_prompts
 from ..sentence_folder import Prompts
 from .address import Address, key_for, parse_address
-from .apis import Asked, find_model
+from .apis import find_model
 from .connection import NEVER, RefusedError
 
 AT_ONCE = 4
@@ -79,8 +79,14 @@ class HttpEncoder:
                 raise InputError(f"{name}={value}; expected 1 or more")
         place = parse_address(url)
         self._key = key_for(place.url) if api_key is None else api_key
-        asked = Asked(place.url, model or place.model, api, dimensions)
-        self._model, vectors = find_model(asked, self._key, FINGERPRINT_TEXTS)
+        self._model, vectors = find_model(
+            place.url,
+            FINGERPRINT_TEXTS,
+            model=model or place.model,
+            api=api,
+            dimensions=dimensions,
+            key=self._key,
+        )
         self.dim, self._fingerprint = vectors.shape[1], fingerprint(vectors)
         self._most_texts = MOST_TEXTS
         self.max_length = max_length or self._model.longest() or USUAL_LENGTH

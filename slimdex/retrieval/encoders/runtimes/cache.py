@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from ...user_cache import cache_folder, known_sha256
-from .openvino_library import openvino_library
+from .processor import openvino_library
 
 LAYOUT = 1
 """Version of the cache's format."""
 LIBRARIES = ("slimdex", "openvino", "torch", "transformers", "tokenizers")
-OWN_CODE = ("torch_runtime.py", "../pooling.py", "networks/*.py")
 """Packages whose versions a conversion depends on."""
+OWN_CODE = ("torch_runtime.py", "../pooling.py", "networks/*.py")
 FACTS, TOKENIZER, MODEL = "facts.json", "tokenizer.json", "model.xml"
 SMALL_FILES = ("*.json", "*.txt", "*.model")
 

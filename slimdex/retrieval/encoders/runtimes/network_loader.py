@@ -28,7 +28,6 @@ from .cache import (
     was_refused,
 )
 from .networks.built import built_layers, built_network, first_texts
-from .networks.exported import exported_file, exported_network, exported_sha256
 from .openvino_runtime import OpenVinoRuntime, Runtime
 from .processor import has_gpu, may_have_gpu
 from .quick_start import QuickRuntime, starts_quickly
@@ -55,21 +54,16 @@ class NetworkLoader:
         self, files: ModelFiles, folder: SentenceFolder, pooling: Pooling, *, trusted: bool
     ) -> None:
         self._files, self._folder, self._pooling, self._trusted = files, folder, pooling, trusted
-        self._exported = None if trusted else exported_file(folder.transformer, pooling)
         self.sha256 = self._combined_sha256()
 
     @cached_property
     def key(self) -> str:
-        """Cache key of the conversion and its measurements."""
+        """Cache key of the conversion."""
         head = ",".join(type(part).__name__ for part in self._folder.head)
         return conversion_key(self._files.folder, self.sha256, f"{self._pooling} {head}")
 
     def load(self, precision: str) -> tuple[Runtime, Facts, Any]:
         """Build runtime, facts and tokenizer, or load them from the cache, or convert the model."""
-        if (file := self._exported) is not None:
-            with self._explained():
-                made = exported_network(file, self._folder, self._pooling)
-            return OpenVinoRuntime(made.model, precision, self.key), made.facts, made.tokenizer
         on_gpu = _on_gpu(precision)
         if (
             starts_quickly()
@@ -80,7 +74,7 @@ class NetworkLoader:
             return quick
         key = self.key
         if not self._trusted and not on_gpu and (own := self._built() or load_conversion(key)):
-            return OpenVinoRuntime(own.model, precision, key), own.facts, own.tokenizer
+            return OpenVinoRuntime(own.model, precision), own.facts, own.tokenizer
 
         self._require_torch()
         progress("converting the model", 0, 1)
@@ -101,7 +95,7 @@ class NetworkLoader:
             kept = load_conversion(key)
             model = kept.model if kept else model
         progress("converting the model", 1, 1)
-        return OpenVinoRuntime(model, precision, key), facts, tokenizer
+        return OpenVinoRuntime(model, precision), facts, tokenizer
 
     def load_layers(self, mode: str, precision: str) -> Runtime:
         """Build or convert the network that pools every layer by a mode."""
@@ -135,7 +129,7 @@ class NetworkLoader:
         def start() -> OpenVinoRuntime:
             built = self._built()
             assert built is not None
-            return OpenVinoRuntime(built.model, precision, self.key)
+            return OpenVinoRuntime(built.model, precision)
 
         return QuickRuntime(network, precision, start), facts, tokenizer
 
@@ -181,8 +175,7 @@ class NetworkLoader:
         )
 
     def _combined_sha256(self) -> str:
-        file = self._exported
-        found = exported_sha256(file) if file else weights_sha256(self._folder.transformer)
+        found = weights_sha256(self._folder.transformer)
         dense = [
             known_sha256(part.weights) for part in self._folder.head if isinstance(part, Dense)
         ]

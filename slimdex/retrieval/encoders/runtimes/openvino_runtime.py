@@ -6,18 +6,19 @@ module does not import torch.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from threading import Lock
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 
-from .openvino_library import openvino_library
-from .processor import capabilities, core_limit, cores, openvino_core, processor_key
-from .streams import Batch, Streams
+from ..tokens import Ids
+from .processor import core_limit, cores, fast_precision, openvino_core, openvino_library
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8")
 """auto: bf16 if the processor multiplies it faster, else fp32."""
@@ -25,6 +26,11 @@ HINTS = {"bf16": "bf16", "fp16": "f16"}
 """Precision -> OpenVINO's name; a processor without it multiplies in float32."""
 CPU_TOKENS = 512
 """Tokens of a batch, including padding; sized for the caches of a core."""
+WORTH_WHILE_S = 1.0
+"""Seconds of work before a model is compiled for streams; compiling takes about as long."""
+
+Batch = tuple[Ids, Ids]
+"""Ids and mask (n, seq)."""
 
 
 class Runtime(Protocol):
@@ -57,28 +63,23 @@ class OpenVinoRuntime:
     ----------
     model : an `openvino.Model` in float32.
     precision : any of `PRECISIONS`.
-    key : cache key of its conversion; without one, measurements are not cached.
     """
 
     name = "OpenVINO on cpu"
     batch_tokens = CPU_TOKENS
 
-    def __init__(self, model: Any, precision: str, key: str = "") -> None:
-        if precision == "auto":
-            precision = "bf16" if "BF16" in capabilities() else "fp32"
-        self.model, self.key, self.precision = model, key, precision
-        self._network = _with_compressed_weights(model) if precision == "int8" else model
+    def __init__(self, model: Any, precision: str) -> None:
+        self.model, self.precision = model, fast_precision() if precision == "auto" else precision
+        self._network = _with_compressed_weights(model) if self.precision == "int8" else model
         self._request = self._compiled("LATENCY").create_infer_request()
-        self._lock = Lock()
-        self._streams = Streams(
-            lambda: self._compiled("THROUGHPUT"),
-            key and f"{key}-{processor_key()}-{precision}-streams",
-        )
+        self._lock, self._compiling = Lock(), Lock()
+        self._worked_s = 0.0
+        self._streams: _Streams | None = None
 
     @property
     def streams(self) -> int:
         """Number of batches that may run concurrently."""
-        return 1 if self._streams.faster is False else cores()
+        return cores()
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """Yield the network's output for each batch of ids and mask (n, seq), in order.
@@ -89,11 +90,12 @@ class OpenVinoRuntime:
         batches = iter(batches)
         first = list(islice(batches, 2))
         batches = chain(first, batches)
-        if len(first) < 2:
+        if len(first) < 2 or cores() < 2:
             return self._one_by_one(batches)
-        return self._streams.run(batches, self._one_by_one)
+        return self._in_streams(batches)
 
     def _one_by_one(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
+        """Run each batch on all cores."""
         for ids, mask in batches:
             with self._lock:  # a request has one output buffer
                 try:
@@ -101,8 +103,25 @@ class OpenVinoRuntime:
                 except RuntimeError:  # it would then fail for every batch of that shape
                     self._request = self._compiled("LATENCY").create_infer_request()
                     raise
-                found = self._request.get_output_tensor().data.copy()
-            yield found
+                output = self._request.get_output_tensor().data.copy()
+            yield output
+
+    def _in_streams(self, batches: Iterator[Batch]) -> Iterator[Matrix]:
+        """Run batches side by side once there is work enough to compile the model for that.
+
+        Cores then need not synchronise at every operation of the network.
+        """
+        while self._streams is None and self._worked_s < WORTH_WHILE_S:
+            start = perf_counter()
+            outputs = list(self._one_by_one(islice(batches, 1)))
+            self._worked_s += perf_counter() - start
+            yield from outputs
+            if not outputs:
+                return
+        with self._compiling:
+            if self._streams is None or self._streams.has_failed:
+                self._streams = _Streams(self._compiled("THROUGHPUT"))
+        yield from self._streams.run(batches)
 
     def _compiled(self, mode: str) -> Any:
         options = {
@@ -113,6 +132,55 @@ class OpenVinoRuntime:
         if (limit := core_limit()) is not None:
             options["INFERENCE_NUM_THREADS"] = limit
         return openvino_core().compile_model(self._network, "CPU", options)
+
+
+class _Streams:
+    """Compiled model that runs several batches concurrently, on a few cores each.
+
+    After a failure, an OpenVINO stream fails for every batch of the same shape: `has_failed` says
+    that another has to be compiled.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model, self._lock = model, Lock()
+        self._count: int = model.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
+        self._idle = list[list[Any]]()
+        self.has_failed = False
+
+    def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
+        """Run a batch in each stream, with one more in the queue; yield outputs in order."""
+        idle, running = self._requests(), deque[Any]()
+
+        def oldest() -> Matrix:
+            running[0].wait()  # if this fails, `finally` waits for it again
+            idle.append(running.popleft())
+            output: Matrix = idle[-1].get_output_tensor().data.copy()
+            return output
+
+        try:
+            for ids, mask in batches:
+                if not idle:
+                    yield oldest()
+                request = idle.pop()
+                running.append(request)
+                request.start_async([ids, mask], share_inputs=True)
+            while running:
+                yield oldest()
+        finally:  # after a failure, or if the caller stops early
+            for request in running:
+                try:
+                    request.wait()
+                except RuntimeError:
+                    self.has_failed = True
+            with self._lock:
+                self._idle.append([*idle, *running])
+
+    def _requests(self) -> list[Any]:
+        """Take requests, one more than streams, for exclusive use by this thread."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return [self._model.create_infer_request() for _ in range(self._count + 1)]
 
 
 def _with_compressed_weights(model: Any) -> Any:

@@ -1,20 +1,38 @@
-"""Capabilities of the processor, and a key for cached measurements."""
+"""OpenVINO, and what this processor can do."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.errors import InputError
 
-from .openvino_library import openvino_library
+TELEMETRY = "openvino_telemetry"
 
-OWN_CODE = ("openvino_runtime.py", "streams.py", "precision_choice.py")
-"""Files whose changes may affect measurements."""
+
+@cache
+def openvino_library() -> Any:
+    """Import the module `openvino`, which takes a tenth of a second.
+
+    OpenVINO would report each conversion to its makers, from processes forked by several threads at
+    once. That violates users' privacy, and OpenBLAS loses its threads in such forks and then waits
+    forever, for example in `numpy.linalg.eigh`. OpenVINO works without the telemetry package, which
+    is therefore hidden during the import only. A program that imported OpenVINO before keeps its
+    own choice.
+    """
+    hidden = sys.modules.pop(TELEMETRY, None)
+    sys.modules[TELEMETRY] = None  # type: ignore[assignment]
+    try:
+        import openvino
+    finally:
+        sys.modules.pop(TELEMETRY, None)
+        if hidden is not None:
+            sys.modules[TELEMETRY] = hidden
+    return openvino
 
 
 @cache
@@ -43,12 +61,9 @@ def capabilities() -> tuple[str, ...]:
     return tuple(sorted(openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")))
 
 
-def processor_key() -> str:
-    """Key of everything that affects speed: CPU, cores, environment."""
-    name = openvino_core().get_property("CPU", "FULL_DEVICE_NAME")
-    parts = [name, *capabilities(), f"{cores()} cores"]
-    parts += [Path(__file__).with_name(file).read_text() for file in OWN_CODE]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+def fast_precision() -> str:
+    """Precision of `auto`: bf16 if the CPU multiplies it natively, else fp32."""
+    return "bf16" if "BF16" in capabilities() else "fp32"
 
 
 _most_cores: int | None = None

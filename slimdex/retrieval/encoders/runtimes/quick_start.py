@@ -12,8 +12,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix
 
 from .networks.first_texts import FirstTexts
-from .openvino_runtime import CPU_TOKENS, OpenVinoRuntime
-from .streams import Batch
+from .openvino_runtime import CPU_TOKENS, Batch, OpenVinoRuntime
 
 FIRST_TOKENS = 1024
 """Tokens that numpy encodes in the time in which OpenVINO starts."""

@@ -1,22 +1,32 @@
-"""Readers of word vector files: GloVe, word2vec and fastText text, word2vec binary, plain or gzip.
+"""Word vector files: GloVe, word2vec and fastText text, word2vec binary, plain or gzip.
 
-Files are streamed: only a part is in memory at a time.
+Files are streamed: only a part is in memory at a time. They are parsed once, since parsing
+gigabytes takes minutes: each has a folder in the cache, keyed by its path, size and time of change,
+whose vectors are memory-mapped. The cache can be deleted at any time.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
+import json
 import re
+import shutil
+import tempfile
 import zlib
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, shortened
+
+from ...user_cache import cache_folder
 
 Word = tuple[str, NDArray[np.float32]]
 """A word and its vector (d,)."""
@@ -33,7 +43,118 @@ OTHERS = {
 }
 """First bytes of unsupported files -> message."""
 HEADER = re.compile(rb"(\d{1,18})[ \t](\d{1,18})")
+LAYOUT = 1
+FACTS, WORDS, VECTORS = "facts.json", "words.txt", "vectors.f32"
+BATCH = 4096
+"""Vectors buffered before they are written."""
 _NOT_TEXT = re.compile(rb"[^\t\n\r -~]")
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Contents of a word vector file; of duplicate words, the first.
+
+    Attributes
+    ----------
+    vectors : (n, d), a row for each word; memory-mapped if cached.
+    sha256 : of words and vectors, independent of the file format.
+    """
+
+    words: list[str]
+    vectors: Matrix
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Facts:
+    words: int
+    dim: int
+    sha256: str
+    bytes: int
+    """Size of the file of words."""
+
+
+def read_word_vectors(path: Path) -> WordVectors:
+    """Read the word vectors of a file, from the cache if possible.
+
+    Raises `InputError` if the file is invalid; then nothing is cached.
+    """
+    path = path.resolve()
+    state = path.stat()
+    key = f"{LAYOUT}\n{path}\n{state.st_size}\n{state.st_mtime_ns}"
+    try:
+        kept = cache_folder() / f"words-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        if (kept / FACTS).is_file() and (found := _loaded(kept)):
+            return found
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(dir=kept.parent, prefix="new-"))
+    except (OSError, RuntimeError):  # no writable cache: parse each time
+        with tempfile.TemporaryDirectory() as folder:
+            _parse(path, Path(folder))
+            return _whole(path, Path(folder))  # a mapping outlives its file's name
+    try:
+        _parse(path, new)
+        if not kept.exists():
+            new.rename(kept)
+        return _whole(path, kept)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _parse(path: Path, folder: Path) -> None:
+    """Write words, vectors and, last, the facts."""
+    digest, words, rows = hashlib.sha256(), dict[str, None](), list[Matrix]()
+
+    def flush() -> None:
+        data = np.stack(rows).astype("<f4").tobytes()
+        digest.update(data)
+        file.write(data)
+        rows.clear()
+
+    with (folder / VECTORS).open("wb") as file:
+        dim = 0
+        for word, vector in words_of(path):
+            dim = len(vector)
+            if word not in words:
+                words[word] = None
+                rows.append(vector)
+                if len(rows) == BATCH:
+                    flush()
+        if rows:
+            flush()
+    text = "\n".join(words).encode()
+    digest.update(text)
+    (folder / WORDS).write_bytes(text)
+    facts = _Facts(len(words), dim, digest.hexdigest(), len(text))
+    (folder / FACTS).write_text(json.dumps(asdict(facts)))
+
+
+def _whole(path: Path, folder: Path) -> WordVectors:
+    found = _loaded(folder)
+    if found is None:  # another process has just removed it
+        raise InputError(
+            f"{path}: its cached vectors were removed from {folder}; run the command again"
+        )
+    return found
+
+
+def _loaded(folder: Path) -> WordVectors | None:
+    """Load cached vectors; if they are incomplete, delete them and return None."""
+    try:
+        facts = _Facts(**json.loads((folder / FACTS).read_text()))
+        text = (folder / WORDS).read_bytes()
+        shape = (facts.words, facts.dim)
+        size = (folder / VECTORS).stat().st_size
+        if len(text) != facts.bytes or size != 4 * facts.words * facts.dim:
+            raise ValueError(folder)
+        words = text.decode().split("\n")
+        vectors: Matrix = np.asarray(np.memmap(folder / VECTORS, "<f4", "r", shape=shape))
+        if len(words) != facts.words:
+            raise ValueError(folder)
+    except (OSError, ValueError, TypeError, KeyError):
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    return WordVectors(words, vectors, facts.sha256)
 
 
 def words_of(path: Path) -> Iterator[Word]:
@@ -52,8 +173,8 @@ def words_of(path: Path) -> Iterator[Word]:
 def _opened(path: Path) -> io.BufferedReader:
     with path.open("rb") as file:
         start = file.read(4)
-    if said := OTHERS.get(start):
-        raise InputError(f"{path}: {said}")
+    if message := OTHERS.get(start):
+        raise InputError(f"{path}: {message}")
     raw: Any = gzip.GzipFile(path) if start[:2] == b"\x1f\x8b" else path.open("rb", buffering=0)
     return io.BufferedReader(raw, CHUNK)
 
@@ -103,7 +224,7 @@ def _dimensions(path: Path, line: bytes) -> int:
     while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
         dim += 1
     if not 1 <= dim <= MOST_DIMENSIONS:
-        raise InputError(f"{path}: line 1: {_said(line)}; {EXPECTED}")
+        raise InputError(f"{path}: line 1: {_shown(line)}; {EXPECTED}")
     return dim
 
 
@@ -119,7 +240,7 @@ def _text_words(
         vector = _vector(fields[-dim:])
         if vector is None:
             wrong = next(field for field in fields[-dim:] if _vector([field]) is None)
-            raise InputError(f"{path}: line {number}: {_said(wrong)}; expected a finite number")
+            raise InputError(f"{path}: line {number}: {_shown(wrong)}; expected a finite number")
         yield _decoded(path, b" ".join(fields[:-dim]), f"line {number}"), vector
         number += 1
         line = _line(path, file, number)
@@ -172,7 +293,7 @@ def _decoded(path: Path, word: bytes, place: str) -> str:
     try:
         text = word.decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {place}: {_said(word)}; expected UTF-8") from error
+        raise InputError(f"{path}: {place}: {_shown(word)}; expected UTF-8") from error
     if not text or "\n" in text:
         raise InputError(f"{path}: {place}: {text!r}; expected a word")
     return text
@@ -204,5 +325,5 @@ def _is_number(field: bytes) -> bool:
     return b"_" not in field
 
 
-def _said(data: bytes) -> str:
+def _shown(data: bytes) -> str:
     return shortened(data.strip().decode(errors="backslashreplace"), 60)

@@ -17,8 +17,8 @@ from slimdex.indexes.errors import InputError
 from ..base import several
 from ..hub import find_model
 from ..tokens import GROUP_TEXTS, groups
+from .files import read_word_vectors
 from .folder import StaticVectors, read_static, write_static
-from .parsed_files import read_word_vectors
 from .pieces import WordPieces, word_tokenizer
 from .weights import (
     first_component,
@@ -56,7 +56,7 @@ class StaticEncoder:
         If the file or folder is missing or has another format, or the pooling is unknown.
     """
 
-    precision, runtime, layers = "fp32", "numpy, fp32", 0
+    precision, runtime = "fp32", "numpy, fp32"
 
     def __init__(self, model: str | Path, *, pooling: str | None = None) -> None:
         if pooling is not None and pooling not in POOLINGS:
@@ -164,12 +164,6 @@ class StaticEncoder:
         for group in groups(texts):
             out[group] = self._pooled(*self._pieces.ids(texts[group]))
         return normalize_rows(out) if self._vectors.normalize else out
-
-    def encode_layers(self, texts: str | Sequence[str], mode: str = MEAN) -> NDArray[np.float32]:
-        """Encode texts to (n, 1, dim) as a single layer; raises `InputError` for other modes."""
-        if mode != MEAN:
-            raise InputError(f"mode={mode!r}; expected {MEAN} for word vectors")
-        return self.encode(texts)[:, None, :]
 
     def fitted(
         self,

@@ -85,8 +85,8 @@ def read_frequencies(path: Path) -> dict[str, float]:
                 continue
             word, _, count = text.strip("\r\n ").replace("\t", " ").rpartition(" ")
             if not word.strip() or not re.fullmatch(r"\d{1,18}(\.\d{1,18})?", count):
-                said = shortened(text.strip(), 60)
-                raise InputError(f"{path}: line {number}: {said}; expected a word and its count")
+                shown = shortened(text.strip(), 60)
+                raise InputError(f"{path}: line {number}: {shown}; expected a word and its count")
             counts[word.strip()] = counts.get(word.strip(), 0.0) + float(count)
     if not sum(counts.values()):
         raise InputError(f"{path}: no counts; expected lines of a word and its count")

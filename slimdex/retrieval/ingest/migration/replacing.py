@@ -1,4 +1,4 @@
-"""Replacing: all documents are encoded again by another encoder, in as many runs as it takes.
+"""Replacing: all documents are encoded again by another encoder, in one run or several.
 
 The new vectors are written beside the old ones, a window and a commit at a time, while searches are
 answered from the old ones. Once all rows have a new vector, reducer, metric and codes are fitted to
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,15 +23,17 @@ from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 from ...atomic_files import sync
 from ...catalog.passages_table import PartlyRead
 from ...catalog.state import Replacement, State
-from ...encoders.adapters import source_spec
+from ...encoders.adapters import plain_spec, source_spec
 from ...encoders.base import Encoder, as_recorded, is_same_encoder
-from ...open_index import OpenIndex, plain
 from ...storage.commit_log import AppendedFile
 from ...storage.snapshot import Snapshot
 from ...storage.work_folder import work_folder
 from ...trials.query_pools import row_texts
 from ..encoding import encoded_steps
 from ..rewriting.fitting import Fitted, commit_fit, fit_in
+
+if TYPE_CHECKING:
+    from ...collection import Collection
 
 WINDOW = 256
 """Rows encoded between two commits, lost by a kill."""
@@ -54,84 +57,88 @@ class Replaced:
     notes: tuple[str, ...] = ()
 
 
-def replace_vectors(core: OpenIndex, encoder: Encoder, seconds: float | None = None) -> Replaced:
-    """Encode documents again by another encoder, or go on with it, and end after `seconds`.
+def replace_vectors(
+    collection: Collection, encoder: Encoder, seconds: float | None = None
+) -> Replaced:
+    """Encode documents again by another encoder, or resume this, for about `seconds`.
 
-    A run encodes one window at least, and ends after that in which its time is up, or with the
+    A run encodes at least one window. It ends after the window in which its time is up, or with the
     commit that replaces the vectors. Raises `InputError` if the index has this encoder, or is
     moving to a third one.
     """
     start = perf_counter()
-    encoder = _begin(core, encoder)
-    while (own := core.state.replacement) is not None:
-        total = core.state.rows
-        progress("encoding again", own.rows, total)
-        if own.rows == total:
-            notes = _finish(core, encoder)
+    encoder = _begin(collection, encoder)
+    while (replacement := collection.state.replacement) is not None:
+        total = collection.state.rows
+        progress("encoding again", replacement.rows, total)
+        if replacement.rows == total:
+            notes = _finish(collection, encoder)
             if notes is not None:
                 return Replaced(total, total, finished=True, notes=tuple(notes))
             continue
-        _encode_window(core, encoder)
-        now = core.state
+        _encode_window(collection, encoder)
+        now = collection.state
         if now.replacement and seconds is not None and perf_counter() - start >= seconds:
             return Replaced(now.replacement.rows, now.rows)
-    if not is_same_encoder(plain(encoder.spec()), core.state.encoder):
-        raise InputError(f"{core.path}: the migration was undone meanwhile")
-    return Replaced(core.state.rows, core.state.rows, finished=True)
+    if not is_same_encoder(plain_spec(encoder.spec()), collection.state.encoder):
+        raise InputError(f"{collection.path}: the migration was undone meanwhile")
+    return Replaced(collection.state.rows, collection.state.rows, finished=True)
 
 
-def next_encoder(core: OpenIndex) -> Encoder:
+def next_encoder(collection: Collection) -> Encoder:
     """The encoder of the replacement that was begun, or else the one whose vectors are mapped."""
-    spec = core.state.encoder
-    if core.state.replacement is not None:
-        return core.encoder_from(core.state.replacement.encoder)
+    spec = collection.state.encoder
+    if collection.state.replacement is not None:
+        return collection.encoder_from(collection.state.replacement.encoder)
     if source_spec(spec) is spec:
-        raise InputError(f"{core.path}: no migration to continue; expected an encoder")
-    return core.encoder_from(source_spec(spec))
+        raise InputError(f"{collection.path}: no migration to continue; expected an encoder")
+    return collection.encoder_from(source_spec(spec))
 
 
-def _begin(core: OpenIndex, encoder: Encoder) -> Encoder:
-    """Commit that the vectors are being replaced, unless that is so.
+def _begin(collection: Collection, encoder: Encoder) -> Encoder:
+    """Commit the start of the replacement, unless it has started.
 
     Returns the encoder, in the precision of the new vectors.
     """
-    spec = plain(encoder.spec())
-    with core.change():
-        state = core.commit_log.next_state()
+    spec = plain_spec(encoder.spec())
+    with collection.change():
+        state = collection.commit_log.next_state()
         if state.replacement is not None:
             if is_same_encoder(spec, state.replacement.encoder):
                 encoder = as_recorded(encoder, state.replacement.encoder)
-                core.give(encoder)
+                collection.give(encoder)
                 return encoder
             raise InputError(
-                f"{core.path}: its documents are being encoded by {state.replacement.encoder}; "
-                "expected that encoder, or this to be undone first"
+                f"{collection.path}: its documents are being encoded by "
+                f"{state.replacement.encoder}; expected that encoder, or this to be undone first"
             )
         if is_same_encoder(spec, state.encoder):
-            raise InputError(f"{core.path}: its vectors are this encoder's; expected another one")
+            raise InputError(
+                f"{collection.path}: its vectors are this encoder's; expected another one"
+            )
         if state.settings is None:
-            raise InputError(f"{core.path} holds no documents yet; expected some")
+            raise InputError(f"{collection.path} holds no documents yet; expected some")
         state.requested.checked(encoder.dim)
         name = state.new_name("vectors")
         made = Replacement(spec, encoder.dim, name)
-        core.commit_log.commit(replace(state, replacement=made))
-        core.show()
-        core.give(encoder)
+        collection.commit_log.commit(replace(state, replacement=made))
+        collection.show()
+        collection.give(encoder)
         return encoder
 
 
-def _encode_window(core: OpenIndex, encoder: Encoder) -> None:
-    """Encode the next rows, and commit their vectors unless the rows are others by then."""
+def _encode_window(collection: Collection, encoder: Encoder) -> None:
+    """Encode the next rows, and commit their vectors unless rows were renumbered meanwhile."""
 
     def read(snapshot: Snapshot) -> tuple[State, Matrix, PartlyRead]:
         state = snapshot.state
-        return state, *_encoded(core, snapshot, encoder, _next_rows(state))
+        return state, *_encoded(collection, snapshot, encoder, _next_rows(state))
 
-    state, vectors, partly = core.read(read)
-    with core.change():
-        now = core.state
+    state, vectors, partly = collection.read(read)
+    with collection.change():
+        now = collection.state
         if (now.epoch, now.replacement) == (state.epoch, state.replacement):
-            _append(core, vectors, partly)
+            _append(collection, vectors, partly)
 
 
 def _next_rows(state: State) -> Rows:
@@ -140,76 +147,83 @@ def _next_rows(state: State) -> Rows:
 
 
 def _encoded(
-    core: OpenIndex, snapshot: Snapshot, encoder: Encoder, rows: Rows
+    collection: Collection, snapshot: Snapshot, encoder: Encoder, rows: Rows
 ) -> tuple[Matrix, PartlyRead]:
     """Vectors (n, dim) of rows, zero for deleted ones and those without text."""
     out: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
     places = np.flatnonzero(~np.isin(rows, np.union1d(snapshot.deleted, snapshot.textless)))
-    texts, partly = row_texts(snapshot, core.store, rows[places]), dict[int, tuple[int, int]]()
+    texts, partly = (
+        row_texts(snapshot, collection.store, rows[places]),
+        dict[int, tuple[int, int]](),
+    )
     for positions, vectors, read in encoded_steps(encoder, texts, encoder.dim):
         out[places[positions]] = vectors
         partly |= {int(rows[places[i]]): lengths for i, lengths in read.items()}
     return out, partly
 
 
-def _append(core: OpenIndex, vectors: Matrix, partly: PartlyRead) -> None:
-    """Commit the vectors of the next rows; within `core.change()`."""
-    commit_log, state = core.commit_log, core.commit_log.next_state()
+def _append(collection: Collection, vectors: Matrix, partly: PartlyRead) -> None:
+    """Commit the vectors of the next rows; within `collection.change()`."""
+    commit_log, state = collection.commit_log, collection.commit_log.next_state()
     assert state.replacement is not None
-    file = state.replacement.vector_file(core.path)
+    file = state.replacement.vector_file(collection.path)
     commit_log.check_tail(file)
     first, first_block = len(file), file.nbytes // BLOCK_BYTES
     file.append(vectors)
     if not first:
-        sync(core.path)
+        sync(collection.path)
     state = replace(state, replacement=replace(state.replacement, rows=len(file)))
     with commit_log.transaction():
         commit_log.store.readings.forget(first, len(file))
         commit_log.store.readings.put(partly)
         commit_log.commit(state, grown=[AppendedFile(file, first_block)])
-    core.show()
+    collection.show()
 
 
-def _finish(core: OpenIndex, encoder: Encoder) -> list[str] | None:
-    """Fit the new vectors, and replace the old ones; None if the rows are others by then."""
-    with work_folder(core.path) as folder:
-        snapshot = core.snapshot
+def _finish(collection: Collection, encoder: Encoder) -> list[str] | None:
+    """Fit the new vectors, and replace the old ones; None if rows were renumbered meanwhile."""
+    with work_folder(collection.path) as folder:
+        snapshot = collection.snapshot
         state = snapshot.state
         if state.replacement is None or state.replacement.rows != state.rows:
             return None
         if not len(snapshot):
-            raise InputError(f"{core.path} holds no documents; expected some to fit on")
+            raise InputError(f"{collection.path} holds no documents; expected some to fit on")
         try:
-            moments = _moments(state.replacement.vector_file(core.path), snapshot.searchable_rows())
-            fitted = fit_in(folder, core, _replaced(state), moments)
+            moments = _moments(
+                state.replacement.vector_file(collection.path), snapshot.searchable_rows()
+            )
+            fitted = fit_in(folder, collection, _replaced(state), moments)
         except (CorruptError, OSError):
-            if core.state.epoch == state.epoch:
+            if collection.state.epoch == state.epoch:
                 raise
             return None
-        with core.change():
-            now = core.state
+        with collection.change():
+            now = collection.state
             if now.epoch != state.epoch or _name(now) != state.replacement.vectors:
                 return None
             if now.unfinished:
-                raise InputError(f"{core.path}: an interrupted addition; run it again first")
-            while len(rows := _next_rows(core.state)):  # added during the fit
-                _append(core, *_encoded(core, core.snapshot, encoder, rows))
-            return _commit(core, fitted, snapshot, moments)
+                raise InputError(f"{collection.path}: an interrupted addition; run it again first")
+            while len(rows := _next_rows(collection.state)):  # added during the fit
+                _append(collection, *_encoded(collection, collection.snapshot, encoder, rows))
+            return _commit(collection, fitted, snapshot, moments)
 
 
 def _name(state: State) -> str | None:
     return None if state.replacement is None else state.replacement.vectors
 
 
-def _commit(core: OpenIndex, fitted: Fitted, before: Snapshot, moments: Moments) -> list[str]:
-    """Replace the vectors by those that were fitted, with the rows that were added since."""
-    commit_log, now = core.commit_log, core.snapshot
+def _commit(
+    collection: Collection, fitted: Fitted, before: Snapshot, moments: Moments
+) -> list[str]:
+    """Replace the vectors by the fitted ones and those of the rows added since."""
+    commit_log, now = collection.commit_log, collection.snapshot
     state = _replaced(commit_log.next_state())
-    vectors = state.vector_file(core.path, state.rows)
+    vectors = state.vector_file(collection.path, state.rows)
     old, new = before.searchable_rows(), now.searchable_rows()
     moments = moments.merge(_moments(vectors, without(new, old)))
     moments = moments.subtract(_moments(vectors, without(old, new)))
-    return commit_fit(core, fitted, commit_log.with_moments(state, moments))
+    return commit_fit(collection, fitted, commit_log.with_moments(state, moments))
 
 
 def _replaced(state: State) -> State:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,15 +21,17 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ...atomic_files import publish
 from ...catalog.state import State
 from ...catalog.store import Blocks
-from ...open_index import OpenIndex
 from ...storage.commit_log import BlockFile, CommitLog
 from ...storage.derived_documents import with_new_documents
 from ...storage.derived_lexical import with_new_words
 from ...storage.snapshot import Loaded, Snapshot
 from ...storage.work_folder import work_folder
 
+if TYPE_CHECKING:
+    from ...collection import Collection
+
 TRIES = 3
-"""Times that the files are copied if others change the index meanwhile."""
+"""Attempts to copy the files while others change the index."""
 
 
 @dataclass(frozen=True)
@@ -61,53 +64,55 @@ class Copies:
         return cls(folder, state, blocks, index)
 
 
-def compact(core: OpenIndex) -> int:
+def compact(collection: Collection) -> int:
     """Replace the files with copies without deleted rows; returns how many documents were deleted.
 
     The reducer, the metric and the codebooks are kept, and with them each row's code. The copies
-    are made before the turn; if others change the index meanwhile, it starts over, and the last
-    time keeps them waiting.
+    are made before the turn; if others change the index meanwhile, it starts over; the last attempt
+    makes them wait.
 
     Raises `CorruptError` if a block of vectors or norms is damaged: its copy would get a valid
     checksum.
     """
-    core.check_writable()
+    collection.check_writable()
     for left in reversed(range(TRIES)):
-        if not core.snapshot.deleted_count:
+        if not collection.snapshot.deleted_count:
             break
-        with nullcontext() if left else core.change(), work_folder(core.path) as folder:
-            snapshot = core.snapshot
-            if (copies := _copied(core, snapshot, folder)) is not None:
-                with core.change():
-                    if core.state.version == snapshot.state.version:
-                        _commit_copies(core, copies)
+        with nullcontext() if left else collection.change(), work_folder(collection.path) as folder:
+            snapshot = collection.snapshot
+            if (copies := _copied(collection, snapshot, folder)) is not None:
+                with collection.change():
+                    if collection.state.version == snapshot.state.version:
+                        _commit_copies(collection, copies)
                         return snapshot.deleted_count
         note("others changed the index while it was copied; compacting starts over")
     return 0
 
 
-def _copied(core: OpenIndex, snapshot: Snapshot, folder: Path) -> Copies | None:
+def _copied(collection: Collection, snapshot: Snapshot, folder: Path) -> Copies | None:
     """Copy a snapshot's live rows to a folder; None if others change the index meanwhile."""
     try:
-        return _compacted(core.commit_log, snapshot, folder)
+        return _compacted(collection.commit_log, snapshot, folder)
     except Exception:
-        if core.state.version == snapshot.state.version:
+        if collection.state.version == snapshot.state.version:
             raise
         return None
 
 
-def _commit_copies(core: OpenIndex, copies: Copies) -> None:
+def _commit_copies(collection: Collection, copies: Copies) -> None:
     state, index = copies.state, copies.index
     for path in copies.folder.iterdir():
         if path.name in state.file_names:
-            os.replace(path, core.path / path.name)
-    core.commit_log.commit_compacted(state, copies.blocks)
+            os.replace(path, collection.path / path.name)
+    collection.commit_log.commit_compacted(state, copies.blocks)
     loaded = None
     if index is not None:
-        if index.metric is not None and (norms := state.norm_file(core.path)) is not None:
+        if index.metric is not None and (norms := state.norm_file(collection.path)) is not None:
             index.metric = replace(index.metric, norms=norms)
-        loaded = Loaded(index.extended_to(state.vector_file(core.path, state.rows)), state.rows)
-    core.show(Snapshot.of(core.commit_log, loaded))
+        loaded = Loaded(
+            index.extended_to(state.vector_file(collection.path, state.rows)), state.rows
+        )
+    collection.show(Snapshot.of(collection.commit_log, loaded))
 
 
 def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copies:

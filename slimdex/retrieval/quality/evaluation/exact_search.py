@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
@@ -11,9 +13,11 @@ from slimdex.indexes.ranking import best_of
 from slimdex.indexes.search.reduced_index import reduced
 
 from ...catalog.passages_table import DocumentRows
-from ...open_index import OpenIndex
 from ...search.nearest import DenseSearch, Searches, nearest
 from ...search.request import SearchRequest
+
+if TYPE_CHECKING:
+    from ...collection import Collection
 
 QUERIES_TOGETHER = 256
 """Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""
@@ -25,9 +29,12 @@ class ExactSearch:
     All live vectors are read into memory, d * 4 bytes each.
     """
 
-    def __init__(self, core: OpenIndex) -> None:
-        self._live, self._rows = core.snapshot.searchable_rows(), core.snapshot.document_rows
-        vectors = core.commit_log.vectors()
+    def __init__(self, collection: Collection) -> None:
+        self._live, self._rows = (
+            collection.snapshot.searchable_rows(),
+            collection.snapshot.document_rows,
+        )
+        vectors = collection.commit_log.vectors()
         self._index = FaissIndex(FLAT, vectors.dim)
         for low in range(0, len(self._live), 8192):
             self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
@@ -57,10 +64,10 @@ class OwnMetricSearch:
     cosines of the reduced vectors. All vectors are read from disk for each batch of queries.
     """
 
-    def __init__(self, core: OpenIndex) -> None:
-        self._index, self._live = core.reduced_index, core.snapshot.searchable_rows()
-        self._rows = core.snapshot.document_rows
-        self._settings = core.state.settings
+    def __init__(self, collection: Collection) -> None:
+        self._index, self._live = collection.reduced_index, collection.snapshot.searchable_rows()
+        self._rows = collection.snapshot.document_rows
+        self._settings = collection.state.settings
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Return scores and documents' first rows (q, k) for encoded queries (q, d), best first."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +26,16 @@ from slimdex.indexes.ranking import agreement, compacted, stacked
 from ...catalog.passages_table import DocumentRows
 from ...catalog.state import SENTENCE
 from ...lexical.fusion import AUTO, OFF
-from ...open_index import OpenIndex
 from ...search.nearest import best_of_documents
 from ...search.request import SearchRequest
-from ...trials.query_pools import document_pool, encoded
-from ..certified_recall import ERROR
+from ...trials.query_pools import encoded
+from ...trials.recall_trials import ERROR
 from ..info import memory, word_bytes
-from .deep_search import DEPTH, NEAREST, Ranking, deep, measured
 from .exact_search import ExactSearch, OwnMetricSearch
 from .labels import Qrels, per_query
+
+if TYPE_CHECKING:
+    from ...collection import Collection
 
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
@@ -54,12 +55,14 @@ LABELS |= {f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in 
 """Labels of the measures."""
 
 
-class Searcher(Protocol):
-    """A search of encoded queries for scores and rows."""
-
-    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Return scores and rows (q, k), best first."""
-        ...
+Search = Callable[[Matrix, int], tuple[Matrix, Rows]]
+"""Encoded queries and k -> scores and rows (q, k), best first."""
+Ranking = Callable[[int], tuple[Matrix, Rows]]
+"""Number of results -> scores and rows (1, k) for one query, best first, padded with -inf, -1."""
+NEAREST, DEPTH = LIMITS = (10, 100)
+"""Numbers of results that are measured: for agreement and most measures, and for recall@100."""
+STEP = 1e-6
+"""Difference of score between the last result of a search and the first that a deeper one adds."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Results:
 
 
 def evaluate(
-    core: OpenIndex,
+    collection: Collection,
     queries: Sequence[tuple[str, str]],
     qrels: Qrels,
     *,
@@ -95,23 +98,23 @@ def evaluate(
     rows (``p50_ms``) and to documents (``vector_to_documents_p50_ms``), and from a text to
     documents (``text_to_documents_p50_ms``). Missing measures are None.
     """
-    _check_not_empty(core)
-    judged, ids = labelled(core, queries, qrels)
+    _check_not_empty(collection)
+    judged, ids = labelled(collection, queries, qrels)
     known = {id: row for row, id in enumerate(ids)}
     names = [id for id, _ in judged]
     own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
-    own = core.snapshot.document_rows.documents(own)
+    own = collection.snapshot.document_rows.documents(own)
     texts = [text for _, text in judged]
-    vectors = encoded(core.encoder, texts)
-    report, answers, _ = _side_by_side(core, texts, vectors, own[:, None], DEPTH)
-    if core.state.words is not None:
+    vectors = encoded(collection.encoder, texts)
+    report, answers, _ = _side_by_side(collection, texts, vectors, own[:, None], DEPTH)
+    if collection.state.words is not None:
         searches = [
-            partial(core.ranked, text, vector[None])
+            partial(collection.ranked, text, vector[None])
             for text, vector in zip(texts, vectors, strict=True)
         ]
         fused = _without_own(_deep_results(searches, DEPTH, int((own >= 0).any())), own[:, None])
         answers = {"default": fused} | answers
-        report = {"default": _fused_report(core, fused, texts, report["index"])} | report
+        report = {"default": _fused_report(collection, fused, texts, report["index"])} | report
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
@@ -119,7 +122,7 @@ def evaluate(
 
 
 def labelled(
-    core: OpenIndex, queries: Sequence[tuple[str, str]], qrels: Qrels
+    collection: Collection, queries: Sequence[tuple[str, str]], qrels: Qrels
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the queries (id, text) that have labels, and the documents' ids by row.
 
@@ -128,14 +131,14 @@ def labelled(
     judged = [(id, text) for id, text in queries if id in qrels]
     if not judged:
         raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
-    ids = core.store.ids.by_row(core.state.rows)
+    ids = collection.store.ids.by_row(collection.state.rows)
     known = set(ids)
     if not any(document in known for labels in qrels.values() for document in labels):
         raise InputError("none of the labelled documents is in the index; expected the same ids")
     return judged, ids
 
 
-def evaluate_self(core: OpenIndex, *, sample: int = 500, seed: int = 0) -> dict[str, Any]:
+def evaluate_self(collection: Collection, *, sample: int = 500) -> dict[str, Any]:
     """Measure without labels how well an index agrees with uncompressed search.
 
     The queries are made of documents, which are left out of their answers: see `query_pools`. The
@@ -143,13 +146,11 @@ def evaluate_self(core: OpenIndex, *, sample: int = 500, seed: int = 0) -> dict[
     a lower bound of the index's agreement in its own metric for all such queries:
     ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
     """
-    _check_not_empty(core)
-    snapshot = core.snapshot
-    rng = np.random.default_rng(seed)
-    pool = document_pool(snapshot, core.store, core.query_encoder, sample, rng)
+    _check_not_empty(collection)
+    pool = collection.pool(collection.snapshot, sample)
     texts = list(pool.texts)[: len(pool)] or None
-    own = _own_documents(snapshot.document_rows, pool.own)
-    report, agreed = _side_by_side(core, texts, pool.vectors, own, NEAREST)[::2]
+    own = _own_documents(collection.snapshot.document_rows, pool.own)
+    report, agreed = _side_by_side(collection, texts, pool.vectors, own, NEAREST)[::2]
     report["proved"] = {
         "estimate": float(agreed.mean()),
         "bound": betting_bound(agreed, ERROR),
@@ -197,12 +198,45 @@ def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
+def deep(searches: Sequence[tuple[Ranking, int]]) -> tuple[list[float], list[int]]:
+    """Scores and rows for a query by searches for few rows and then for more, best first.
+
+    A search rescores more rows for more results, so a search for a hundred may find other first ten
+    than a search for ten. Measures at ten count what a search for ten finds, and measures at a
+    hundred what a search for a hundred finds; one list serves both.
+
+    Parameters
+    ----------
+    searches : each with its number of results, in rising order. The rows that a search adds to
+        those before it have lower scores.
+    """
+    values, rows = list[float](), list[int]()
+    for search, count in searches:
+        scores, found = search(count)
+        is_new = (found[0] >= 0) & ~np.isin(found[0], rows)
+        more = scores[0][is_new].astype(np.float64)
+        if values and len(more):
+            more += min(0.0, values[-1] - STEP - float(more[0]))
+        values, rows = values + more.tolist(), rows + found[0][is_new].tolist()
+    depth = searches[-1][1]
+    return values[:depth], rows[:depth]
+
+
+def measured(search: Ranking, depth: int, more: int = 0) -> list[tuple[Ranking, int]]:
+    """Searches for each of `LIMITS` below `depth`, and for `depth`.
+
+    `more` results are added to each limit, for those that are dropped afterwards.
+    """
+    limits = [limit + more for limit in LIMITS if limit + more < depth]
+    return [(search, limit) for limit in [*limits, depth]]
+
+
 def latency(seconds: Sequence[float]) -> dict[str, float]:
     """Median, 95th and 99th percentiles in milliseconds."""
     return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in (50, 95, 99)}
 
 
-def timed(search: Searcher, queries: Matrix, k: int) -> Results:
+def timed(search: Search, queries: Matrix, k: int) -> Results:
     """Search one query at a time, after three to warm up."""
     for query in queries[:3]:
         search(query[None], k)
@@ -217,21 +251,21 @@ def timed(search: Searcher, queries: Matrix, k: int) -> Results:
 
 
 def _fused_report(
-    core: OpenIndex, results: Results, texts: Sequence[str], index: Mapping[str, Any]
+    collection: Collection, results: Results, texts: Sequence[str], index: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Measures of the default search without labels, by the names of the index's."""
-    words = core.read(word_bytes) or 0.0
+    words = collection.read(word_bytes) or 0.0
     return {
         **dict.fromkeys(index),
         **latency(results.seconds),
-        **times_to_documents(core, texts),
+        **times_to_documents(collection, texts),
         **{name: value for name, value in index.items() if name.startswith("ram_")},
         "disk_bytes_per_vector": index["disk_bytes_per_vector"] + words,
     }
 
 
 def times_to_documents(
-    core: OpenIndex, queries: Sequence[str] | Matrix | None, hybrid: str = AUTO
+    collection: Collection, queries: Sequence[str] | Matrix | None, hybrid: str = AUTO
 ) -> dict[str, float | None]:
     """Times from a text, or a vector of (q, dim), to ten documents; None without queries."""
     if queries is None:
@@ -242,7 +276,9 @@ def times_to_documents(
         SearchRequest(vectors=queries[i][None]) if is_vector else SearchRequest(texts=queries[i])
         for i in chosen
     ]
-    found = latency(seconds_of([partial(core.answer, replace(r, hybrid=hybrid)) for r in requests]))
+    found = latency(
+        seconds_of([partial(collection.answer, replace(r, hybrid=hybrid)) for r in requests])
+    )
     start = "vector" if is_vector else "text"
     return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
 
@@ -260,26 +296,28 @@ def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
 
 
 def _side_by_side(
-    core: OpenIndex, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
+    collection: Collection, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
     """Report the measures without labels; also return both sides' answers without own rows (q, w),
     and the agreement in the index's own metric by query."""
     own = own[:, (own >= 0).any(axis=0)]
     dropping = own.shape[1]
-    exact_search, own_search = ExactSearch(core), OwnMetricSearch(core)
-    searches = [partial(core.nearest, vector[None]) for vector in vectors]
+    exact_search, own_search = ExactSearch(collection), OwnMetricSearch(collection)
+    searches = [partial(collection.nearest, vector[None]) for vector in vectors]
     answers = {
         "index": _without_own(_deep_results(searches, depth, dropping), own),
         "exact": _without_own(timed(exact_search, vectors, depth + dropping), own),
     }
     own_order = _without_own(Results(*own_search(vectors, NEAREST + dropping), []), own).rows
-    whole = times_to_documents(core, vectors, OFF) | times_to_documents(core, texts, OFF)
+    whole = times_to_documents(collection, vectors, OFF) | times_to_documents(
+        collection, texts, OFF
+    )
     unknown = dict.fromkeys(whole)  # exact search has no documents to read
     costs = {
-        "index": core.read(memory),
+        "index": collection.read(memory),
         "exact": exact_search.memory(),
     }
-    report: dict[str, Any] = {"queries": len(vectors), "documents": len(core)}
+    report: dict[str, Any] = {"queries": len(vectors), "documents": len(collection)}
     report["own_metric"] = str(own_search)
     found = answers["index"].rows
     agreed, encoders = agreement(found, own_order, 10), answers["exact"].rows
@@ -322,6 +360,6 @@ def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
     return compacted(np.zeros(own.shape, np.float32), documents, is_first, most)[1]
 
 
-def _check_not_empty(core: OpenIndex) -> None:
-    if not len(core):
-        raise InputError(f"{core.path} holds no documents; expected some to search")
+def _check_not_empty(collection: Collection) -> None:
+    if not len(collection):
+        raise InputError(f"{collection.path} holds no documents; expected some to search")

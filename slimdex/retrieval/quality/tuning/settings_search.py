@@ -22,8 +22,7 @@ from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 
 from ...catalog.state import Certificate
-from ...trials.recall_trials import Pool, Trials, joined_own, recalls
-from ..certified_recall import ERROR
+from ...trials.recall_trials import ERROR, Pool, Trials, joined_own, recalls
 from .metric_choice import Choice
 from .targets import SHARES, Target, Tried, Tuning, name_of, size_of
 
@@ -69,7 +68,7 @@ class SettingsSearch:
         self.best: Tried | None = None  # within the limits, but below the target
         self.reaching: list[Tried] = []  # reach the target, but exceed a limit
         self.too_slow: dict[str, int] = {}  # kind -> candidates that exceed a limit
-        self.too_large = self.late = False
+        self.late = False
         rows = len(trials.live)
         most = max(LEAST_MOST, rows // ONE_ROW_IN)
         self.counts = [c for c in CANDIDATES if c <= most]
@@ -97,23 +96,6 @@ class SettingsSearch:
                 break
             if self._screened(option)[0] is not None:
                 self._tried(option)
-        return self._result(lacking=self._lacking())
-
-    def as_it_is(self) -> Tuning:
-        """Keep the current settings, proved or not."""
-        settings, index = self.trials.snapshot.state.settings, self.trials.snapshot.index
-        assert settings is not None
-        if index.metric is None:
-            raise InputError(
-                f"{len(self.trials.live):,} {self.trials.snapshot.noun} and candidates=0; expected "
-                "more, or an index that rescores (candidates=200)"
-            )
-        tried = self._measured(index, settings)
-        if (over := self._over(tried)) is None:
-            if (proof := self._proof(index, settings)) is not None:
-                return self._result(replace(tried, verdict="chosen"), proof)
-            over = "not proved"
-        self.tried.append(replace(tried, verdict=over))
         return self._result(lacking=self._lacking())
 
     def options(self) -> list[Settings]:
@@ -148,7 +130,7 @@ class SettingsSearch:
     def _is_over(self) -> bool:
         """True if no more settings are to be tried."""
         self.late = perf_counter() - self.started > SECONDS
-        return self.late or self.proofs == len(SHARES) or self.too_large
+        return self.late or self.proofs == len(SHARES)
 
     def _screened(self, option: Settings) -> tuple[int | None, float]:
         """Return the fewest candidates that promise the target by a sample of the rows, or None.
@@ -193,7 +175,6 @@ class SettingsSearch:
                 self.tried.append(replace(tried, verdict=over))
                 self.reaching.append(tried)
                 self.too_slow[option.kind] = more
-                self.too_large = self.target.disk is not None and tried.disk > self.target.disk
                 return None
             if self.proofs == len(SHARES):
                 return None
@@ -217,7 +198,6 @@ class SettingsSearch:
         return Tried(
             settings,
             index.nbytes,
-            self._disk(index),
             float(shares.mean()),
             betting_bound(shares, ERROR),
             float(np.percentile(timed, 50)),
@@ -226,14 +206,11 @@ class SettingsSearch:
 
     def _over(self, tried: Tried) -> str | None:
         """The limit that a setting exceeds, if any."""
-        for name, value, unit in (
-            ("ram", tried.ram, ""),
-            ("disk", tried.disk, ""),
-            ("p99_ms", tried.p99_ms, " ms"),
-        ):
-            limit = getattr(self.target, name)
-            if limit is not None and value > limit:
-                return f"over {f'{limit:g}{unit}' if unit else size_of(limit)}"
+        target = self.target
+        if target.ram is not None and tried.ram > target.ram:
+            return f"over {size_of(target.ram)}"
+        if target.p99_ms is not None and tried.p99_ms > target.p99_ms:
+            return f"over {target.p99_ms:g} ms"
         return None
 
     def _proof(self, index: ReducedIndex, settings: Settings) -> Certificate | None:
@@ -243,19 +220,18 @@ class SettingsSearch:
         self.proofs += 1
         index.asked_candidates = settings.candidates
         shares, _ = self.trials.found(index, self.proving, self.truths[1])
-        if betting_bound(shares, error) < self.target.agreement:
+        if (bound := betting_bound(shares, error)) < self.target.agreement:
             return None
-        return certificate_of(
-            settings, shares, error, self.proving, len(self.trials.live), self.target.agreement
+        return Certificate(
+            settings,
+            float(shares.mean()),
+            bound,
+            ERROR,
+            self.proving.name,
+            len(self.proving),
+            len(self.trials.live),
+            self.target.agreement,
         )
-
-    def _disk(self, index: ReducedIndex) -> int:
-        """Bytes of the folder with this index in it."""
-        state, path = self.trials.snapshot.state, self.trials.snapshot.path
-        gone = {state.files[role].name for role in ("codes", "reducer") if role in state.files}
-        gone |= (state.file_names - state.used_names) | ({state.norms} if state.norms else set())
-        kept = sum(f.stat().st_size for f in path.iterdir() if f.is_file() and f.name not in gone)
-        return kept + index.nbytes + 4 * len(index)
 
     def _result(
         self,
@@ -271,7 +247,6 @@ class SettingsSearch:
     def _lacking(self) -> str:
         target, limits = self.target, list[str]()
         limits += [size_of(target.ram)] if target.ram is not None else []
-        limits += [f"{size_of(target.disk)} on disk"] if target.disk is not None else []
         limits += [f"{target.p99_ms:g} ms"] if target.p99_ms is not None else []
         have = " and ".join(limits) or "these documents"
         if self.best is not None:
@@ -286,34 +261,13 @@ class SettingsSearch:
         if self.reaching:
             near = min(self.reaching, key=self._excess)
             said += (
-                f"; the nearest that reaches {target.agreement:g} takes {size_of(near.ram)}, "
-                f"{size_of(near.disk)} on disk and {near.p99_ms:.2f} ms ({name_of(near.settings)})"
+                f"; the nearest that reaches {target.agreement:g} takes {size_of(near.ram)} and "
+                f"{near.p99_ms:.2f} ms ({name_of(near.settings)})"
             )
         return said + ("; not all settings were tried, for lack of time" if self.late else "")
 
     def _excess(self, tried: Tried) -> float:
         """Largest ratio of a value to its limit."""
         target = self.target
-        pairs = (tried.ram, target.ram), (tried.disk, target.disk), (tried.p99_ms, target.p99_ms)
+        pairs = (tried.ram, target.ram), (tried.p99_ms, target.p99_ms)
         return max(value / limit for value, limit in pairs if limit is not None)
-
-
-def certificate_of(
-    settings: Settings,
-    shares: NDArray[np.float64],
-    error: float,
-    pool: Pool,
-    rows: int,
-    target: float | None = None,
-) -> Certificate:
-    """Certificate of settings from a pool's agreement (q,), with this probability of error."""
-    return Certificate(
-        settings,
-        float(shares.mean()),
-        betting_bound(shares, error),
-        ERROR,
-        pool.name,
-        len(pool),
-        rows,
-        target,
-    )

@@ -14,7 +14,7 @@ from slimdex.indexes.options import AUTO
 from slimdex.indexes.settings import Settings
 
 from ...catalog.state import Certificate
-from ..certified_recall import ERROR
+from ...trials.recall_trials import ERROR
 
 PROVING = 1500
 """Largest number of queries for proving a target: they prove .003 less than the mean."""
@@ -30,13 +30,11 @@ class Target:
     ----------
     agreement : share of the ten nearest by exact search that is found; above 0, below 1.
     ram : largest number of resident bytes, None for any.
-    disk : largest number of bytes of the index's folder.
     p99_ms : largest 99th percentile of a search's milliseconds, from a vector to rows.
     """
 
     agreement: float = 0.99
     ram: int | None = None
-    disk: int | None = None
     p99_ms: float | None = None
 
     def checked(self) -> Target:
@@ -48,7 +46,7 @@ class Target:
                 f"agreement={self.agreement:g}: {PROVING:,} queries prove {shown_down(most)} at "
                 "most; expected no more than that"
             )
-        for name in ("ram", "disk", "p99_ms"):
+        for name in ("ram", "p99_ms"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"{name}={value}; expected above 0")
@@ -61,7 +59,7 @@ class Tried:
 
     Attributes
     ----------
-    ram, disk : bytes of the whole index in memory and of its folder.
+    ram : bytes of the whole index in memory.
     estimate, bound : of the agreement; the bound is for this setting alone, with 95% confidence.
     p50_ms, p99_ms : of a search, from a vector to rows.
     verdict : result.
@@ -69,7 +67,6 @@ class Tried:
 
     settings: Settings
     ram: int
-    disk: int
     estimate: float
     bound: float
     p50_ms: float

@@ -13,35 +13,31 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.options import Choices
-from slimdex.indexes.reducers.moments import Moments
 
-from ...catalog.state import Certificate
 from ...documents import id_text
 from ...ingest import writer
 from ...ingest.rewriting.fitting import refit
-from ...open_index import OpenIndex
 from ...storage.snapshot import Snapshot
 from ...trials.query_pools import ASKED, document_pool, encoded, row_texts
 from ...trials.recall_trials import Pool, Trials
-from ..certified_recall import ERROR
 from . import hybrid_choice, metric_choice, targets
-from .hybrid_choice import HybridChoice
+from .hybrid_choice import HybridChoice, Judged
 from .metric_choice import Cell, Choice
-from .settings_search import SettingsSearch, certificate_of
+from .settings_search import SettingsSearch
 from .targets import Target, Tuning, provable, shown_down
+
+if TYPE_CHECKING:
+    from ...collection import Collection
 
 CHOOSING = 500
 """Largest number of queries to choose settings; of given queries, a quarter."""
-CERTIFIED = 500
-"""Queries for certifying a build."""
 FEWEST_A_DIMENSION = 1.5
-"""Documents per dimension below which an index keeps its fallback settings."""
+"""Documents per dimension below which an index keeps its fallback settings, and isn't tuned."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ class Asked:
 
 
 def tune(
-    core: OpenIndex, target: Target, asked: Asked | None = None, *, apply: bool = False
+    collection: Collection, target: Target, asked: Asked | None = None, *, apply: bool = False
 ) -> Tuning:
     """Find settings for a target and, with `apply`, use them; see `Collection.tune`.
 
@@ -89,100 +85,82 @@ def tune(
     """
 
     def search(snapshot: Snapshot) -> Tuning:
-        return _searched(core, snapshot, target, asked)
+        return _searched(collection, snapshot, target, asked)
 
     if not apply:
-        return _with_fusion(core, core.read(search), asked)
-    found = core.read(search)
+        return _with_fusion(collection, collection.read(search), asked)
+    collection.check_writable()  # before the search, which takes minutes
+    found = collection.read(search)
     if found.chosen is None or found.certificate is None:
         raise InputError(found.lacking or "nothing reaches the target")
-    if found.chosen.settings != core.state.settings:
-        refit(core, found.chosen.settings)
-    writer.keep_certificate(core, found.certificate)
-    found = _with_fusion(core, found, asked)
-    if found.words and found.hybrid != core.state.hybrid:
-        writer.keep_fusion(core, found.hybrid)
+    if found.chosen.settings != collection.state.settings:
+        refit(collection, found.chosen.settings)
+    writer.keep_certificate(collection, found.certificate)
+    found = _with_fusion(collection, found, asked)
+    if found.words and found.hybrid != collection.state.hybrid:
+        writer.keep_fusion(collection, found.hybrid)
     return replace(found, applied=True)
 
 
-def _searched(core: OpenIndex, snapshot: Snapshot, target: Target, asked: Asked | None) -> Tuning:
+def _searched(
+    collection: Collection, snapshot: Snapshot, target: Target, asked: Asked | None
+) -> Tuning:
     """Try settings on a snapshot, which stays as it is."""
     if not len(snapshot):
-        raise InputError(f"{core.path} holds no documents; expected some to tune by")
-    if asked is not None and core.lacks_encoder:
+        raise InputError(f"{collection.path} holds no documents; expected some to tune by")
+    if asked is not None and collection.lacks_encoder:
         raise InputError("this index has no encoder at hand; expected no text queries")
     few = _too_few(target, asked)
+    count, dim = snapshot.searchable_count, snapshot.index.vectors.dim
+    if count < FEWEST_A_DIMENSION * dim:
+        raise InputError(
+            f"{count:,} {snapshot.noun} of {dim} dimensions; expected "
+            f"{FEWEST_A_DIMENSION:g} or more for each"
+        )
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
-        trials = Trials(snapshot, core.commit_log.moments(), Path(folder))
-        choosing, proving = _pools(core, snapshot, None if few else asked, rng)
-        is_small = len(trials.live) < FEWEST_A_DIMENSION * trials.dim
-        choice = (
-            Choice(_cell(snapshot), _few(trials))
-            if is_small
-            else _metric(core, snapshot, asked, rng)
-        )
+        trials = Trials(snapshot, collection.commit_log.moments(), Path(folder))
+        choosing, proving = _pools(collection, snapshot, None if few else asked, rng)
+        choice = _metric(collection, snapshot, asked, rng)
         search = SettingsSearch(trials, target, choice, choosing, proving)
-        return replace(search.as_it_is() if is_small else search.run(), asked=few)
+        return replace(search.run(), asked=few)
 
 
-def _with_fusion(core: OpenIndex, found: Tuning, asked: Asked | None) -> Tuning:
+def _with_fusion(collection: Collection, found: Tuning, asked: Asked | None) -> Tuning:
     """Add how `auto` is to fuse, if labelled queries show it."""
-    choice = core.read(lambda snapshot: _chosen_hybrid(core, snapshot, asked))
+    choice = collection.read(lambda snapshot: _chosen_hybrid(collection, snapshot, asked))
     if choice is None:
         return found
-    return replace(found, words=choice.why, hybrid=choice.hybrid or core.state.hybrid)
+    return replace(found, words=choice.why, hybrid=choice.hybrid or collection.state.hybrid)
 
 
-def certify(core: OpenIndex) -> Certificate:
-    """Certify the settings in force with queries made of documents; see `Collection.certify`."""
-
-    def certificate(snapshot: Snapshot) -> Certificate:
-        pool = core.pool(snapshot, CERTIFIED)
-        return certified(snapshot, core.commit_log.moments(), pool)
-
-    found = core.read(certificate)
-    writer.keep_certificate(core, found)
-    return found
-
-
-def certified(snapshot: Snapshot, moments: Moments, pool: Pool) -> Certificate:
-    """Certify the current settings by a pool."""
-    settings, metric = snapshot.state.settings, snapshot.index.metric
-    if settings is None or metric is None:
-        raise InputError("candidates=0: the codes' order is final; expected an index that rescores")
-    with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
-        trials = Trials(snapshot, moments, Path(folder))
-        truth = trials.exact(pool, metric.rescorer)
-        shares, _ = trials.found(snapshot.index, pool, truth)
-        return certificate_of(settings, shares, ERROR, pool, len(trials.live))
-
-
-def chosen_metric(core: OpenIndex, snapshot: Snapshot, asked: Asked | None = None) -> Choice:
+def chosen_metric(collection: Collection, snapshot: Snapshot, asked: Asked | None = None) -> Choice:
     """Choose (beta, gamma): without labels, the default for all but raw encoders."""
-    return _metric(core, snapshot, asked, np.random.default_rng(0))
+    return _metric(collection, snapshot, asked, np.random.default_rng(0))
 
 
-def _chosen_hybrid(core: OpenIndex, snapshot: Snapshot, asked: Asked | None) -> HybridChoice | None:
+def _chosen_hybrid(
+    collection: Collection, snapshot: Snapshot, asked: Asked | None
+) -> HybridChoice | None:
     """Choose the fusion with lexical search by labelled queries; None if impossible."""
-    encoder = core.query_encoder
+    encoder = collection.query_encoder
     if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
         return None
-    labelled = labelled_queries(core, snapshot, asked)
+    labelled = labelled_queries(collection, snapshot, asked)
     order = np.random.default_rng(0).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
-    judged = [hybrid_choice.Judged(*labelled[i]) for i in order]
+    judged = [labelled[i] for i in order]
     vectors = encoded(encoder, [query.text for query in judged])
     return hybrid_choice.by_labels(snapshot, vectors, judged)
 
 
 def _pools(
-    core: OpenIndex, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
+    collection: Collection, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
 ) -> tuple[Pool, Pool]:
     """Separate queries to choose by and to prove on."""
-    encoder = core.query_encoder
+    encoder = collection.query_encoder
     if asked is None:
         count = CHOOSING + targets.PROVING
-        pool = document_pool(snapshot, core.store, encoder, count, rng)
+        pool = document_pool(snapshot, collection.store, encoder, count, rng)
         return pool.part(slice(CHOOSING)), pool.part(slice(CHOOSING, None))
     assert encoder is not None
     choosing, proving = _parts(len(asked.queries))
@@ -223,26 +201,29 @@ def _too_few(target: Target, asked: Asked | None) -> str | None:
 
 
 def _metric(
-    core: OpenIndex, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
+    collection: Collection, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
 ) -> Choice:
     """Choose (beta, gamma) by enough labels, otherwise by the encoder's vectors."""
-    rule, default, encoder = metric_choice, metric_choice.DEFAULT, core.query_encoder
-    moments = core.commit_log.moments()
+    rule, default, encoder = metric_choice, metric_choice.DEFAULT, collection.query_encoder
+    moments = collection.commit_log.moments()
     live = snapshot.searchable_rows()
     vectors = snapshot.index.vectors
     sample = np.sort(rng.choice(live, min(len(live), rule.DOCUMENTS), replace=False))
     if asked is not None and asked.labels and encoder is not None:
-        labelled = labelled_queries(core, snapshot, asked)
+        labelled = labelled_queries(collection, snapshot, asked)
         if len(labelled) >= rule.FEWEST_LABELLED:
-            wanted = np.array([row for _, rows, _ in labelled for row in rows])
-            own = np.array([row for _, _, row in labelled])
+            wanted = np.array([row for query in labelled for row in query.labels])
+            own = np.array([query.own for query in labelled])
             rows = np.union1d(sample, np.union1d(wanted, own[own >= 0]))
             place = {row: i for i, row in enumerate(rows.tolist())}
-            labels = [{place[row]: r for row, r in rels.items()} for _, rels, _ in labelled]
+            labels = [
+                {place[row]: relevance for row, relevance in query.labels.items()}
+                for query in labelled
+            ]
             cell, gain, low = rule.by_labels(
                 moments,
                 vectors.take(rows),
-                encoded(encoder, [text for text, _, _ in labelled]),
+                encoded(encoder, [query.text for query in labelled]),
                 labels,
                 np.array([place.get(row, -1) for row in own.tolist()]),
             )
@@ -257,7 +238,7 @@ def _metric(
     if cosine <= rule.RAW_COSINE:
         return Choice(default, f"{kept}: the encoder is tuned (mean cosine {cosine:.2f})")
     X = vectors.take(sample)
-    words = rule.keywords(row_texts(snapshot, core.store, sample))
+    words = rule.keywords(row_texts(snapshot, collection.store, sample))
     targets = rng.choice(len(sample), min(rule.KEYWORD_QUERIES, len(sample)), replace=False)
     targets = np.array([target for target in targets.tolist() if words[target]])
     queries = encoded(encoder, [words[target] for target in targets.tolist()])
@@ -271,12 +252,10 @@ def _metric(
     )
 
 
-def labelled_queries(
-    core: OpenIndex, snapshot: Snapshot, asked: Asked
-) -> list[tuple[str, dict[int, int], int]]:
-    """Queries with labels: text, row -> relevance, and the row of the query itself or -1."""
+def labelled_queries(collection: Collection, snapshot: Snapshot, asked: Asked) -> list[Judged]:
+    """The queries with a label of a document that can be found."""
     assert asked.labels is not None
-    ids, gone = core.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
+    ids, gone = collection.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
     # The first passage represents a document that is cut.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []
@@ -284,20 +263,8 @@ def labelled_queries(
         found = {rows[d]: r for d, r in asked.labels.get(id, {}).items() if d in rows}
         if any(relevance > 0 for relevance in found.values()):
             own = rows.get(id, -1)
-            out.append((text, found, -1 if own in found else own))
+            out.append(Judged(text, found, -1 if own in found else own))
     return out
-
-
-def _few(trials: Trials) -> str:
-    return (
-        f"{len(trials.live):,} {trials.snapshot.noun} of {trials.dim} dimensions, fewer than "
-        f"{FEWEST_A_DIMENSION:g} for each: the settings stay as they are"
-    )
-
-
-def _cell(snapshot: Snapshot) -> Cell:
-    settings = snapshot.state.settings or Choices()
-    return settings.beta, settings.gamma
 
 
 def _cell_name(cell: Cell) -> str:

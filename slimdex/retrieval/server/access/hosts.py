@@ -18,6 +18,7 @@ from slimdex.indexes.errors import InputError
 from ...operations.address import LOCAL
 
 _NAME = re.compile(r"[^:\[\]\s/@]+")
+_ORIGIN = re.compile(r"[^:/\s]+://[^/\s]+")
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s/@]+)(?::(\d{1,5}))?")
 
 
@@ -41,7 +42,7 @@ class Hosts:
                     f"host {name!r}; expected a name such as search.example.org, without a port"
                 )
         for page in self.pages:
-            if page != "*" and not _is_origin(page):
+            if page != "*" and not _ORIGIN.fullmatch(page):
                 raise InputError(
                     f"page {page!r}; expected an origin such as https://example.org, or *"
                 )
@@ -50,15 +51,15 @@ class Hosts:
         """True if a Host header refers to this service.
 
         >>> hosts = Hosts(["search.example.org"])
-        >>> asked = ("127.0.0.1:8000", "[::1]:8000", "LOCALHOST", "search.example.org", "evil.org")
-        >>> [hosts.knows(host) for host in asked]
+        >>> names = ("127.0.0.1:8000", "[::1]:8000", "LOCALHOST", "search.example.org", "evil.org")
+        >>> [hosts.knows(host) for host in names]
         [True, True, True, True, False]
         """
-        found = _HOST.fullmatch(host)
-        if found is None:
+        match = _HOST.fullmatch(host)
+        if match is None:
             return False
-        name = found[1].strip("[]").lower()
-        return _is_address(name) or name in [LOCAL, *(own.lower() for own in self.names)]
+        name = match[1].strip("[]").lower()
+        return _is_address(name) or name in [LOCAL, *(known.lower() for known in self.names)]
 
     def allows(self, origin: str, host: str) -> bool:
         """True if pages of an origin may call: the service's own pages, or configured ones.
@@ -73,11 +74,7 @@ class Hosts:
         except ValueError:  # e.g. "http://["
             return False
         own = parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
-        return own or self.names_page(origin)
-
-    def names_page(self, origin: str) -> bool:
-        """True if an origin was configured."""
-        return "*" in self.pages or origin in self.pages
+        return own or "*" in self.pages or origin in self.pages
 
 
 def _is_address(host: str) -> bool:
@@ -86,11 +83,3 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_origin(page: str) -> bool:
-    try:
-        parts = urlsplit(page)
-    except ValueError:
-        return False
-    return page == f"{parts.scheme}://{parts.netloc}"

@@ -1,16 +1,19 @@
 """Middleware: checks of every request's host, origin, token, size and duration.
 
-It runs before the application and reads only the head of a request.
+It runs before the application. A connection on which an answered request's body keeps arriving is
+closed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,6 +31,9 @@ OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
 BELOW = ("/page/", "/docs/")
 """Paths, and prefixes of paths, that reveal nothing about the indexes and need no token."""
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
+REST_S = 5.0
+"""Seconds for the rest of a body after its answer: a caller who sends all of it before reading
+would lose the answer if the connection were closed at once."""
 UNKNOWN = "unknown"
 """Label of all unknown paths and methods in metrics: callers may invent any number of them."""
 
@@ -46,13 +52,29 @@ class _Reading:
 
     Attributes
     ----------
-    is_bounded : False once the route reads line by line, with limits per line.
     is_whole : True once all of it has arrived.
+    is_bounded : False once the route reads line by line, with limits per line.
+    is_answered : True once the answer has begun; a bounded body is no longer held then.
+    is_left : True if the answer has ended before the body.
     """
 
+    is_whole: bool
     held: int = 0
     is_bounded: bool = True
-    is_whole: bool = False
+    is_answered: bool = False
+    is_left: bool = False
+
+
+def guarded(
+    app: ASGIApp, hosts: Hosts, tokens: Tokens | None, limits: Limits, metrics: Metrics
+) -> ASGIApp:
+    """Put all checks in front of an application; pages of allowed origins may read the answers."""
+    return CORSMiddleware(
+        AccessMiddleware(app, hosts, tokens, limits, metrics),
+        allow_origins=hosts.pages,
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
+        allow_headers=["authorization", "content-type"],
+    )
 
 
 class AccessMiddleware:
@@ -73,29 +95,35 @@ class AccessMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status, reading = perf_counter(), 0, _Reading()
-        headers = _headers(scope)
-        cross = self._cross(headers)
+        start, status, headers = perf_counter(), 0, dict(scope["headers"])
+        has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+        reading = _Reading(is_whole=not has_body)
 
-        async def counted(message: Message) -> None:
+        async def answered(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], *cross]
+                status, reading.is_answered = message["status"], True
+                if not reading.is_whole:
+                    message["headers"] = [*message["headers"], (b"connection", b"close")]
+            elif not reading.is_whole and not message.get("more_body", False):
+                message["more_body"] = reading.is_left = True
             await send(message)
 
         try:
             scope[RIGHT], scope[READING] = self._right(scope, headers), reading
-            await self._app(scope, self._bounded(headers, receive, reading), counted)
+            await self._app(scope, self._bounded(headers, receive, reading), answered)
         except Refusal as refusal:
             answer = JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
-            await answer(scope, receive, counted)
+            await answer(scope, receive, answered)
         finally:
             self._held -= reading.held
             route = getattr(scope.get("route"), "path", UNKNOWN)
             method = scope["method"] if scope["method"] in METHODS else UNKNOWN
             self._metrics.requests.labels(route, method, status).inc()
             self._metrics.seconds.labels(route).observe(perf_counter() - start)
+        if reading.is_left:
+            await _discard(receive)
+            await send({"type": "http.response.body"})
 
     def _right(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Right:
         """Return the caller's rights; raise `Refusal` if there are none."""
@@ -109,8 +137,6 @@ class AccessMiddleware:
             raise Refusal(
                 403, f"Origin {origin[:100]!r}; expected this page's own, or one of --cors"
             )
-        if origin and scope["method"] == "OPTIONS":
-            raise Refusal(200, "", {"Access-Control-Max-Age": "600"})  # a browser asks first
         right = Right.WRITE
         if self._tokens is not None:
             right = self._tokens.right_of(headers.get(b"authorization", b""))
@@ -122,18 +148,6 @@ class AccessMiddleware:
             )
         return right
 
-    def _cross(self, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-        """Headers that let a browser pass the answer to a page of another origin."""
-        origin = headers.get(b"origin", b"")
-        if not origin or not self._hosts.names_page(origin.decode("latin-1")):
-            return []
-        return [
-            (b"access-control-allow-origin", origin),
-            (b"access-control-allow-headers", b"authorization, content-type"),
-            (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
-            (b"vary", b"origin"),
-        ]
-
     def _bounded(
         self, headers: Mapping[bytes, bytes], receive: Receive, reading: _Reading
     ) -> Receive:
@@ -141,16 +155,16 @@ class AccessMiddleware:
 
         Nothing is refused before the route reads, since only the route knows whether it streams.
         """
-        most, said = self._limits.body, headers.get(b"content-length", b"0")
+        limit, stated = self._limits.body, headers.get(b"content-length", b"0")
         idle, start = self._limits.idle, perf_counter()
 
         async def bounded() -> Message:
-            if reading.is_bounded and said.isdigit() and int(said) > most:
+            if reading.is_bounded and stated.isdigit() and int(stated) > limit:
                 raise HTTPException(
-                    413, f"a body of {int(said):,} bytes; expected {most:,} or fewer"
+                    413, f"a body of {int(stated):,} bytes; expected {limit:,} or fewer"
                 )
-            if reading.is_whole:  # the application waits for the caller to disconnect
-                return await receive()
+            if reading.is_whole or (reading.is_bounded and reading.is_answered):
+                return await receive()  # the application waits for the caller to disconnect
             left = idle
             if reading.is_bounded:  # what has arrived takes room from other callers
                 left = min(start + idle - perf_counter(), self._limits.stall)
@@ -178,6 +192,14 @@ class AccessMiddleware:
             raise HTTPException(503, f"{self._held:,} bytes of requests wait; try again later")
 
 
+async def _discard(receive: Receive) -> None:
+    """Read the rest of a body, for a while: it is still on its way."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REST_S):
+            while (await receive()).get("more_body", False):
+                pass
+
+
 def reads_by_line(request: Request) -> None:
     """Lift the limit on the size of a request's body, for a route that reads it in parts."""
     request.scope[READING].is_bounded = False
@@ -201,7 +223,3 @@ def needs(right: Right) -> Callable[[Request], Awaitable[None]]:
 
 def _is_open(path: str) -> bool:
     return path in OPEN or path.startswith(BELOW)
-
-
-def _headers(scope: Scope) -> dict[bytes, bytes]:
-    return dict(scope["headers"])

@@ -36,8 +36,8 @@ class Tokens:
         Raises
         ------
         InputError
-            If it can't be read, others than its owner can read it, or a line is invalid. Messages
-            never contain a token.
+            If it can't be read, other users than its owner can read it, or a line is invalid.
+            Messages never contain a token.
         """
         try:
             mode, lines = path.stat().st_mode, path.read_text().splitlines()

@@ -1,59 +1,243 @@
-"""Bulk upload: documents as lines of JSON, read no faster than they are committed.
+"""Routes that take documents in bulk: as lines of JSON, and as files, with reports of progress.
 
 During a commit no more is read: the connection's buffer fills up, and the caller waits.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.json_text import parsed
 
 from ...adding import add_given
 from ...collection import Collection
-from ...documents import id_text
+from ...documents import id_text, json_of
 from ...ingest.writer import Added
+from ...operations.uploading import AddFile, upload_name
+from ..access.middleware import needs, reads_by_line
+from ..access.tokens import Right
 from ..limits import LimitError, Limits
 from ..served_index import ServedIndex
+from .bodies import JsonRoute
+from .failures import told_of
+from .search import Index, service_of
 
+JSON = "application/json"
 STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 """Content types that are read line by line, with a limit per line."""
+BYTES = "application/octet-stream"
+OFTEN_S = 0.1
+"""Seconds between two reports of a stage."""
+routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE))])
+Modified = Annotated[
+    float | None, Query(ge=0, le=1e11, description="When the file was changed: seconds since 1970.")
+]
+COUNTS = ("documents", "replaced", "unchanged", "encoded")
+NOTHING = dict.fromkeys(("lines", *COUNTS), 0)
+"""Counts of what is durable; lines are those read, including empty ones."""
 Line = tuple[int, bytes]
 """A line's number, from 1, and its bytes."""
 
 
-@dataclass(frozen=True)
-class Durable:
-    """Committed part of a stream.
+@routes.post(
+    "/indexes/{name}/documents",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                STREAMED[0]: {
+                    "schema": {"type": "string"},
+                    "example": '{"id": "1", "text": "The cat sat on the mat.", "year": 1990}\n'
+                    '{"id": "2", "text": "Stocks fell.", "year": 2001}\n',
+                },
+                JSON: {
+                    "schema": {"anyOf": [{"type": "object"}, {"type": "array"}]},
+                    "example": [{"id": "1", "text": "The cat sat on the mat.", "year": 1990}],
+                },
+            },
+        }
+    },
+)
+async def add(
+    index: Index, request: Request, refit: Literal["auto", "never", "always"] = "auto"
+) -> Response:
+    """Add documents with an id, a text and optionally a title; other fields are metadata.
 
-    `lines` counts lines read, including empty ones.
+    One document or an array as JSON is committed at once. Lines of JSON, of any number, are
+    committed in batches, whose fit is checked as with `refit=auto`.
+
+    With `Accept: application/x-ndjson`, each durable commit is reported as a line of JSON.
+    """
+    type_ = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if type_ == JSON:
+        try:
+            body = await request.json()
+        except json.JSONDecodeError as error:
+            raise InputError(f"the body: {error.msg}; expected a document, or an array") from error
+        return JSONResponse(await commit(index, body, refit))
+    if type_ not in STREAMED:
+        raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
+    reports = commits(index, request.stream())
+    return await _answer(index, request, reports, durable=NOTHING)
+
+
+@routes.put(
+    "/indexes/{name}/files/{file:path}",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                BYTES: {"schema": {"type": "string", "format": "binary"}, "example": "The cat sat."}
+            },
+        }
+    },
+)
+async def upload(index: Index, file: str, request: Request, modified: Modified = None) -> Response:
+    """Add the documents of a file: a text, page, PDF, office file, mailbox, code or table.
+
+    The file's name, perhaps with folders, is the id of its document, which replaces an earlier one.
+    With `Accept: application/x-ndjson`, lines of JSON report the progress; the last line is the
+    result.
+    """
+    name = upload_name(file)
+    reports = _file_reports(index, request, name, modified)
+    return await _answer(index, request, reports)
+
+
+class Answering(StreamingResponse):
+    """An answer that begins while the request is still being read, line by line.
+
+    Starlette's own would also read the request, to detect a disconnection.
     """
 
-    lines: int = 0
-    documents: int = 0
-    replaced: int = 0
-    unchanged: int = 0
-    encoded: int = 0
-
-    def and_then(self, added: Added, lines: int) -> Durable:
-        """Add a commit that ends at line `lines`."""
-        return Durable(
-            lines,
-            self.documents + added.documents,
-            self.replaced + added.replaced,
-            self.unchanged + added.unchanged,
-            self.encoded + added.encoded,
-        )
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        await self.stream_response(send)
 
 
-async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenerator[Durable]:
-    """Yield the committed part after each commit.
+async def _answer(
+    index: ServedIndex,
+    request: Request,
+    reports: AsyncGenerator[dict[str, Any]],
+    durable: dict[str, Any] | None = None,
+) -> Response:
+    """Answer with reports as lines of JSON if the caller accepts them, else with the last one.
+
+    `durable` : the state before the first report; an error then tells the last one.
+    """
+    if index.senders >= index.limits.senders:
+        raise LimitError(503, f"{index.senders} callers are sending documents; try again later")
+    reads_by_line(request)
+    reported = _reported(index, request, reports, durable)
+    first = await anext(reported)
+    if STREAMED[0] in request.headers.get("accept", "") and "error" not in first:
+        return Answering(_as_lines(first, reported), media_type=STREAMED[0])
+    last = [first, *[report async for report in reported]][-1]
+    return JSONResponse(last, last.pop("status", 200))
+
+
+async def _reported(
+    index: ServedIndex,
+    request: Request,
+    reports: AsyncGenerator[dict[str, Any]],
+    durable: dict[str, Any] | None,
+) -> AsyncGenerator[dict[str, Any]]:
+    """Yield the reports; finally the error and its status, if any."""
+    index.senders += 1
+    last = durable
+    try:
+        async with aclosing(reports):
+            async for report in reports:
+                last = report
+                yield report
+    except Exception as error:
+        status, line = told_of(error, service_of(request))
+        failure: dict[str, Any] = {"error": line, "status": status}
+        yield failure if durable is None else failure | {"durable": last}
+    finally:
+        index.senders -= 1
+
+
+async def _as_lines(
+    first: dict[str, Any], rest: AsyncIterator[dict[str, Any]]
+) -> AsyncIterator[str]:
+    yield json_of(first) + "\n"
+    async for report in rest:
+        yield json_of(report) + "\n"
+
+
+async def _file_reports(
+    index: ServedIndex, request: Request, name: str, modified: float | None
+) -> AsyncGenerator[dict[str, Any]]:
+    """Receive a file and add it; yield the progress and then the result."""
+    async with _received(request, index.limits, name) as path:
+        if modified is not None:
+            os.utime(path, (modified, modified))
+        async for report in _done(index, AddFile(path, name)):
+            yield report
+
+
+@asynccontextmanager
+async def _received(request: Request, limits: Limits, name: str) -> AsyncGenerator[Path]:
+    """Write the request's body to a temporary file."""
+    with TemporaryDirectory(prefix="slimdex-upload-") as folder:
+        path, size = Path(folder) / f"upload{''.join(Path(name).suffixes[-2:])[:40]}", 0
+        with path.open("wb") as file:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limits.file:
+                    raise LimitError(
+                        413,
+                        f"{name}: over {limits.file:,} bytes; expected {limits.file:,} or fewer",
+                    )
+                await asyncio.to_thread(file.write, chunk)
+        if not size:
+            raise InputError(f"{name}: an empty file; expected some text in it")
+        yield path
+
+
+async def _done(index: ServedIndex, command: AddFile) -> AsyncGenerator[dict[str, Any]]:
+    """Run the command; yield its progress and then its result."""
+    loop, reports = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None]()
+    last = ("", 0.0)
+
+    def progress(stage: str, done: int, total: int) -> None:
+        nonlocal last
+        now = monotonic()
+        if stage != last[0] or done >= total or now - last[1] >= OFTEN_S:
+            last = stage, now
+            line = {"stage": stage, "done": done, "total": total}
+            loop.call_soon_threadsafe(reports.put_nowait, line)
+
+    def run(collection: Collection) -> dict[str, Any]:
+        with listening(progress):
+            return command.run(collection)
+
+    working = asyncio.ensure_future(index.change(run))
+    working.add_done_callback(lambda _: reports.put_nowait(None))
+    while (report := await reports.get()) is not None:
+        yield report
+    yield await working
+
+
+async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any]]:
+    """Yield the counts of what is durable after each commit of lines.
 
     Raises
     ------
@@ -62,20 +246,19 @@ async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenera
     LimitError
         For a line that is too long.
     """
-    done = Durable()
+    counts = NOTHING
     async for lines in _parts(body, index.limits):
-        added = await index.change(partial(_add, lines=lines))
-        done = done.and_then(added, lines[-1][0])
-        yield done
-    if not done.lines:
+        counts = _with(counts, await index.change(partial(_add, lines=lines)), lines[-1][0])
+        yield counts
+    if not counts["lines"]:
         raise InputError("no documents; expected lines of JSON, each with an id and a text")
 
 
 async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str, Any]:
     """Commit the documents of a JSON value, an object or a list of them.
 
-    Returns the fields of `Durable`, and the notes of the addition and whether it refitted.
-    Raises `InputError` for an invalid document, with its number.
+    Returns the counts, and the notes of the addition and whether it refitted. Raises `InputError`
+    for an invalid document, with its number.
     """
     given = body if isinstance(body, list) else [body]
     documents = _last(enumerate(given, start=1), "document")
@@ -85,8 +268,13 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
         id, times = Counter(id_text(one["id"]) for one in given).most_common(1)[0]
         raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
     added = await index.change(lambda collection: add_given(collection, documents, refit=refit))
-    durable = Durable().and_then(added, len(given))
-    return asdict(durable) | {"notes": added.notes, "refitted": added.refitted}
+    return _with(NOTHING, added, len(given)) | {"notes": added.notes, "refitted": added.refitted}
+
+
+def _with(counts: dict[str, Any], added: Added, lines: int) -> dict[str, Any]:
+    """Add a commit that ends at a line."""
+    sums = {name: counts[name] + getattr(added, name) for name in COUNTS}
+    return {"lines": lines, **sums}
 
 
 def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:

@@ -1,19 +1,14 @@
-"""Routes that change an index: add and delete documents, sync, compact, reduce."""
+"""Routes that change an index: put and delete documents, sync, compact, reduce, create, drop."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
-from dataclasses import asdict
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
@@ -21,19 +16,14 @@ from slimdex.indexes.options import AUTO
 
 from ...asked_sources import AskedSources
 from ...collection import Collection
-from ...documents import Document, check_columns, json_of
+from ...documents import Document, check_columns
 from ...operations.commands import Command, Compact, Delete, Reduce, Sync
-from ..access.middleware import needs, reads_by_line
+from ..access.middleware import needs
 from ..access.tokens import Right
-from ..limits import LimitError
 from ..served_index import ServedIndex
-from .bodies import DeleteBody, DocumentBody, ReduceBody, SyncBody
-from .bulk import STREAMED, Durable, commit, commits
-from .failures import told_of
-from .json_requests import JsonRoute
+from .bodies import CreateBody, DeleteBody, DocumentBody, JsonRoute, ReduceBody, SyncBody
 from .search import Index, service_of
 
-JSON = "application/json"
 CORPUS = "corpus.jsonl"
 """Name of the only file that is read in a folder that contains it."""
 routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE))])
@@ -63,95 +53,8 @@ async def delete_several(index: Index, body: DeleteBody) -> dict[str, Any]:
 
 
 async def _deleted(index: ServedIndex, command: Delete) -> dict[str, Any]:
-    found = await index.change(command.run)
-    return {name: found[name] for name in ("deleted", "documents")}
-
-
-@routes.post(
-    "/indexes/{name}/documents",
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                STREAMED[0]: {
-                    "schema": {"type": "string"},
-                    "example": '{"id": "1", "text": "The cat sat on the mat.", "year": 1990}\n'
-                    '{"id": "2", "text": "Stocks fell.", "year": 2001}\n',
-                },
-                JSON: {
-                    "schema": {"anyOf": [{"type": "object"}, {"type": "array"}]},
-                    "example": [{"id": "1", "text": "The cat sat on the mat.", "year": 1990}],
-                },
-            },
-        }
-    },
-)
-async def add(
-    index: Index, request: Request, refit: Literal["auto", "never", "always"] = "auto"
-) -> Response:
-    """Add documents with an id, a text and optionally a title; other fields are metadata.
-
-    One document or an array as JSON is committed at once. Lines of JSON, of any number, are
-    committed in batches, whose fit is checked as with `refit=auto`.
-
-    With `Accept: application/x-ndjson`, each durable commit is reported as a line of JSON.
-    """
-    type_ = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if type_ == JSON:
-        return JSONResponse(await commit(index, await _json(request), refit))
-    if type_ not in STREAMED:
-        raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
-    if index.senders >= index.limits.senders:
-        raise LimitError(503, f"{index.senders} callers are sending documents; try again later")
-    reads_by_line(request)
-    told = _told(index, request)
-    first = await anext(told)
-    if STREAMED[0] in request.headers.get("accept", "") and "error" not in first:
-        return Answering(as_lines(first, told), media_type=STREAMED[0])
-    last = [first, *[one async for one in told]][-1]
-    return JSONResponse(last, last.pop("status", 200))
-
-
-async def _json(request: Request) -> Any:
-    try:
-        return await request.json()
-    except json.JSONDecodeError as error:
-        raise InputError(f"the body: {error.msg}; expected a document, or an array") from error
-
-
-class Answering(StreamingResponse):
-    """An answer that begins while the request is still being read, line by line.
-
-    Starlette's own would also read the request, to detect a disconnection.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """An ASGI application."""
-        await self.stream_response(send)
-
-
-async def _told(index: ServedIndex, request: Request) -> AsyncGenerator[dict[str, Any]]:
-    """Yield the committed part after each commit; finally the error and its status, if any."""
-    durable = Durable()
-    index.senders += 1
-    try:
-        async with aclosing(commits(index, request.stream())) as committed:
-            async for durable in committed:
-                yield asdict(durable)
-    except Exception as error:
-        status, line = told_of(error, service_of(request))
-        yield {"error": line, "status": status, "durable": asdict(durable)}
-    finally:
-        index.senders -= 1
-
-
-async def as_lines(
-    first: dict[str, Any], rest: AsyncIterator[dict[str, Any]]
-) -> AsyncIterator[str]:
-    """Yield objects as lines of JSON."""
-    yield json_of(first) + "\n"
-    async for one in rest:
-        yield json_of(one) + "\n"
+    counts = await index.change(command.run)
+    return {name: counts[name] for name in ("deleted", "documents")}
 
 
 @routes.post("/indexes/{name}/sync")
@@ -162,9 +65,9 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
     """
     folders = service_of(request).folders
     _check_places(body.sources, folders)
-    asked = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
-    asked["links_within"] = [str(folder) for folder in folders]
-    command = Sync(AskedSources(body.sources, **asked), body.refit)
+    options = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
+    options["links_within"] = [str(folder) for folder in folders]
+    command = Sync(AskedSources(body.sources, **options), body.refit)
     return await index.change(partial(_with_notes, command))
 
 
@@ -202,18 +105,31 @@ async def reduce(index: Index, body: ReduceBody) -> dict[str, Any]:
     return await index.change(lambda collection: _reduced(collection, body))
 
 
-def changes_of(body: ReduceBody) -> dict[str, Any]:
+@routes.put("/indexes/{name}", status_code=201)
+async def create(name: str, body: CreateBody, request: Request) -> dict[str, Any]:
+    """Create an empty index in the folder that the service was started with (`--root`)."""
+    index = await service_of(request).create(name, _settings(body), body.passages)
+    return {"name": index.name, "documents": 0}
+
+
+@routes.delete("/indexes/{name}")
+async def drop(name: str, request: Request) -> dict[str, Any]:
+    """Drop an index of the folder `--root`, with all its documents, after running requests."""
+    return {"name": name, "dropped": await service_of(request).drop(name)}
+
+
+def _settings(body: ReduceBody) -> dict[str, Any]:
     """The settings that a body names, and their values."""
     names = set(ReduceBody.model_fields)
-    asked = body.model_dump(include=names, exclude_none=True)
-    if asked.get("candidates") == AUTO:
-        asked["candidates"] = None
-    return asked
+    settings = body.model_dump(include=names, exclude_none=True)
+    if settings.get("candidates") == AUTO:
+        settings["candidates"] = None
+    return settings
 
 
 def _reduced(collection: Collection, body: ReduceBody) -> dict[str, Any]:
-    found = _with_notes(Reduce(changes_of(body)), collection)
-    return {name: found[name] for name in ("requested", "settings", "notes")}
+    facts = _with_notes(Reduce(_settings(body)), collection)
+    return {name: facts[name] for name in ("requested", "settings", "notes")}
 
 
 def _with_notes(command: Command, collection: Collection) -> dict[str, Any]:

@@ -27,8 +27,7 @@ from ...documents import Hit
 from ...operations.commands import Fetch, Listing
 from ...search.request import SearchRequest
 from ..served_index import ServedIndex
-from .bodies import Text
-from .json_requests import JsonRoute
+from .bodies import JsonRoute, Text
 from .openai_filters import where_of
 from .search import service_of
 
@@ -76,7 +75,7 @@ class Page:
 
     limit: Annotated[int, Query(ge=1, le=100)] = 20
     after: str | None = None
-    order: Literal["asc", "desc"] = "asc"
+    order: Literal["asc"] = "asc"
 
 
 @routes.get("/models")
@@ -123,8 +122,8 @@ def _cut(collection: Collection, vectors: Matrix, dimensions: int) -> Matrix:
 def _written(row: Matrix, encoding: str) -> str | list[float]:
     if encoding == "base64":
         return b64encode(row.astype("<f4").tobytes()).decode()
-    found: list[float] = row.tolist()
-    return found
+    values: list[float] = row.tolist()
+    return values
 
 
 @routes.post("/vector_stores/{name}/search")
@@ -174,9 +173,9 @@ def _attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 @routes.get("/vector_stores")
 async def stores(request: Request, page: Annotated[Page, Depends()]) -> dict[str, Any]:
-    """List the indexes as vector stores, a page at a time."""
+    """List the indexes as vector stores, a page at a time, in the service's order ("asc")."""
     indexes = service_of(request).indexes
-    names = [*indexes] if page.order == "asc" else [*reversed(indexes)]
+    names = [*indexes]
     if page.after is not None:
         service_of(request).named(page.after)
         names = names[names.index(page.after) + 1 :]
@@ -211,8 +210,6 @@ def _store(index: ServedIndex) -> dict[str, Any]:
 @routes.get("/vector_stores/{name}/files")
 async def files(name: str, request: Request, page: Annotated[Page, Depends()]) -> dict[str, Any]:
     """List the documents of an index as files, in the order of their addition ("asc")."""
-    if page.order != "asc":
-        raise InputError(f"order={page.order!r}; expected 'asc'")
     index = service_of(request).named(name)
     found = await index.read(Listing(None, page.after, page.limit).run)
     data = [_file(index.name, document) for document in found["documents"]]

@@ -21,8 +21,7 @@ from ..access.middleware import RIGHT
 from ..access.tokens import Right
 from ..served_index import ServedIndex
 from ..service import Service
-from .bodies import DocumentsBody, FoundBody, RelatedBody, SearchBody
-from .json_requests import JsonRoute
+from .bodies import DocumentsBody, FoundBody, JsonRoute, RelatedBody, SearchBody
 from .openai_filters import where_of
 
 if TYPE_CHECKING:
@@ -160,7 +159,8 @@ def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
 @routes.get("/indexes/{name}/columns")
 async def columns(index: Index) -> Response:
     """Columns of the documents, with their values if few, or their range."""
-    return Json({"columns": await index.columns()})
+    facts = await index.read(lambda collection: collection.store.columns.facts())
+    return Json({"columns": facts})
 
 
 @routes.get("/indexes/{name}/documents", responses={200: {"model": DocumentsBody}})

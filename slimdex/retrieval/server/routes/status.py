@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from ...collection import Collection
 from ..service import Service
 from .search import service_of
 
@@ -33,9 +34,9 @@ async def _status(service: Service) -> str:
     indexes = service.indexes.values()
     if not service.is_ready:
         return "loading"
-    if not all([await index.can_read() for index in indexes]):
+    if not all([await index.can(lambda collection: collection.store.state()) for index in indexes]):
         return "recovering"
-    if not all([await index.is_whole() for index in indexes]):
+    if not all([await index.can(Collection.check_files) for index in indexes]):
         return "damaged"
     is_busy = any(index.waiting >= index.limits.waiting for index in indexes)
     return "busy" if is_busy else READY

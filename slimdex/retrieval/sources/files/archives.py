@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from .limits import LARGEST_UNPACKED, UnreadableError, size
 
@@ -94,31 +95,40 @@ def local(tag: str) -> str:
     return tag.rpartition("}")[2]
 
 
-class Fields:
-    """Texts of XML elements by name, joined by commas."""
+class Element(NamedTuple):
+    """Element of an XML file, with its own text on one line."""
 
-    def __init__(self, data: bytes) -> None:
-        self.found: dict[str, list[str]] = {}
-        self._open: list[list[str]] = []
-        events(data, self)
+    name: str
+    attributes: Mapping[str, str]
+    text: str
 
-    def start(self, tag: str, attributes: Any) -> None:
-        """Handle the start of an element."""
-        self._open.append([])
 
-    def data(self, text: str) -> None:
-        """Handle text."""
-        if self._open:
-            self._open[-1].append(text)
+def elements(data: bytes) -> list[Element]:
+    """Elements of a file by their ends, with names without a namespace."""
+    found, open_ = list[Element](), list[tuple[str, Mapping[str, str], list[str]]]()
 
-    def end(self, tag: str) -> None:
-        """Handle the end of an element."""
-        if text := " ".join("".join(self._open.pop()).split()):
-            self.found.setdefault(local(tag), []).append(text)
+    class Target:
+        """Handler of a parser's events."""
 
-    def close(self) -> None:
-        """Handle the end of the document."""
+        def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+            open_.append((local(tag), dict(attributes), []))
 
-    def text(self, *names: str) -> str:
-        """Return the first of these elements that is present."""
-        return next((", ".join(self.found[n]) for n in names if n in self.found), "")
+        def data(self, text: str) -> None:
+            if open_:
+                open_[-1][2].append(text)
+
+        def end(self, _: str) -> None:
+            name, attributes, texts = open_.pop()
+            found.append(Element(name, attributes, " ".join("".join(texts).split())))
+
+        def close(self) -> None:
+            pass
+
+    events(data, Target())
+    return found
+
+
+def joined(found: Sequence[Element], *names: str) -> str:
+    """Texts of the first of these elements that is present, joined by commas."""
+    texts = ([e.text for e in found if e.name == name and e.text] for name in names)
+    return ", ".join(next(filter(None, texts), []))

@@ -22,14 +22,12 @@ from ..origins import Reading, stamp_of
 from .compressed import ENDINGS, opened, unpacked_head
 from .decoding import is_guessed
 from .folders.walking import FoundFile, Walk, as_unicode, walk, why
-from .formats import tesseract
-from .formats.mail import message_id
+from .formats.mail import message_id, messages
 from .front_matter import COLUMNS, tags
 from .kinds import BOOKS, DATA, HEAD, ending, kind_of
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
-from .mailboxes import messages
 from .outline import Extract
-from .worker_process import Worker
+from .worker import Worker
 
 BATCH = 64
 """Documents in a batch, unless they are long."""
@@ -69,7 +67,6 @@ class FileSource:
         self._unread = list[tuple[str, str]]()
         self._kept = list[str]()
         self._guessed = list[str]()
-        self._unread_pages = list[tuple[str, int]]()
         self._passed_over = Counter[str]()
 
     @classmethod
@@ -121,12 +118,6 @@ class FileSource:
             named = _first_names(self._guessed)
             hint = "(set it with encoding=latin-1 or another)"
             lines.append(f"not UTF-8, encoding guessed {hint}: {named}")
-        if self._unread_pages:
-            count = sum(pages for _, pages in self._unread_pages)
-            pages = "1 page has" if count == 1 else f"{count:,} pages have"
-            named = _first_names([name for name, _ in self._unread_pages])
-            why_not = "Tesseract fails" if tesseract.is_installed() else tesseract.INSTALL
-            lines.append(f"{pages} no text but pictures ({why_not}): {named}")
         if unread:
             named = _first_names([f"{name} ({reason})" for name, reason in unread])
             files = "1 file" if len(unread) == 1 else f"{len(unread):,} files"
@@ -189,7 +180,6 @@ class FileSource:
         self._unread.clear()
         self._kept.clear()
         self._guessed.clear()
-        self._unread_pages.clear()
         self.origins.clear()
         self._known = 0
         self._passed_over.clear()
@@ -257,8 +247,6 @@ class FileSource:
                 inner = kind_of(file.relative, head)
             if inner in (None, "packed") or not head:
                 self._passed_over[_why_left_out(file.relative, head)] += 1
-            elif inner == "image" and not tesseract.is_installed():
-                self._leave_pages(file, 1)
             elif inner == "mailbox":
                 stamp = stamp if _is_whole(file.path) else ""
                 for message in self._messages(file, opened_, worker):
@@ -270,22 +258,14 @@ class FileSource:
                 kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
                 if not is_sure and is_guessed(data):
                     self._guessed.append(file.relative)
-                if extract.unread:
-                    self._leave_pages(file, extract.unread)
-                    stamp = stamp if tesseract.is_installed() else ""  # to read it again
                 if extract.text:
                     name = _stem(file.relative)
                     document = self._document(file, file.relative, kind, extract, name)
                     yield self._known_as(document, file, reading, stamp)
-                elif kind in BOOKS and not extract.unread:
-                    raise UnreadableError("no text")
-                elif kind not in BOOKS:
-                    self._passed_over["without text" if kind == "image" else "empty"] += 1
-
-    def _leave_pages(self, file: FoundFile, pages: int) -> None:
-        """Note pages of a file that can't be read, and keep what is indexed of it."""
-        self._unread_pages.append((file.relative, pages))
-        self._kept.append(file.relative)
+                elif kind in BOOKS:
+                    raise UnreadableError("no text; a scan needs OCR, as by ocrmypdf")
+                else:
+                    self._passed_over["empty"] += 1
 
     def _messages(
         self, file: FoundFile, box: io.BufferedReader, worker: Worker
@@ -355,15 +335,12 @@ def _is_whole(mailbox: Path) -> bool:
 
 
 def _contents(file: FoundFile, opened_: io.BufferedReader, most: int) -> bytes:
-    before = os.fstat(opened_.fileno())
-    if before.st_size > most:
-        raise too_large(before.st_size, most)
+    size = os.fstat(opened_.fileno()).st_size
+    if size > most:
+        raise too_large(size, most)
     data = opened_.read(most + 1)
     if len(data) > most:
         raise too_large(len(data), most)
-    after = os.fstat(opened_.fileno())
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise UnreadableError("changes while it is read")
     return data
 
 

@@ -125,20 +125,7 @@ def _yaml(text: str) -> Any:
     except ValueError:  # an invalid date: read everything as text
         return yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError:
-        return _lines(text)
-
-
-def _lines(text: str) -> dict[str, Any]:
-    r"""Recover from broken YAML the lines of the form name: value.
-
-    >>> _lines("title: Tea: a story\ntags: [broken\n  - x")
-    {'title': 'Tea: a story', 'tags': '[broken'}
-    """
-    found = (re.fullmatch(r"([A-Za-z][\w -]*):[ \t]+(.+)", line) for line in text.splitlines())
-    values = {each[1]: each[2].strip().strip("\"'") for each in found if each}
-    if not values:
-        raise ValueError("no line is a name and a value")
-    return values
+        return None
 
 
 def _written(value: Any) -> str:

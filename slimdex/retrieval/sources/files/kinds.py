@@ -43,9 +43,8 @@ MAGIC = {
     b"%PDF-": "pdf",
     b"PK\x03\x04": "archive",
     **dict.fromkeys((GZIP, ZSTD), "packed"),
-    **dict.fromkeys((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*"), "image"),
 }
-"""First bytes -> kind; an image is a PNG, JPEG or TIFF."""
+"""First bytes -> kind."""
 PAGE = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
 HEADERS = re.compile(
     rb"(return-path|received|delivered-to|message-id|mime-version|from|date|subject|to): [^\n]*\n"

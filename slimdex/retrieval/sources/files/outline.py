@@ -24,14 +24,12 @@ class Extract:
     parts : in order, the first at 0; empty if the text is undivided.
     facts : columns that it fills: author, date, tags, description, language, pages,
         front_matter.
-    unread : number of pages of pictures that Tesseract did not read, or that need it.
     """
 
     title: str
     text: str
     parts: Sequence[Part] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
-    unread: int = 0
 
 
 DEEPEST = 16

@@ -1,7 +1,7 @@
 """Worker process that reads files, so that only it may run out of memory or time.
 
 A request is a line of JSON and the bytes of a file; the answer is the length of a JSON text and the
-text. Before it, a line such as ``3/20`` for each step that takes long shows that work goes on.
+text.
 """
 
 from __future__ import annotations
@@ -9,16 +9,105 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, BinaryIO
+from threading import Timer
+from typing import Any
 
-from slimdex.indexes.execution.progress import listening
-
-from .formats.readers import read
-from .limits import MEMORY, UnreadableError, size
+from ...documents import Part
+from .limits import MEMORY, SECONDS, UnreadableError, size
 from .outline import Extract
+
+PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from {} import main; main()"
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class Worker:
+    """Reader of files in another process, restarted if it dies, with bounded memory and time."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(
+        self, name: str, kind: str, data: bytes, encoding: str | None = None
+    ) -> tuple[str, Extract]:
+        """Read a file as `readers.read` does; exceeding a limit raises `UnreadableError`."""
+        process = self._started()
+        request = {"name": name, "kind": kind, "encoding": encoding, "bytes": len(data)}
+        timer = Timer(self._seconds, process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer = _answer_of(process, json.dumps(request).encode(), data)
+        except (OSError, ValueError) as error:  # a broken pipe, or an incomplete answer
+            was_late = not timer.is_alive()
+            self.close()
+            if was_late:
+                raise UnreadableError(f"takes over {self._seconds:.0f} s") from error
+            raise UnreadableError("its reader died; it may need too much memory") from error
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+        if "error" in answer:
+            raise UnreadableError(answer["error"])
+        return answer["kind"], _extract(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM.format(__name__), *sys.path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **ONE_THREAD},
+            )
+        return self._process
+
+
+def _answer_of(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> dict[str, Any]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(head + b"\n")
+    process.stdin.write(data)
+    process.stdin.flush()
+    answer = json.loads(process.stdout.read(int(process.stdout.readline())))
+    if not isinstance(answer, dict):
+        raise ValueError("no answer")
+    return answer
+
+
+def _extract(answer: dict[str, Any]) -> Extract:
+    parts = [
+        Part(start, tuple(headings), page, anchor)
+        for start, headings, page, anchor in answer["parts"]
+    ]
+    facts = dict(answer["facts"])
+    if facts.get("date"):
+        facts["date"] = datetime.fromisoformat(facts["date"])
+    return Extract(answer["title"], answer["text"], parts, facts)
 
 
 def main() -> None:
@@ -28,25 +117,21 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     limit_memory()
     while head := sys.stdin.buffer.readline():
-        asked = json.loads(head)
-        data = sys.stdin.buffer.read(asked["bytes"])
-        if len(data) < asked["bytes"]:
+        request = json.loads(head)
+        data = sys.stdin.buffer.read(request["bytes"])
+        if len(data) < request["bytes"]:
             return
-        with listening(lambda _, done, total: _write(answers, b"%d/%d\n" % (done, total))):
-            body = json.dumps(_answer(asked, data), default=datetime.isoformat).encode()
+        body = json.dumps(_answer(request, data), default=datetime.isoformat).encode()
         del data
-        _write(answers, b"%d\n" % len(body) + body)
+        answers.write(b"%d\n" % len(body) + body)
+        answers.flush()
 
 
-def _write(answers: BinaryIO, data: bytes) -> None:
-    answers.write(data)
-    answers.flush()
+def _answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
+    from .formats.readers import read
 
-
-def _answer(asked: dict[str, Any], data: bytes) -> dict[str, Any]:
     try:
-        kind, extract = read(asked["name"], asked["kind"], data, asked["encoding"])
-        return _plain(kind, extract)
+        kind, extract = read(request["name"], request["kind"], data, request["encoding"])
     except UnreadableError as error:
         return {"error": str(error)}
     except MemoryError:
@@ -54,18 +139,12 @@ def _answer(asked: dict[str, Any], data: bytes) -> dict[str, Any]:
     except Exception as error:  # a parser may raise anything for a broken file
         first = next(iter(str(error).splitlines()), "")
         return {"error": f"broken: {type(error).__name__} {first[:100]}".strip()}
-
-
-def _plain(kind: str, extract: Extract) -> dict[str, Any]:
-    parts = [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts]
-    facts = dict(extract.facts)
     return {
         "kind": kind,
         "title": extract.title,
         "text": extract.text,
-        "parts": parts,
-        "facts": facts,
-        "unread": extract.unread,
+        "parts": [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts],
+        "facts": dict(extract.facts),
     }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -47,43 +45,6 @@ def free_name(name: str, taken: Set[str]) -> str:
     while name.lower() in taken:
         name += "_"
     return name
-
-
-def unnumbered(name: str) -> str | None:
-    """Return `name` without DuckDB's number for duplicates; None if it has none."""
-    found = re.fullmatch(r"(.*)_\d+", name, re.DOTALL)
-    return found[1] if found else None
-
-
-def distinguished(
-    types: Mapping[str, str], keys: Iterable[str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Name the columns of JSON keys that differ only in case, which DuckDB would number.
-
-    The first key keeps its name, the others get a "_".
-
-    Returns
-    -------
-    Column -> type, and column -> key of the renamed ones.
-    """
-    spelled = defaultdict[str, list[str]](list)
-    for key in keys:
-        spelled[key.lower()].append(key)
-    alike = {lower for lower, same in spelled.items() if len(same) > 1}
-    whole, apart = dict[str, str](), defaultdict[str, set[str]](set)
-    for column, type_ in types.items():
-        lower = column.lower() if column.lower() in spelled else unnumbered(column.lower())
-        if lower in alike:
-            apart[lower].add(type_)
-        else:
-            whole[column] = type_
-    renamed = dict[str, str]()
-    for lower in apart:
-        type_ = apart[lower].pop() if len(apart[lower]) == 1 else "JSON"
-        for key in spelled[lower]:
-            name = free_name(key, {c.lower() for c in whole})
-            whole[name], renamed[name] = type_, key
-    return whole, renamed
 
 
 def usual_column(names: Iterable[str], usual: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Tables of SQLite, DuckDB or Excel, and results of queries, copied to a temporary file.
+"""Tables of SQLite or Excel, and results of queries, copied to a temporary file.
 
 DuckDB reads SQLite and Excel through extensions that it downloads; instead, a separate process
 reads them.
@@ -14,23 +14,21 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Timer
 
 import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
 
-from ...sql import identifier, literal
-from ..files.folders.walking import are_limited
+from ...sql import literal
 from ..files.limits import LARGEST_FILE, MEMORY, SECONDS, size
-from ..files.worker_process import PROGRAM
+from ..files.worker import PROGRAM
 from ..text_files import InputFile, remove_later, temporary
-from .table_worker import ROWS, WORKBOOK, chosen
+from .table_worker import ROWS, WORKBOOK
 
 SQL = "sql:"
 """Prefix of a source that is a query."""
 SQLITE = (".sqlite", ".sqlite3", ".db")
-ENDINGS = (*SQLITE, ".duckdb", WORKBOOK)
+ENDINGS = (*SQLITE, WORKBOOK)
 OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -46,8 +44,13 @@ def query_file(spec: str) -> InputFile:
     path = temporary()
     file = InputFile(shortened(query, 60), path, ".parquet", "sql", f"sql {query}", [query])
     remove_later(file)
-    with duckdb.connect(config=OFFLINE) as connection:
-        _copy(connection, query, path, f"sql {shortened(query)}")
+    try:
+        with duckdb.connect(config=OFFLINE) as connection:
+            how = "(FORMAT parquet, USE_TMP_FILE false)"
+            connection.execute(f"COPY ({query}) TO {literal(str(path))} {how}")
+    except duckdb.Error as error:
+        reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
+        raise InputError(f"sql {shortened(query)}: {reason}") from error
     file.facts.append(hashlib.sha256(path.read_bytes()).hexdigest())
     return file
 
@@ -72,47 +75,8 @@ def table_file(spec: str) -> InputFile | None:
     file = InputFile(spec, temporary(), ".jsonl", prefix, place, facts)
     file.changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
     remove_later(file)
-    if path.suffix == ".duckdb":
-        file.ending = ".parquet"
-        _copy_duckdb(path, table, file.path)
-    else:
-        _read_apart(path, table, file.path)
+    _read_apart(path, table, file.path)
     return file
-
-
-def _copy_duckdb(path: Path, table: str, to: Path) -> None:
-    with duckdb.connect(config=OFFLINE) as connection:
-        try:
-            connection.execute(f"ATTACH {literal(str(path))} AS given (READ_ONLY)")
-            listed = connection.execute(
-                "SELECT table_name FROM duckdb_tables() WHERE database_name = 'given' "
-                "UNION ALL SELECT view_name FROM duckdb_views() "
-                "WHERE database_name = 'given' AND NOT internal ORDER BY 1"
-            ).fetchall()
-        except duckdb.Error as error:
-            raise InputError(f"{path}: {_first(error)}") from error
-        name = chosen(path, "table", [name for (name,) in listed], table)
-        if are_limited():  # a view may read any file
-            connection.execute(f"SET allowed_paths = [{literal(str(to))}]")
-            connection.execute("SET enable_external_access = false")
-        late = Timer(seconds := _seconds(path), connection.interrupt)
-        late.start()
-        try:
-            _copy(connection, f"SELECT * FROM given.{identifier(name)}", to, str(path))
-        except duckdb.InterruptException as error:
-            raise _too_long(path, seconds) from error
-        finally:
-            late.cancel()
-
-
-def _copy(connection: duckdb.DuckDBPyConnection, query: str, to: Path, name: str) -> None:
-    how = "(FORMAT parquet, USE_TMP_FILE false)"  # a second file may not be allowed
-    try:
-        connection.execute(f"COPY ({query}) TO {literal(str(to))} {how}")
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error as error:
-        raise InputError(f"{name}: {_first(error)}") from error
 
 
 def _seconds(path: Path) -> float:
@@ -127,20 +91,16 @@ def _too_long(path: Path, seconds: float) -> InputError:
     )
 
 
-def _first(error: Exception) -> str:
-    return " ".join(str(error).split("\n\n")[0].splitlines()[:2])
-
-
 def _read_apart(path: Path, table: str, to: Path) -> None:
     """Read a table in another process, which may run out of memory or time."""
     seconds = _seconds(path)
-    asked = {"path": str(path), "table": table, "seconds": seconds}
+    request = {"path": str(path), "table": table, "seconds": seconds}
     program = PROGRAM.format(f"{__package__}.table_worker")
     with TemporaryDirectory(prefix="slimdex-") as folder:
         try:
             done = subprocess.run(
                 [sys.executable, "-c", program, *sys.path],
-                input=json.dumps({**asked, "folder": folder}).encode(),
+                input=json.dumps({**request, "folder": folder}).encode(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 timeout=seconds,

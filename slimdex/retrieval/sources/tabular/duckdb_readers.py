@@ -12,8 +12,14 @@ from slimdex.indexes.errors import InputError
 
 from ...documents import MOST_COLUMNS, check_columns
 from ...sql import identifier, literal, one_file
-from ..text_errors import header_width, layout, unreadable
-from ..text_files import LARGEST_OBJECT, UNREADABLE, InputFile
+from ..text_files import (
+    LARGEST_OBJECT,
+    UNREADABLE,
+    InputFile,
+    header_width,
+    layout,
+    unreadable,
+)
 
 LONGEST_TYPE = 1000
 """Longest name of a nested type that is stored as such; longer ones become JSON."""
@@ -45,17 +51,27 @@ def json_objects(file: InputFile) -> str:
     return re.sub(r", (sample_size|map_\w+|field_\w+)=[-\d]+", "", objects)
 
 
-def check_width(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
-    """Raise `InputError` for far too many columns, which DuckDB takes minutes to describe."""
-    reader, count = READERS[file.ending], 0
+def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
+    """Raise `InputError` for far too many columns, which DuckDB takes minutes to describe.
+
+    And for JSON keys that differ only in case, all but one of which DuckDB would read as empty.
+    """
+    reader = READERS[file.ending]
+    count: int | None = 0
+    alike: list[str] | None = None
     if reader is read_csv:
         count = header_width(file.path)
     elif reader is read_json:
         keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM {json_objects(file)} LIMIT {KEYS}"
+        counted = f"SELECT count(*) AS n, list(k) AS l FROM ({keys}) t(k) GROUP BY lower(k)"
         with suppress(duckdb.Error):  # reported when the file is read
-            ((count,),) = connection.execute(f"SELECT count(*) FROM ({keys})").fetchall()
-    if count > MOST_COLUMNS + OURS:
+            sql = f"SELECT sum(n), any_value(l) FILTER (WHERE n > 1) FROM ({counted})"
+            ((count, alike),) = connection.execute(sql).fetchall()
+    if count is not None and count > MOST_COLUMNS + OURS:
         check_columns(count, file.name)
+    if alike:
+        named = ", ".join(map(repr, sorted(alike)[:5]))
+        raise InputError(f"{file.name}: keys {named}; expected keys that differ in more than case")
 
 
 def narrowed(
@@ -83,7 +99,7 @@ def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) ->
         skipped, delimiter = layout(file.path)
         options += f", skip={skipped}, delim={literal(delimiter)}{quotes}"
     except UNREADABLE as error:
-        raise InputError(f"{file.name}{unreadable(file.path, error)}") from error
+        raise InputError(f"{file.name}{unreadable(error)}") from error
     if types:
         fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", types={{{fields}}}"

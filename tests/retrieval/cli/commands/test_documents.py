@@ -51,9 +51,7 @@ def test_columns_types_and_the_form_of_a_file(notes: Runner, name: str) -> None:
     document = opened(notes, name, "7")
     assert (document["title"], document["text"]) == ("Café", "rain and rain")
     assert document["metadata"] == {"zip": "01234"}
-    for option in ("--id", "--title", "--text"):
-        said = notes.refuses(*command(name, "letters.data", *words[1:], option, "no"))
-        assert f"no column 'no' for the {option[2:]}; it has nr, heading, body, zip" in said
+    notes.refuses(*command(name, "letters.data", *words[1:], "--id", "no"))
 
 
 @pytest.mark.parametrize("name", ["build", "add", "sync"])
@@ -62,8 +60,7 @@ def test_the_answer_to_a_query_is_a_source(notes: Runner, name: str) -> None:
     code, _, err = notes(*command(name, "--sql", asked))
     assert code == 0, err
     assert [opened(notes, name, id)["text"] for id in "78"] == ["rain and rain", "the dog"]
-    said = notes.refuses(*command(name, "--sql", "SELECT 7 AS"))
-    assert "sql 'SELECT 7 AS': Parser Error: syntax error" in said
+    notes.refuses(*command(name, "--sql", "SELECT 7 AS"))
 
 
 def test_a_sync_refits_only_if_it_is_to(notes: Runner) -> None:
@@ -73,19 +70,7 @@ def test_a_sync_refits_only_if_it_is_to(notes: Runner) -> None:
         write("notes.jsonl", [*more, {"id": refit, "text": f"the cat and the dog {refit}"}])
         found = notes("sync", "i", "notes.jsonl", "--refit", refit, "--json").json
         assert (found["added"] > 0, found["refitted"]) == (True, refitted)
-    said = notes.refuses("sync", "i", "notes.jsonl", "--refit", "soon")
-    assert said == "error: refit='soon'; expected auto, never or always\n"
-
-
-def test_where_an_index_is_as_seen_from_here(
-    pets: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write("more.jsonl", [{"id": "x", "text": "one more"}])
-    assert pets("add", "pets", "more.jsonl").out.startswith("4 documents in pets: ")
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir("elsewhere")
-    added = pets("add", "../pets", "../more.jsonl")
-    assert added.out.startswith("4 documents in ../pets, 1 unchanged: ")
+    notes.refuses("sync", "i", "notes.jsonl", "--refit", "soon")
 
 
 def test_several_sources_become_one_index(slimdex: Runner) -> None:
@@ -97,7 +82,7 @@ def test_several_sources_become_one_index(slimdex: Runner) -> None:
 
 
 @pytest.mark.slow
-def test_made_up_ids_are_told_and_tell_files_apart(slimdex: Runner) -> None:
+def test_generated_ids_are_noted_and_differ_between_files(slimdex: Runner) -> None:
     for folder in ("jan", "feb"):
         Path(folder).mkdir()
         Path(folder, "report.csv").write_text(f"text\nthe cat in {folder}\nthe dog\n")
@@ -126,35 +111,6 @@ def test_bytes_are_base64_in_json(slimdex: Runner) -> None:
     assert slimdex("build", "b.parquet", "--out", "b").code == 0
     (hit,) = slimdex.found("b", "the cat")
     assert hit["metadata"] == {"b": "/wBh"}
-
-
-def test_json_is_json_whatever_the_columns_hold(slimdex: Runner) -> None:
-    Path("odd.csv").write_text("id,text,x\n1,the cat,nan\n2,the dog,1.5\n")
-    assert slimdex("build", "odd.csv", "--out", "odd").code == 0
-    hits = slimdex.found("odd", "the cat")
-    assert [hit["metadata"] for hit in hits] == [{"x": None}, {"x": 1.5}]
-    Path("more.csv").write_text("id,text,x\n3,the cat,0.5\n4,the dog,inf\n")
-    assert "document '4', column 'x': inf; expected a finite number" in slimdex.refuses(
-        "add", "odd", "more.csv"
-    )
-
-
-@pytest.mark.slow
-def test_sources_whose_columns_differ_are_widened_or_refused(slimdex: Runner) -> None:
-    write("a.jsonl", [{"id": "a", "text": "the cat", "x": 1.5}])
-    write("b.jsonl", [{"id": "b", "text": "the dog", "X": 2}])
-    assert slimdex("build", "a.jsonl", "b.jsonl", "--out", "ab").code == 0
-    assert slimdex("build", "b.jsonl", "a.jsonl", "--out", "ba").code == 0
-    for index in ("ab", "ba"):
-        found = slimdex.found(index, "cat")
-        assert {v for hit in found for v in hit["metadata"].values()} == {1.5, 2.0}
-    write("c.jsonl", [{"id": "c", "text": "the rain", "x": "many"}])
-    assert slimdex("build", "a.jsonl", "c.jsonl", "--out", "ac").code == 0
-    found = slimdex.found("ac", "cat")
-    assert {hit["id"]: hit["metadata"] for hit in found} == {"a": {"x": 1.5}, "c": {"x": "many"}}
-    assert "c.jsonl, row 1: 'many' in column 'x' is not DOUBLE" in slimdex.refuses(
-        "add", "ab", "c.jsonl"
-    )
 
 
 @pytest.mark.slow
@@ -192,19 +148,6 @@ def test_a_document_is_opened_by_its_path_too(bare: Runner) -> None:
     assert "unknown id 'notes/other.md'" in bare.refuses("open", "x", "notes/other.md")
 
 
-def test_lines_of_a_document(slimdex: Runner) -> None:
-    text = "# Tea\n\nBoil water.\n\nWait.\n\n"
-    write("tea.jsonl", [{"id": "tea", "text": text}])
-    slimdex("build", "tea.jsonl", "--out", "x")
-    assert slimdex("open", "x", "tea", "--lines", "3-5").out == "Boil water.\n\nWait.\n"
-    assert slimdex("open", "x", "tea", "--lines", "3").out == "Boil water.\n"
-    read = slimdex("open", "x", "tea", "--lines", "5-", "--json").json
-    assert [read[name] for name in ("text", "line", "last_line", "lines")] == ["Wait.\n\n", 5, 7, 7]
-    assert text[read["start"] :] == read["text"]
-    for lines in ("8-9", "0-2", "5-4", "x", "-3", "1-2-3", "٣"):
-        assert "expected FIRST-LAST" in slimdex.refuses("open", "x", "tea", "--lines", lines)
-
-
 def test_related_documents(pets: Runner) -> None:
     found = pets("related", "pets", "cat", "-n", "1", "--json").json
     with Collection.open("pets") as collection:
@@ -212,9 +155,7 @@ def test_related_documents(pets: Runner) -> None:
     assert (found["id"], [hit["id"] for hit in found["hits"]]) == ("cat", [nearest.id])
     some = pets("related", "pets", "cat", "--where", "year = 2003", "--json").json
     assert [hit["id"] for hit in some["hits"]] == ["rain"]
-    shown = pets("related", "pets", "cat")
-    assert shown.out.splitlines()[0] == "cat"
-    assert shown.out.splitlines()[1].split()[1] == nearest.id
+    assert pets("related", "pets", "cat").out.splitlines()[1].split()[1] == nearest.id
     assert "'none'" in pets.refuses("related", "pets", "none")
 
 
@@ -227,7 +168,4 @@ def test_the_last_change_is_undone_and_made_again(pets: Runner) -> None:
     assert pets("reduce", "pets", "--k", "2", "--kind", "flat").code == 0
     assert pets("undo", "pets").out == "the settings and files before; 1 documents\n"
     assert pets("compact", "pets").code == 0
-    refused = pets("undo", "pets")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err.count("\n") == 1
-    assert "pets: nothing to undo; expected a change of documents" in refused.err
+    assert "nothing to undo" in pets.refuses("undo", "pets")

@@ -80,9 +80,3 @@ def test_workers_reduce(pets: Runner, computed: list[str]) -> None:
         assert bool(computed) == bool(ray)
     shown = [pets.found(name, "the cat on the roof") for name in ("here", "pets")]
     assert [hit["id"] for hit in shown[0]] == [hit["id"] for hit in shown[1]]
-
-
-@pytest.mark.parametrize("words", [("add", "pets", "pets.jsonl"), ("reduce", "pets")])
-def test_workers_need_a_cluster(pets: Runner, words: tuple[str, ...]) -> None:
-    expected = "--workers 2 without --ray; expected --ray local or an address"
-    assert expected in pets.refuses(*words, "--workers", "2")

@@ -21,7 +21,7 @@ def own(slimdex: Runner) -> Runner:
     return slimdex
 
 
-def test_it_is_read_filtered_and_searched_by_vectors(own: Runner) -> None:
+def test_an_index_with_a_python_encoder_is_searched_by_vectors(own: Runner) -> None:
     def found(*words: str) -> list[str]:
         answer = own("search", "own", "--query-vector", "cat.npy", "--json", *words).json
         return [hit["id"] for hit in answer["queries"][0]["hits"]]
@@ -45,8 +45,3 @@ def test_texts_are_refused_in_one_line(own: Runner, words: tuple[str, ...]) -> N
     assert "pass that encoder to open(), or vectors in place of texts" in said
     assert own("verify", "own").code == 0
     assert own("info", "own", "--json").json["documents"] == 23
-
-
-def test_queries_that_are_texts_tune_nothing(own: Runner) -> None:
-    said = own.refuses("tune", "own", "--queries", "pets.jsonl")
-    assert "no encoder at hand; expected no text queries" in said

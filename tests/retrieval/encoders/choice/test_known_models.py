@@ -23,7 +23,7 @@ from slimdex.retrieval.encoders.sentence_folder import Prompts
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_is_complete() -> None:
     for name, model in KNOWN.items():
         assert model.hub_id == f"{model.hub_id.partition('/')[0]}/{name}"
         assert (model.score is None) == (not model.source), name

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.choice import languages
 from slimdex.retrieval.encoders.choice.languages import other_languages
 from slimdex.retrieval.operations.building import Sources, add, build
@@ -26,11 +27,15 @@ HAS_DETECTOR = importlib.util.find_spec("py3langid") is not None
 detected = pytest.mark.skipif(not HAS_DETECTOR, reason="py3langid is missing")
 
 
-class EnglishEncoder(WordEncoder):
-    """A bag of words under the name of the default model."""
+class NamedEncoder(WordEncoder):
+    """A bag of words under the name of a model."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__()
+        self.model = model
 
     def spec(self) -> dict[str, str | int]:
-        return {"type": "words", "model": "all-MiniLM-L6-v2", "dim": self.dim}
+        return {"type": "words", "model": self.model, "dim": self.dim}
 
 
 def test_scripts_need_no_detector(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,49 +62,34 @@ def test_code_and_english_are_no_other_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "model", "noted"),
     [
-        (CHINESE, "100% of these texts are not in English (most often CJK script)"),
-        pytest.param(
-            GERMAN,
-            "100% of these texts are not in English (most often language 'de')",
-            marks=detected,
-        ),
-        (["The cat sat.", "The dog ran.", "Rain fell on the roof."], None),
+        (CHINESE, "all-MiniLM-L6-v2", "CJK script"),
+        (CHINESE, "/models/all-MiniLM-L6-v2", "CJK script"),
+        pytest.param(GERMAN, "all-MiniLM-L6-v2", "language 'de'", marks=detected),
+        (["The cat sat.", "The dog ran.", "Rain fell."], "all-MiniLM-L6-v2", None),
+        (CHINESE, "unknown", None),
     ],
 )
-def test_build_and_add_say_so(tmp_path: Path, texts: list[str], said: str | None) -> None:
+def test_build_notes_languages_that_the_model_does_not_know(
+    tmp_path: Path, texts: list[str], model: str, noted: str | None
+) -> None:
     source = tmp_path / "texts.txt"
     source.write_text("\n".join(texts) + "\n")
-    path = tmp_path / "i"
-    made, added = build(path, Sources.open(str(source)), EnglishEncoder, Settings())
-    with made:
-        notes = [note for note in added.notes if "English" in note]
-        assert len(notes) == (said is not None)
-        if said is not None:
-            assert notes[0].startswith(said)
-            assert "the model multilingual-e5-small" in notes[0]
-        other = tmp_path / "more.txt"
-        other.write_text("Сегодня идёт дождь, завтра снег.\n")
-        (note,) = [n for n in add(made, Sources.open(str(other))).notes if "English" in n]
-        assert "100% of these texts are not in English (most often Cyrillic script)" in note
+    sources = Sources.open(str(source))
+    made, added = build(tmp_path / "i", sources, lambda: NamedEncoder(model), Settings())
+    made.close()
+    notes = [note for note in added.notes if "English" in note]
+    assert len(notes) == (noted is not None)
+    if noted is not None:
+        start = f"100% of these texts are not in English (most often {noted})"
+        assert notes[0].startswith(start)
+        assert "the model multilingual-e5-small" in notes[0]
 
 
-def test_a_folder_of_that_model_says_so_too(tmp_path: Path) -> None:
-    class Downloaded(EnglishEncoder):
-        def spec(self) -> dict[str, str | int]:
-            return super().spec() | {"model": "/models/all-MiniLM-L6-v2"}
-
-    source = tmp_path / "texts.txt"
-    source.write_text("\n".join(CHINESE) + "\n")
-    made, added = build(tmp_path / "i", Sources.open(str(source)), Downloaded, Settings())
-    with made:
-        assert any("the only language of all-MiniLM-L6-v2" in note for note in added.notes)
-
-
-def test_an_encoder_that_may_know_them_says_nothing(tmp_path: Path) -> None:
-    source = tmp_path / "texts.txt"
-    source.write_text("\n".join(CHINESE) + "\n")
-    made, added = build(tmp_path / "i", Sources.open(str(source)), WordEncoder, Settings())
-    with made:
-        assert not any("English" in note for note in added.notes)
+def test_add_notes_languages_that_the_model_does_not_know(tmp_path: Path) -> None:
+    source = tmp_path / "more.txt"
+    source.write_text("Сегодня идёт дождь, завтра снег.\n")
+    with Collection.create(tmp_path / "i", NamedEncoder("all-MiniLM-L6-v2")) as collection:
+        notes = add(collection, Sources.open(str(source))).notes
+    assert any("most often Cyrillic script" in note for note in notes)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.encoders.hub import find_model
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
-from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.retrieval.server.running import DIM
 
 from .conftest import TEXTS
-from .llama_server import llama_server, write_gguf
 from .proxy import Proxy
-
-
-def close(one: Matrix, other: Matrix) -> bool:
-    return np.allclose(one, other, atol=1e-6)
 
 
 @pytest.mark.parametrize("end", ["", "/", "/v1", "/v1#notes"])
@@ -36,7 +27,7 @@ def test_slimdex_serves_its_own_encoder(own_service: str, expected: Matrix, end:
     assert encoder.encode([]).shape == (0, DIM)
 
 
-def test_dimensions_that_the_server_accepts_or_not(own_service: str) -> None:
+def test_dimensions_are_the_servers_to_accept(own_service: str) -> None:
     assert HttpEncoder(own_service, dimensions=4).encode(TEXTS).shape == (4, 4)
     with pytest.raises(InputError, match=r"400 .*dimensions=5; expected 24 or 4"):
         HttpEncoder(own_service, dimensions=5)
@@ -44,8 +35,8 @@ def test_dimensions_that_the_server_accepts_or_not(own_service: str) -> None:
         HttpEncoder(own_service, dimensions=0)
 
 
-def test_a_model_that_the_server_lacks(own_service: str) -> None:
-    with pytest.raises(InputError, match=r"/v1/embeddings: 404 index 'x'; expected one of notes$"):
+def test_a_model_that_the_server_lacks_is_refused(own_service: str) -> None:
+    with pytest.raises(InputError, match="404"):
         HttpEncoder(own_service, "x")
 
 
@@ -61,7 +52,7 @@ def test_an_api_is_found_by_asking(
     encoder = HttpEncoder(proxy.url + end)
     spec = encoder.spec()
     assert (spec["api"], spec["model"], spec["max_length"]) == (speaks, model, length)
-    assert close(encoder.encode(TEXTS), expected)
+    assert np.allclose(encoder.encode(TEXTS), expected, atol=1e-6)
     path, _, body = proxy.asked[-1]
     assert path == {"openai": "/v1/embeddings", "ollama": "/api/embed", "tei": "/embed"}[speaks]
     sent = {"model": model, "truncate": True}
@@ -79,25 +70,9 @@ def test_an_api_is_found_by_asking(
     assert len(proxy.asked) == 1, "a known API is asked at once"
 
 
-def test_no_server_and_no_vectors(proxy: Proxy) -> None:
+def test_an_address_without_vectors_is_refused(proxy: Proxy) -> None:
     with pytest.raises(InputError, match=r"^http://127.0.0.1:9: ConnectionRefusedError .*server"):
         HttpEncoder("http://127.0.0.1:9")
     proxy.speaks = "tei"
     with pytest.raises(InputError, match=r"^no vectors: .*/v2/api/embed: 404 File Not Found"):
         HttpEncoder(f"{proxy.url}/v2", "x")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="xllamacpp is missing")
-def test_llama_cpp_encodes_as_slimdex_does(tmp_path: Path) -> None:
-    write_gguf(find_model("all-MiniLM-L6-v2").folder, tmp_path / "minilm.gguf")
-    texts = [*TEXTS, "naïve café, Zürich", "日本語", "for i in range(3): pass", "word " * 100]
-    with llama_server(tmp_path / "minilm.gguf") as url:
-        encoder = HttpEncoder(url)
-        found = encoder.encode(texts)
-        assert (encoder.spec()["api"], encoder.max_length) == ("openai", 512)
-        with pytest.raises(InputError, match=r"500 input .* is too large"):
-            encoder.encode(["word " * 5000])
-    own = TransformerEncoder(precision="fp32").encode(texts)
-    unit = found / np.linalg.norm(found, axis=1, keepdims=True)
-    assert np.vecdot(own, unit).min() > 0.99999

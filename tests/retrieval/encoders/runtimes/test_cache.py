@@ -48,7 +48,7 @@ def test_the_second_time_needs_neither_torch_nor_transformers(converted: Path, c
     np.testing.assert_allclose(np.load(cache / "out.npy"), first.encode(TEXTS), atol=1e-6)
 
 
-def test_what_decides_the_vectors_is_in_the_name(tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_key_depends_on_weights_pooling_and_folder(tiny_bert: Path, tmp_path: Path) -> None:
     key = conversion_key(tiny_bert, "ab", "mean@-1")
     others = [
         conversion_key(tiny_bert, "ac", "mean@-1"),
@@ -73,30 +73,21 @@ def test_a_damaged_cache_is_rebuilt(converted: Path, cache: Path, name: str) -> 
 
 
 @pytest.mark.slow
-def test_a_cache_that_can_t_be_written_is_done_without(
-    converted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["file", "x" * 300])
+def test_a_cache_that_can_not_be_written_is_done_without(
+    converted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "file"))
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / name))
     assert TransformerEncoder(str(converted)).encode(["dog"]).shape == (1, 32)
 
 
 @pytest.mark.slow
-def test_what_can_t_be_converted_is_not_tried_again(tmp_path: Path, cache: Path) -> None:
+def test_a_failed_conversion_is_not_tried_again(tmp_path: Path, cache: Path) -> None:
     folder = make_tiny_model("gpt2", tmp_path / "gpt2")
     first = TransformerEncoder(str(folder), precision="fp32").encode(TEXTS)
     again = TransformerEncoder(str(folder), precision="fp32").encode(TEXTS)
     np.testing.assert_array_equal(first, again)
     assert [path.suffix for path in kept(cache)] == [".refused"]
-    with pytest.raises(
-        InputError, match=r"precision='int8': .*; expected auto, fp32, bf16 or fp16"
-    ):
+    with pytest.raises(InputError, match="precision='int8'"):
         TransformerEncoder(str(folder), precision="int8")
-
-
-@pytest.mark.slow
-def test_no_home_and_no_cache_to_look_at(
-    converted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / ("x" * 300)))  # a name that is too long
-    assert TransformerEncoder(str(converted)).encode(["dog"]).shape == (1, 32)

@@ -1,4 +1,4 @@
-"""All documents encoded again: the old answers until the end, then those of a new index."""
+"""All documents are encoded again: old answers until the end, then those of a new index."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import adding
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from slimdex.retrieval.ingest import encoding, preparing
 from slimdex.retrieval.ingest.migration import replacing
-from slimdex.retrieval.ingest.repair import repair, verify
 from slimdex.retrieval.ingest.rewriting import fitting
+from slimdex.retrieval.operations.repair import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
 from tests.chance import CHANCE, sweep
-from tests.encoders import WordEncoder, direction
+from tests.encoders import WordEncoder
 from tests.retrieval.crashes import crash_child
 from tests.retrieval.crashes.test_crash import attempt
 
@@ -62,7 +61,7 @@ def old(tmp_path: Path) -> Iterator[Collection]:
         yield collection
 
 
-def test_it_becomes_the_index_of_the_new_encoder(old: Collection, tmp_path: Path) -> None:
+def test_the_result_equals_a_new_index(old: Collection, tmp_path: Path) -> None:
     before, new = found(old), WordEncoder(NEW)
     rows = []
     while not (run := old.reencode(new, minutes=0)).finished:
@@ -81,17 +80,15 @@ def test_it_becomes_the_index_of_the_new_encoder(old: Collection, tmp_path: Path
     assert [p.suffix for p in old.path.glob("vectors-*")] == [".f16"]
     assert old.verify() == []
     vectors = old.commit_log.vectors().take(np.arange(100))
-    wanted = new.encode([each["text"] for each in documents()])
-    np.testing.assert_allclose(vectors, wanted, rtol=1e-3, atol=1e-3)
+    targets = new.encode([each["text"] for each in documents()])
+    np.testing.assert_allclose(vectors, targets, rtol=1e-3, atol=1e-3)
     with pytest.raises(InputError, match="its vectors are this encoder's"):
         old.reencode(new)
     with pytest.raises(InputError, match="no migration to undo"):
         old.undo_migration()
 
 
-def test_documents_are_added_deleted_and_compacted_meanwhile(
-    old: Collection, tmp_path: Path
-) -> None:
+def test_documents_can_change_during_the_migration(old: Collection, tmp_path: Path) -> None:
     new = WordEncoder(NEW)
     assert old.reencode(new, minutes=0).rows == 16
     assert old.reencode(minutes=0).rows == 32
@@ -156,8 +153,8 @@ def test_a_compaction_during_the_fit_starts_it_over(
     assert old.verify() == []
 
 
-def test_another_open_collection_follows(old: Collection) -> None:
-    """Its queries are encoded by the encoder of the vectors that answer, whenever that changes."""
+def test_another_open_collection_follows_the_switch(old: Collection) -> None:
+    """Its queries are encoded by the encoder of the current vectors."""
     with Collection.open(old.path, WordEncoder(OLD)) as other:
         other.give(WordEncoder(NEW))
         request = SearchRequest(texts=["word3 text"], hybrid="off")
@@ -168,27 +165,6 @@ def test_another_open_collection_follows(old: Collection) -> None:
         assert other.answer(request)[0][0].id == "3"
         other.add({"id": "new", "text": "neverseen words"})
         assert old.search("neverseen", 1, hybrid="off")[0].id == "new"
-
-
-def test_one_opened_with_a_moved_model_follows(tmp_path: Path) -> None:
-    """The place is that of the old model, not of the one that replaces it."""
-
-    def encoder(name: str, dim: int) -> StaticEncoder:
-        lines = (" ".join([w, *map(str, direction(w, dim))]) for w in ["one", "two", "three"])
-        (tmp_path / name).write_text("\n".join(lines) + "\n")
-        return StaticEncoder(str(tmp_path / name))
-
-    path, moved, new = tmp_path / "i", tmp_path / "moved.txt", encoder("new.txt", 12)
-    with Collection.create(path, encoder("old.txt", 8)) as collection:
-        words = ["one", "two", "three"]
-        collection.add([{"id": f"{a} {b}", "text": f"{a} {b}"} for a in words for b in words])
-    (tmp_path / "old.txt").rename(moved)
-    with Collection.open(path, model=str(moved)) as other:
-        assert other.search("two two", 1, hybrid="off")[0].id == "two two"
-        with Collection.open(path) as changing:
-            assert changing.reencode(new).finished
-        assert other.search("three three", 1, hybrid="off")[0].id == "three three"
-        assert other.encoder.dim == new.dim
 
 
 def test_texts_encoded_before_the_switch_are_encoded_again(
@@ -212,7 +188,7 @@ def test_texts_encoded_before_the_switch_are_encoded_again(
     assert old.verify() == []
 
 
-def test_searches_during_the_move(old: Collection) -> None:
+def test_searches_during_the_migration_are_consistent(old: Collection) -> None:
     """Threads that search all the time get the old answer or the new one."""
     before, stop = found(old), Event()
 
@@ -236,7 +212,7 @@ def test_searches_during_the_move(old: Collection) -> None:
         assert all(each in (before, after) for each in own)
 
 
-def test_two_at_once(old: Collection, tmp_path: Path) -> None:
+def test_two_migrations_at_once(old: Collection, tmp_path: Path) -> None:
     def run(_: int) -> bool:
         with Collection.open(old.path, WordEncoder(OLD)) as other:
             return other.reencode(WordEncoder(NEW)).finished
@@ -249,7 +225,7 @@ def test_two_at_once(old: Collection, tmp_path: Path) -> None:
     assert old.verify() == []
 
 
-def test_undone_meanwhile(old: Collection) -> None:
+def test_undoing_during_the_migration(old: Collection) -> None:
     class Undoing(WordEncoder):
         def encode(self, texts: Sequence[str]) -> Matrix:
             with Collection.open(old.path, WordEncoder(OLD)) as other:
@@ -261,7 +237,7 @@ def test_undone_meanwhile(old: Collection) -> None:
     assert old.state.replacement is None
 
 
-def test_undone_before_the_end(old: Collection) -> None:
+def test_undoing_before_the_end(old: Collection) -> None:
     before, state = found(old), old.state
     old.reencode(WordEncoder(NEW), minutes=0)
     with pytest.raises(InputError, match=r"are being encoded by .*40.*; expected that"):
@@ -273,7 +249,7 @@ def test_undone_before_the_end(old: Collection) -> None:
     assert old.state.replacement is None
 
 
-def test_after_a_map_it_goes_on_by_the_same_encoder(old: Collection) -> None:
+def test_a_mapped_encoder_can_replace_the_vectors(old: Collection) -> None:
     class Longer(WordEncoder):
         def encode(self, texts: Sequence[str]) -> Matrix:
             return 2 * super().encode(texts)
@@ -312,7 +288,7 @@ def test_an_interrupted_addition_comes_first(
                 raise RuntimeError("no more")
             return super().encode(texts)
 
-    monkeypatch.setattr(preparing, "MOST", 8)
+    monkeypatch.setattr(preparing, "PREPARED_DOCUMENTS", 8)
     monkeypatch.setattr(encoding, "WINDOW", 16)
     with Collection.open(old.path, Failing(OLD)) as other, pytest.raises(RuntimeError):
         other.add(documents(200, 260))
@@ -324,7 +300,7 @@ def test_an_interrupted_addition_comes_first(
     assert old.verify() == []
 
 
-def test_no_documents(tmp_path: Path, old: Collection) -> None:
+def test_an_index_without_documents_is_refused(tmp_path: Path, old: Collection) -> None:
     with (
         Collection.create(tmp_path / "none", WordEncoder(OLD)) as empty,
         pytest.raises(InputError, match="holds no documents yet"),
@@ -337,7 +313,7 @@ def test_no_documents(tmp_path: Path, old: Collection) -> None:
 
 @sweep
 @pytest.mark.parametrize("stored", ["fp16", "int8"])
-def test_killed_at_every_step_it_goes_on(tmp_path: Path, stored: str) -> None:
+def test_it_resumes_after_a_kill_at_any_step(tmp_path: Path, stored: str) -> None:
     """No vector is encoded twice, and answers are the old ones or the new ones."""
     base = tmp_path / "base"
     with Collection.create(

@@ -1,9 +1,8 @@
-"""`auto` is by rule without labels, and off where labels show no gain that is sure."""
+"""The fusion for `auto`: by rule without labels, and off if labels show no significant gain."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,16 +33,10 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]
         yield made
 
 
-def test_names_turn_words_on(collection: Collection) -> None:
+def test_labels_that_words_find_better_turn_fusion_on(collection: Collection) -> None:
     labels = {name: {name: 1} for name in NAMES}
-    tuned = collection.tune(EASY, queries=[(n, f"{n} w1") for n in NAMES], labels=labels)
-    assert tuned.hybrid is not None
-    assert tuned.words is not None
-    assert "queries with labels gain" in tuned.words
-    assert collection.hybrid == "auto"  # nothing was applied
-    tuned = collection.tune(
-        EASY, queries=[(n, f"{n} w1") for n in NAMES], labels=labels, apply=True
-    )
+    asked = [(n, f"{n} w1") for n in NAMES]
+    tuned = collection.tune(EASY, queries=asked, labels=labels, apply=True)
     assert collection.hybrid == tuned.hybrid
     first = [collection.search(f"{name} w1", 1, hybrid="auto")[0].id for name in NAMES[:50]]
     assert first == NAMES[:50]
@@ -68,7 +61,7 @@ def test_a_fusion_takes_no_proof_of_agreement(collection: Collection) -> None:
 
 
 @pytest.mark.slow
-def test_what_meaning_finds_by_itself_turns_them_off(collection: Collection) -> None:
+def test_labels_that_meaning_finds_alone_turn_fusion_off(collection: Collection) -> None:
     """Labels are the exact search's own best, which nothing beats."""
     rng = np.random.default_rng(1)
     queries = [(str(i), " ".join(rng.choice(WORDS, 4))) for i in range(300)]
@@ -81,19 +74,16 @@ def test_what_meaning_finds_by_itself_turns_them_off(collection: Collection) -> 
 
 
 @pytest.mark.slow
-def test_few_labels_tell_nothing(collection: Collection) -> None:
+def test_few_labels_change_nothing_and_a_new_index_of_words_forgets(collection: Collection) -> None:
     collection.index_lexical(False)  # forgets an earlier choice
     collection.index_lexical()
-    labels = {name: {name: 1} for name in NAMES[:50]}
-    tuned = collection.tune(EASY, queries=[(n, f"{n} w1") for n in NAMES[:50]], labels=labels)
-    assert tuned.hybrid is None
-    assert tuned.words == "hybrid search: 50 queries with labels; 100 are needed"
     asked = [(n, f"{n} w1") for n in NAMES]
     collection.tune(EASY, queries=asked, labels={n: {n: 1} for n in NAMES}, apply=True)
     known = collection.hybrid
     assert known not in ("off", "auto")
-    collection.index_lexical()  # rebuilt, which changes nothing of it
+    labels = {name: {name: 1} for name in NAMES[:50]}
     tuned = collection.tune(EASY, queries=asked[:50], labels=labels, apply=True)
+    assert tuned.words == "hybrid search: 50 queries with labels; 100 are needed"
     assert (tuned.hybrid, collection.hybrid) == (known, known)
     collection.index_lexical(False)
     assert collection.hybrid == "off"
@@ -116,19 +106,8 @@ def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
             assert ndcg == pytest.approx(expected), way
 
 
-@pytest.mark.slow
-def test_without_words_nothing_is_said_of_them(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "x.index", WordEncoder(), lexical=False) as made:
-        made.add([Document(name, f"{name} text") for name in NAMES])
-        queries = [(n, n) for n in NAMES]
-        tuned = made.tune(EASY, queries=queries, labels={n: {n: 1} for n in NAMES})
-        assert (tuned.words, tuned.hybrid) == (None, None)
-        with pytest.raises(InputError, match="no lexical index"):
-            made.search("lib1-dev", hybrid="rrf")
-
-
 @pytest.mark.parametrize(("gain", "least", "most"), [(0.0, 0, 10), (0.2, 95, 100)])
-def test_a_gain_has_to_be_sure(
+def test_chance_turns_fusion_on_no_more_often_than_its_level(
     collection: Collection, monkeypatch: pytest.MonkeyPatch, gain: float, least: int, most: int
 ) -> None:
     """A hundred times 200 queries with gains that spread by .5: by chance five are on."""

@@ -1,10 +1,11 @@
-"""Connections of callers who are slow, silent or without end."""
+"""Connections of callers whose requests have no end."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,10 @@ import pytest
 import uvicorn
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.server.access import connections
-from slimdex.retrieval.server.access.connections import TimedProtocol
+from slimdex.retrieval.server.access import middleware
 from slimdex.retrieval.server.access.hosts import Hosts
-from slimdex.retrieval.server.access.middleware import AccessMiddleware
+from slimdex.retrieval.server.access.middleware import guarded
+from slimdex.retrieval.server.access.tokens import Right, Tokens
 from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.service import Service
@@ -24,100 +25,93 @@ from tests.encoders import WordEncoder
 
 from ..asking import made
 
-SOON = 0.3
+SOON = 0.2
 LATE = 20.0
-HEAD = b"%s HTTP/1.1\r\nHost: localhost\r\n"
+TOKEN = b"w" * 16
+HEAD = b"%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + TOKEN + b"\r\n"
 SEARCH = HEAD % b"POST /indexes/notes/search" + b"Content-Type: application/json\r\n"
 BULK = HEAD % b"POST /indexes/notes/documents" + b"Content-Type: application/x-ndjson\r\n"
-HEALTH = HEAD % b"GET /health" + b"\r\n"
+REPORTING = BULK + b"Accept: application/x-ndjson\r\n"
+UNKNOWN = b"POST /indexes/notes/search HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n"
+BYTE, KIBIBYTE = b"1\r\nx\r\n", b"400\r\n" + b"x" * 1024 + b"\r\n"
 
 
 @pytest.mark.parametrize(
-    ("first", "again", "every", "answer"),
+    ("head", "chunk", "pause", "status"),
     [
-        pytest.param(b"", b"", 1, b"", id="silent"),
-        pytest.param(HEAD % b"GET /health", b"X-A: 1\r\n", 0.05, b"", id="a head without an end"),
-        pytest.param(HEALTH + b"GET /", b"a", 0.05, b"200", id="a second head without an end"),
-        pytest.param(
-            SEARCH + CHUNKS, b"400\r\n" + b"x" * 1024 + b"\r\n", 0, b"413", id="a body without end"
-        ),
-        pytest.param(SEARCH + CHUNKS, b"1\r\nx\r\n", 0.05, b"408", id="a body, a byte at a time"),
-        pytest.param(BULK + CHUNKS, b"1\r\nx\r\n", 0.05, b"408", id="a line, a byte at a time"),
-        pytest.param(SEARCH + b"Content-Length: 9\r\n\r\n{", b"", 1, b"408", id="half a body"),
+        pytest.param(SEARCH, KIBIBYTE, 0, b"413", id="body without end"),
+        pytest.param(SEARCH, BYTE, 0.05, b"408", id="slow body"),
+        pytest.param(SEARCH, b"", 0.05, b"408", id="silent body"),
+        pytest.param(BULK, BYTE, 0.05, b"408", id="slow line"),
+        pytest.param(BULK, KIBIBYTE, 0, b"413", id="line without end"),
+        pytest.param(REPORTING, b"3\r\n{}\n\r\n", 0.01, b"400", id="wrong lines without end"),
+        pytest.param(UNKNOWN, KIBIBYTE, 0, b"401", id="body without end and without a token"),
+        pytest.param(HEAD % b"GET /health", BYTE, 0.05, b"200", id="body that no route reads"),
     ],
 )
-def test_a_caller_without_an_end_is_closed(
-    first: bytes,
-    again: bytes,
-    every: float,
-    answer: bytes,
+def test_a_body_without_end_is_answered_and_its_connection_closed(
+    head: bytes,
+    chunk: bytes,
+    pause: float,
+    status: bytes,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", SOON)
-    monkeypatch.setattr(connections, "REST_S", SOON)
-    path = made(tmp_path / "notes")
+    monkeypatch.setattr(middleware, "REST_S", SOON)
 
-    async def called(port: int) -> bytes:
+    async def call(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        start, said = time.monotonic(), bytearray()
+        start, answer = time.monotonic(), bytearray()
 
         async def read_all() -> None:
             with suppress(ConnectionError):  # closed while more was on its way
                 while part := await reader.read(1 << 16):
-                    said.extend(part)
+                    answer.extend(part)
 
-        read = asyncio.create_task(read_all())
-        writer.write(first)
+        reading = asyncio.create_task(read_all())
+        writer.write(head + CHUNKS)
         with suppress(ConnectionError):
-            while not read.done() and time.monotonic() - start < LATE:
-                writer.write(again)
+            while not reading.done() and time.monotonic() - start < LATE:
+                writer.write(chunk)
                 await writer.drain()
-                await asyncio.sleep(every)
+                await asyncio.sleep(pause)
         assert time.monotonic() - start < LATE
-        await read
+        await reading
         writer.close()
-        return bytes(said)
+        return bytes(answer)
 
-    said = asyncio.run(_served(path, called))
-    assert said.split(b" ")[1:2] == ([answer] if answer else []), said
+    answer = asyncio.run(_served(made(tmp_path / "notes"), call))
+    assert answer.split(b" ")[1] == status, answer
 
 
-def test_a_caller_who_is_quick_keeps_the_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", SOON)
-    path = made(tmp_path / "notes")
-
-    async def called(port: int) -> bytes:
+def test_a_connection_is_used_again(tmp_path: Path) -> None:
+    async def call(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        said = b""
-        for _ in range(3):
-            writer.write(HEALTH)
-            said += await reader.readuntil(b"}")
-            await asyncio.sleep(2 * SOON)  # uvicorn keeps it for five seconds
+        statuses = b""
+        for body in (b'{"query": "a cat"}', b'{"query": 1}', b'{"query": "a cat"}'):
+            writer.write(SEARCH + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            head = await reader.readuntil(b"\r\n\r\n")
+            statuses += head.split(b" ")[1]
+            await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split()[0]))
         writer.close()
-        return said
+        return statuses
 
-    assert asyncio.run(_served(path, called)).count(b"200 OK") == 3
+    assert asyncio.run(_served(made(tmp_path / "notes"), call)) == b"200422200"
 
 
-async def _served(path: Path, called: object) -> bytes:
-    """What a function of the port says of a service on a socket."""
-    limits = Limits(body=2000, idle=2 * SOON)
+async def _served(path: Path, call: Callable[[int], Awaitable[bytes]]) -> bytes:
+    """The result of a function of the port of a service on a socket."""
+    limits = Limits(body=2000, line=2000, idle=2 * SOON, commit=4)
     opened = partial(Collection.open, encoder=WordEncoder())
     service = Service.open({"notes": path}, limits, open_one=opened)
-    guarded = AccessMiddleware(application(service), Hosts(), None, limits, service.metrics)
-    config = uvicorn.Config(guarded, http=TimedProtocol, log_level="critical", lifespan="off")
-    server = uvicorn.Server(config)
+    tokens = Tokens({TOKEN: Right.WRITE})
+    public = guarded(application(service), Hosts(), tokens, limits, service.metrics)
+    server = uvicorn.Server(uvicorn.Config(public, log_level="critical", lifespan="on"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        async with service.life():
-            running = asyncio.create_task(server.serve([listening]))
-            try:
-                while not server.started:
-                    await asyncio.sleep(0.01)
-                return await called(listening.getsockname()[1])  # type: ignore[operator, no-any-return]
-            finally:
-                server.should_exit = True
-                await running
+        running = asyncio.create_task(server.serve([listening]))
+        try:
+            return await call(listening.getsockname()[1])
+        finally:
+            server.should_exit = True
+            await running

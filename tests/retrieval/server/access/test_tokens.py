@@ -18,11 +18,11 @@ def written(path: Path, text: str, mode: int = 0o600) -> Path:
     return path
 
 
-def test_what_each_token_allows(tmp_path: Path) -> None:
+def test_a_header_gives_the_rights_of_its_token(tmp_path: Path) -> None:
     tokens = Tokens.read(
         written(tmp_path / "t", f"# ours\n\nread {READ}  # the page\nwrite {WRITE}\n")
     )
-    said = {
+    rights = {
         f"Bearer {READ}": Right.READ,
         f"bearer  {WRITE} ": Right.WRITE,
         f"Bearer {READ}x": Right.NOTHING,
@@ -32,29 +32,22 @@ def test_what_each_token_allows(tmp_path: Path) -> None:
         "Bearer ": Right.NOTHING,
         "": Right.NOTHING,
     }
-    assert {header: tokens.right_of(header.encode()) for header in said} == said
+    assert {header: tokens.right_of(header.encode()) for header in rights} == rights
     assert tokens.right_of(b"Bearer \xff\xfe") is Right.NOTHING
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "no tokens; expected lines of 'read TOKEN'"),
-        ("read short", "line 1: expected lines"),
-        (f"\nown {READ}", "line 2: expected lines"),
-        (f"read {READ} {WRITE}", "line 1: expected lines"),
-        (f"read {'ä' * 20}", "line 1: expected lines"),
-    ],
+    "text",
+    ["", "read short", f"\nown {READ}", f"read {READ} {WRITE}", f"read {'ä' * 20}"],
 )
-def test_files_that_are_none(text: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=message) as error:
+def test_wrong_files_are_refused_without_telling_a_token(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected lines of 'read TOKEN'") as error:
         Tokens.read(written(tmp_path / "t", text))
     assert READ not in str(error.value).replace(str(tmp_path), "")
 
 
-def test_a_file_that_others_can_read(tmp_path: Path) -> None:
-    path = written(tmp_path / "t", f"read {READ}", 0o640)
-    with pytest.raises(InputError, match=r"mode 640\); expected mode 600: chmod 600"):
-        Tokens.read(path)
-    with pytest.raises(InputError, match="can't be read"):
+def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="chmod 600"):
+        Tokens.read(written(tmp_path / "t", f"read {READ}", 0o640))
+    with pytest.raises(InputError):
         Tokens.read(tmp_path / "none")

@@ -1,20 +1,21 @@
-"""Documents as lines: cut anywhere on the way, committed some at a time, with the line at fault."""
+"""Documents as lines: cut anywhere on the way, committed in batches, with the line at fault."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.server.conditional import Conditional
-from slimdex.retrieval.server.limits import LimitError, Limits
+from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.metrics import Metrics
 from slimdex.retrieval.server.routes.bulk import _lines, commits
 from slimdex.retrieval.server.served_index import ServedIndex
@@ -40,78 +41,68 @@ def test_lines_are_the_same_however_they_come(text: bytes, data: st.DataObject) 
     assert asyncio.run(read()) == [*enumerate(expected, start=1)]
 
 
-def served(path: Path, limits: Limits) -> ServedIndex:
-    collection = Collection.create(path, WordEncoder())
-    return ServedIndex("i", collection, limits, Metrics(), Conditional())
-
-
 def sent(
-    index: ServedIndex, parts: Sequence[bytes]
-) -> tuple[list[dict[str, int]], Exception | None]:
-    """What was told of each commit, and what ended it."""
-    told = list[dict[str, int]]()
+    path: Path, limits: Limits, *parts: bytes
+) -> tuple[list[tuple[int, int]], SlimdexError | None, Collection]:
+    """Lines and documents after each commit, the error that ended it, and the collection."""
+    reports, collection = list[dict[str, Any]](), Collection.create(path, WordEncoder())
 
-    async def send() -> Exception | None:
+    async def send() -> SlimdexError | None:
+        index = ServedIndex("i", collection, limits, Metrics(), ThreadPoolExecutor())
         try:
-            async for durable in commits(index, pieces(parts)):
-                told.append({"lines": durable.lines, "documents": durable.documents})
-        except (InputError, LimitError) as error:
+            async for counts in commits(index, pieces(parts)):
+                reports.append(counts)
+        except SlimdexError as error:
             return error
         return None
 
-    return told, asyncio.run(send())
+    error = asyncio.run(send())
+    return [(each["lines"], each["documents"]) for each in reports], error, collection
 
 
 def lines(ids: Sequence[object]) -> bytes:
     return b"".join(json.dumps({"id": id, "text": f"text {id}"}).encode() + b"\n" for id in ids)
 
 
-def test_some_are_committed_together(tmp_path: Path) -> None:
-    index = served(tmp_path / "i", Limits(commit=3))
-    told, error = sent(index, [lines(range(4)) + b"\n\n" + lines(range(4, 8))])
-    assert error is None
-    assert told == [
-        {"lines": 3, "documents": 3},
-        {"lines": 8, "documents": 6},
-        {"lines": 10, "documents": 8},
-    ]
-    assert sorted(d.id for d in index.collection) == [*"01234567"]
-    many = served(tmp_path / "j", Limits(commit_bytes=1))
-    assert len(sent(many, [lines(range(3))])[0]) == 3
+def test_batches_are_limited_by_documents_and_by_bytes(tmp_path: Path) -> None:
+    body = lines(range(4)) + b"\n\n" + lines(range(4, 8))
+    reports, error, collection = sent(tmp_path / "i", Limits(commit=3), body)
+    assert (reports, error) == ([(3, 3), (8, 6), (10, 8)], None)
+    assert sorted(document.id for document in collection) == [*"01234567"]
+    reports, _, _ = sent(tmp_path / "j", Limits(commit_bytes=1), lines(range(3)))
+    assert reports == [(1, 1), (2, 2), (3, 3)]
 
 
-def test_the_last_of_an_id_counts(tmp_path: Path) -> None:
-    index = served(tmp_path / "i", Limits())
+def test_the_last_document_of_an_id_counts(tmp_path: Path) -> None:
     body = b'{"id": "a", "text": "old"}\n{"id": "a", "text": "new"}'
-    told, error = sent(index, [body])
-    assert (told, error) == ([{"lines": 2, "documents": 1}], None)
-    assert index.collection.get("a").text == "new"
+    reports, error, collection = sent(tmp_path / "i", Limits(), body)
+    assert (reports, error) == ([(2, 1)], None)
+    assert collection.get("a").text == "new"
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "place"),
     [
         (b"{", "line 3: "),
-        (b'"text"', "line 3: expected a JSON object with an id and a text"),
-        (b'{"id": 1}', "line 3: expected a JSON object with an id and a text"),
+        (b'"text"', "line 3: "),
+        (b'{"id": 1}', "line 3: "),
         (b"\xff", "line 3: "),
         (b'{"id": 1, "text": "x", "row": 5}', "lines 3 to 4: "),
     ],
 )
-def test_a_line_at_fault_is_named_and_what_was_told_stays(
-    line: bytes, message: str, tmp_path: Path
+def test_the_line_at_fault_is_named_and_earlier_commits_stay(
+    line: bytes, place: str, tmp_path: Path
 ) -> None:
-    index = served(tmp_path / "i", Limits(commit=2))
-    told, error = sent(index, [lines("ab"), line + b"\n", lines("cd")])
-    assert told == [{"lines": 2, "documents": 2}]
+    parts = (lines("ab"), line + b"\n", lines("cd"))
+    reports, error, collection = sent(tmp_path / "i", Limits(commit=2), *parts)
+    assert reports == [(2, 2)]
     assert isinstance(error, InputError)
-    assert str(error).startswith(message), error
-    assert sorted(d.id for d in index.collection) == ["a", "b"]
+    assert str(error).startswith(place), error
+    assert sorted(document.id for document in collection) == ["a", "b"]
 
 
-def test_nothing_and_too_much(tmp_path: Path) -> None:
-    index = served(tmp_path / "i", Limits(line=50))
-    assert "no documents; expected lines of JSON" in str(sent(index, [b"\n \n"])[1])
-    long = [lines("a"), b"x" * 30, b"x" * 30]
-    assert "line 2: 60 bytes; expected 50 or fewer" in str(sent(index, long)[1])
-    assert len(index.collection) == 0  # the first was not told yet
+@pytest.mark.parametrize("parts", [(b"\n \n",), (lines("a"), b"x" * 30, b"x" * 30)])
+def test_no_document_or_too_long_a_line_is_refused(parts: Sequence[bytes], tmp_path: Path) -> None:
+    reports, error, collection = sent(tmp_path / "i", Limits(line=50), *parts)
+    assert (reports, len(collection)) == ([], 0)
+    assert error is not None

@@ -99,7 +99,7 @@ def faults(page: Page) -> str:
     return found.generate_report() if found.violations_count else ""
 
 
-def test_answers_come_as_one_types(page: Page) -> None:
+def test_answers_appear_while_typing(page: Page) -> None:
     assert typed(page, "a dog on a rug")[0] == "Title 2"
     assert page.locator("#status").inner_text() == "10 answers"
     costs = page.locator("#costs").inner_text()
@@ -118,20 +118,12 @@ def test_a_word_that_no_vector_has_is_found(page: Page) -> None:
     assert "found by its words" in page.locator(".hit .place").first.inner_text()
 
 
-def test_every_answer_says_how_it_was_found(page: Page) -> None:
-    typed(page, "the cat sat on a mat")
-    said = [place.split(" · ") for place in page.locator(".hit .place").all_inner_texts()]
-    ways = {"meaning", "words", "meaning and words", "name"}
-    assert len(said) == 10
-    assert all({f"found by its {way}" for way in ways} & {*place} for place in said)
-
-
-def test_words_are_marked_but_those_that_tell_nothing(page: Page) -> None:
+def test_words_of_the_question_are_marked_except_stop_words(page: Page) -> None:
     typed(page, "The cats SAT on a dog and rugs")
     assert {*page.locator("#hits mark").all_inner_texts()} == {"cat", "sat", "dog", "rug"}
 
 
-def test_texts_are_text(page: Page) -> None:
+def test_html_in_texts_is_shown_as_text(page: Page) -> None:
     typed(page, "it was the cat")
     assert HOSTILE in page.locator("#hits").inner_text()
     assert page.locator("#hits img").count() == 0
@@ -163,7 +155,7 @@ def test_filters_are_offered_from_the_columns(page: Page) -> None:
     assert {*names(page)} == {"Title 0", "Title 1"}
 
 
-def test_the_address_has_all_that_is_asked(page: Page) -> None:
+def test_the_address_holds_the_whole_question(page: Page) -> None:
     """Another browser, back and forward ask the same."""
     page.locator("summary").click()
     typed(page, "it was rain 5 &=?")
@@ -291,7 +283,7 @@ def test_a_document_is_opened_at_the_passage(page: Page) -> None:
     assert not whole.is_visible()
 
 
-def test_errors_are_told(browser: Browser, running: Running) -> None:
+def test_errors_are_shown(browser: Browser, running: Running) -> None:
     page = browser.new_page()
     page.goto(running.url)
     page.wait_for_selector("#facts:not([hidden])")
@@ -312,9 +304,10 @@ def test_errors_are_told(browser: Browser, running: Running) -> None:
     page.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_nobody_is_left_out(
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(PHONE, "dark"), (DESKTOP, "light")], ids=["phone", "desktop"]
+)
+def test_the_page_is_accessible(
     browser: Browser, running: Running, size: dict[str, Any], scheme: Any
 ) -> None:
     """axe-core finds no fault, and nothing is wider than the window."""
@@ -412,7 +405,7 @@ def test_files_are_added(browser: Browser, tmp_path: Path) -> None:
         page.context.close()
 
 
-def test_the_page_runs_nothing_but_its_own(running: Running) -> None:
+def test_the_page_runs_only_its_own_scripts(running: Running) -> None:
     for path in ("/", "/page/page.js", "/page/page.css"):
         policy = running.client.get(path).headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self';")

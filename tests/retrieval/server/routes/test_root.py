@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_an_index_comes_and_goes(root: Path, tmp_path: Path) -> None:
+async def test_an_index_is_created_used_and_dropped(root: Path, tmp_path: Path) -> None:
     notes = made(tmp_path / "notes.index")
     async with asking({"notes": notes}, root=root) as (client, service):
         created = await client.put("/indexes/new", json={"k": 4, "kind": "flat"})
@@ -47,11 +47,7 @@ async def test_an_index_comes_and_goes(root: Path, tmp_path: Path) -> None:
         assert dropped.json() == {"name": "new", "dropped": 3}
         assert {answer.status_code for answer in answers} <= {200, 404}
         assert (await client.get("/indexes/new")).status_code == 404
-        other = await client.delete("/indexes/notes")
-        assert (other.status_code, other.json()["error"]) == (
-            403,
-            "expected an index in a folder that the service was started with (--root)",
-        )
+        assert (await client.delete("/indexes/notes")).status_code == 403
         assert sorted(path.name for path in root.iterdir()) == ["old.index"]
         assert (await client.delete("/indexes/old")).json() == {"name": "old", "dropped": 3}
         assert [*service.indexes] == ["notes"]
@@ -59,16 +55,16 @@ async def test_an_index_comes_and_goes(root: Path, tmp_path: Path) -> None:
     assert notes.is_dir()
 
 
-@pytest.mark.parametrize("name", [".hidden", "..", "a%2Fb", "a%5Cb", "ä", "-a", "x" * 101, "a%00"])
-async def test_odd_names_are_refused(name: str, root: Path, tmp_path: Path) -> None:
+async def test_names_that_are_no_plain_folder_names_are_refused(root: Path, tmp_path: Path) -> None:
     async with asking({}, root=root) as (client, _):
-        answer = await client.put(f"/indexes/{name}", json={})
-        assert answer.status_code in (400, 404, 405), answer.text
+        for name in (".hidden", "..", "a%2Fb", "a%5Cb", "ä", "-a", "x" * 101, "a%00"):
+            answer = await client.put(f"/indexes/{name}", json={})
+            assert answer.status_code in (400, 404, 405), answer.text
     assert [path.name for path in root.iterdir()] == ["old.index"]
     assert [path.name for path in tmp_path.iterdir()] == ["root"]
 
 
-async def test_what_is_refused_leaves_nothing(root: Path) -> None:
+async def test_refusals_leave_nothing(root: Path) -> None:
     limits = Limits(indexes=2)
     tokens = Tokens({b"r" * 16: Right.READ, b"w" * 16: Right.WRITE})
     writing, reading = ({"Authorization": f"Bearer {letter * 16}"} for letter in "wr")
@@ -77,21 +73,17 @@ async def test_what_is_refused_leaves_nothing(root: Path) -> None:
             refused = await client.request(method, "/indexes/old", json={}, headers=reading)
             assert refused.status_code == 403
         wrong = await client.put("/indexes/new", json={"k": 1000}, headers=writing)
-        assert (wrong.status_code, "k=1000; expected 1 to" in wrong.text) == (400, True)
+        assert wrong.status_code == 400
         odd = await client.put("/indexes/new", json={"path": "/tmp"}, headers=writing)
         assert odd.status_code == 422
         assert [path.name for path in root.iterdir()] == ["old.index"]
         assert (await client.put("/indexes/new", json={}, headers=writing)).status_code == 201
-        many = await client.put("/indexes/third", json={}, headers=writing)
-        assert (many.status_code, many.json()["error"]) == (
-            413,
-            "2 indexes; expected fewer for another",
-        )
+        assert (await client.put("/indexes/third", json={}, headers=writing)).status_code == 413
     async with asking({"notes": root / "old.index"}) as (client, _):
         assert (await client.put("/indexes/new", json={})).status_code == 403
 
 
-async def test_an_index_in_use_stays(root: Path) -> None:
+async def test_an_index_that_another_process_writes_to_is_not_dropped(root: Path) -> None:
     async with asking({}, root=root) as (client, _):
         with FileLock(root / "old.index", "writer").held():
             answer = await client.delete("/indexes/old")
@@ -106,10 +98,12 @@ def test_a_root_folder_is_checked_and_cleaned(root: Path, tmp_path: Path) -> Non
     (root / ".gone.index.dropped").mkdir()
     (root / "empty.index").mkdir()
     (root / "link.index").symlink_to(made(tmp_path / "elsewhere"), target_is_directory=True)
-    found = RootFolder.at(root, WordEncoder)
+    found = RootFolder(root, WordEncoder)
     assert [*found.places] == ["old"]
     assert not (root / ".gone.index.dropped").exists()
     with pytest.raises(InputError, match="no such folder"):
-        RootFolder.at(tmp_path / "nowhere", WordEncoder)
+        RootFolder(tmp_path / "nowhere", WordEncoder)
+    with pytest.raises(InputError, match="no such folder"):
+        Service.open({}, folders=[tmp_path / "nowhere"])
     with pytest.raises(InputError, match="a second index 'old'"):
         Service.open({"old": tmp_path / "elsewhere"}, root=found, open_one=Collection.open)

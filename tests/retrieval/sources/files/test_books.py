@@ -13,7 +13,7 @@ import pytest
 from slimdex.retrieval.sources.files.formats import epub, office, pdf
 from slimdex.retrieval.sources.files.formats.readers import read as read_any
 from slimdex.retrieval.sources.files.limits import UnreadableError
-from slimdex.retrieval.sources.files.worker_process import Worker
+from slimdex.retrieval.sources.files.worker import Worker
 
 from .reading import pieces, read
 
@@ -101,7 +101,7 @@ def test_pdf_that_is_locked_or_broken(tmp_path: Path) -> None:
     assert found["fine.pdf"].text == "Fine."
     assert said == [
         "3 files could not be read: broken.pdf (broken PDF), locked.pdf "
-        "(encrypted), scan.pdf (no text)"
+        "(encrypted), scan.pdf (no text; a scan needs OCR, as by ocrmypdf)"
     ]
 
 

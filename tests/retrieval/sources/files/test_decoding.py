@@ -36,7 +36,7 @@ def test_an_encoding_is_guessed_by_the_words(language: str) -> None:
     assert decoded(text.encode(encoding)) == text
 
 
-def test_an_encoding_that_is_named_is_for_what_is_no_utf_8() -> None:
+def test_a_given_encoding_is_used_unless_the_text_is_utf_8() -> None:
     assert decoded("Größe".encode(), "latin-1") == "Größe"
     assert decoded("Größe".encode("latin-1"), "latin-1") == "Größe"
     assert decoded("tea".encode("utf-16-le"), "utf-16-le") == "tea"

@@ -17,7 +17,6 @@ from slimdex.retrieval.sources.files.formats import (
     mail,
     markdown,
     notebooks,
-    plain_text,
     restructured,
     source_code,
 )
@@ -92,7 +91,7 @@ def test_markdown() -> None:
     "text",
     ["---\n: [\n---\nText", "---\n- a\n---\nText", "---\nno end", "+++\na = \n+++\nText"],
 )
-def test_what_is_no_front_matter_is_text(text: str) -> None:
+def test_invalid_front_matter_stays_in_the_text(text: str) -> None:
     assert front_matter.split(text) == ({}, text)
 
 
@@ -101,6 +100,11 @@ def test_front_matter_of_aliases_is_text_and_not_gigabytes() -> None:
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     text = "---\n" + "\n".join(lines) + "\n---\nText"
     assert front_matter.split(text) == ({}, text)
+
+
+def test_front_matter_of_a_day_that_is_none_is_read() -> None:
+    values, rest = front_matter.split("---\ntitle: Trip\ndate: 2023-06-31\n---\nText")
+    assert (values, rest) == ({"title": "Trip", "date": "2023-06-31"}, "Text")
 
 
 def test_toml_front_matter() -> None:
@@ -159,7 +163,7 @@ def test_html() -> None:
         (b"", ""),
     ],
 )
-def test_pages_as_they_are_written(page: bytes, text: str) -> None:
+def test_html_as_found_in_the_wild(page: bytes, text: str) -> None:
     assert html_pages.read(page).text == text
 
 
@@ -170,18 +174,21 @@ def test_an_anchor_before_a_heading_is_its_own() -> None:
 
 def test_restructured_text() -> None:
     text = (
-        "Title\n=====\n\nSee :class:`~a.b.Cls`, :ref:`here <x>` and ``code``.\n\n"
-        ".. note:: Take care.\n\n.. include:: /etc/passwd\n\n"
-        ".. function:: open(path)\n   :module: os\n\n   Opens it.\n\n"
-        "Sub\n---\n\n* one\n* two\n\n.. code-block:: python\n   :linenos:\n\n   x = 1\n\n"
-        "==== ====\na    b\n==== ====\n1    2\n==== ====\n"
+        "=====\nTitle\n=====\n\nSee :ref:`here <x>`.\n\n.. include:: /etc/passwd\n\n"
+        "Sub one\n-------\n\n* one\n\n==== ====\na    b\n==== ====\n\nLonger\n---\n\n"
+        "Deep\n~~~~\n\nx\n\nSub two\n-------\n"
     )
     found = restructured.read(text)
     assert found.title == "Title"
     assert pieces(found) == [
-        (("Title",), "title", "Title\n\nSee Cls, here and code.\n\nTake care."),
-        (("Title", "open(path)"), "", "open(path)\n\nOpens it."),
-        (("Title", "Sub"), "sub", "Sub\n- one\n- two\n\nx = 1\n\na\tb\n1\t2"),
+        (("Title",), "title", "Title\n\nSee :ref:`here <x>`.\n\n.. include:: /etc/passwd"),
+        (
+            ("Title", "Sub one"),
+            "sub-one",
+            "Sub one\n\n* one\n\n==== ====\na    b\n==== ====\n\nLonger\n---",
+        ),
+        (("Title", "Sub one", "Deep"), "deep", "Deep\n\nx"),
+        (("Title", "Sub two"), "sub-two", "Sub two"),
     ]
 
 
@@ -280,22 +287,20 @@ def test_a_notebook() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    "text",
     [
-        ("[", "Expecting value: line 1 column 2"),
-        ("[]", "expected a JSON object"),
-        ("[" * 100_000, "nested too deep; expected at most 200 brackets inside each other"),
-        ('{"cells": ' + "9" * 5000 + "}", "a number of too many digits"),
-        ('{"cells": {"a": 1}}', "'cells' is not a list of objects"),
-        ('{"worksheets": [{"cells": [1]}]}', "'cells' is not a list of objects"),
-        ('{"cells": [{"outputs": [{"data": 1}]}]}', "'data' is not an object"),
-        ('{"metadata": []}', "'metadata' is not an object"),
+        "[",
+        "[]",
+        "[" * 100_000,
+        '{"cells": ' + "9" * 5000 + "}",
+        '{"cells": {"a": 1}}',
+        '{"cells": [{"outputs": [{"data": 1}]}]}',
+        '{"metadata": []}',
     ],
 )
-def test_no_notebook(text: str, why: str) -> None:
-    with pytest.raises(UnreadableError) as error:
+def test_what_is_no_notebook_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableError, match="not a notebook: "):
         notebooks.read(text)
-    assert str(error.value).startswith(f"not a notebook: {why}")
 
 
 def test_mail_in_parts() -> None:
@@ -340,7 +345,7 @@ def test_texts_of_any_encoding(encoding: str) -> None:
         ("a.md", b"PK\x03\x04....mimetypeapplication/epub+zip", "epub"),
         ("a", b"PK\x03\x04....ppt/presentation.xml", "pptx"),
         ("a.zip", b"PK\x03\x04....", None),
-        ("a", b"\x89PNG\r\n\x1a\n\x00", "image"),
+        ("a", b"\x89PNG\r\n\x1a\n\x00", None),
         ("a.png", b"\x00\x01", None),
         ("a.json", b"{}", None),
         ("a", b"\xff\xfea\x00", "text"),
@@ -360,7 +365,7 @@ SEEN = [
 LINES = st.lists(st.sampled_from(SEEN), max_size=30)
 
 
-@given(LINES, st.sampled_from(["markdown", "html", "rst", "text", ".py", ".c"]))
+@given(LINES, st.sampled_from(["markdown", "html", "rst", ".py", ".c"]))
 def test_parts_are_in_order_and_within_the_text(lines: list[str], kind: str) -> None:
     text = "\n".join(lines)
     if kind == "html":
@@ -368,7 +373,7 @@ def test_parts_are_in_order_and_within_the_text(lines: list[str], kind: str) -> 
     elif kind.startswith("."):
         found = source_code.read(text, kind)
     else:
-        of = {"markdown": markdown.read, "rst": restructured.read, "text": plain_text.read}[kind]
+        of = {"markdown": markdown.read, "rst": restructured.read}[kind]
         found = of(text)
     starts = [part.start for part in found.parts]
     assert all(a < b for a, b in pairwise(starts))

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from slimdex.retrieval.sources.files.formats import source_code
-from slimdex.retrieval.sources.files.formats.definitions.by_grammar import (
+from slimdex.retrieval.sources.files.formats.definitions import (
     LARGEST,
     MODULES,
+    Definition,
     by_grammar,
 )
-from slimdex.retrieval.sources.files.formats.definitions.definition import Definition
 from slimdex.retrieval.sources.files.kinds import CODE
 
 from .reading import pieces
@@ -75,19 +75,6 @@ def test_a_comment_belongs_to_what_follows_it_unless_it_ends_a_line_of_code() ->
             "int close_file(int file) {\n    return depth;\n}",
         ),
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "headings"),
-    [
-        ("#!/usr/bin/env node\nexports.a = () => {\n};\n", [(), ("exports.a",)]),
-        ("#! /bin/sh -e\n\nrun() {\n}\n", [(), ("run",)]),
-        ("#!/usr/bin/python2.7\ndef a():\n    print 1\n", [("a",)]),
-        ("#!/usr/bin/env awk\nfunction a() {\n}\n", [(), ("a",)]),
-    ],
-)
-def test_the_first_line_names_the_language(text: str, headings: list[tuple[str, ...]]) -> None:
-    assert [part.headings for part in source_code.read(text, "").parts] == headings
 
 
 def test_generated_code() -> None:

@@ -32,7 +32,6 @@ except InputError as error:
 NEEDS = {
     "lxml": ["page.html"],
     "markdown_it": ["letter.md", "note.md"],
-    "docutils": ["manual.rst"],
     "pypdfium2": ["paper.pdf"],
     "charset_normalizer": ["latin.txt"],
     "yaml": ["letter.md"],
@@ -78,7 +77,9 @@ def test_every_library_of_the_extra_is_tried() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", NEEDS)
-def test_what_needs_a_missing_library_is_told(module: str, folder: Path, tmp_path: Path) -> None:
+def test_files_that_need_a_missing_library_are_reported(
+    module: str, folder: Path, tmp_path: Path
+) -> None:
     found, said = json.loads(without(module, READ_A_FOLDER, folder, folder=tmp_path / "site"))
     there = sorted(path.name for path in folder.iterdir())
     assert found == [name for name in there if name not in NEEDS[module]]
@@ -100,7 +101,7 @@ def test_what_needs_a_missing_library_is_told(module: str, folder: Path, tmp_pat
         ("pypdfium2", "pypdfium2", "notes/paper.pdf"),
     ],
 )
-def test_a_file_that_is_named_by_itself(
+def test_a_single_file_that_needs_a_missing_library_is_refused(
     module: str, library: str, name: str, folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "book.xlsx").write_bytes(b"PK")

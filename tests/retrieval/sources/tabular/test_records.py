@@ -44,7 +44,7 @@ FRAMES: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("frame", FRAMES)
-def test_frames_of_every_kind_say_the_same(frame: str, tmp_path: Path) -> None:
+def test_dataframes_of_every_library_are_read_alike(frame: str, tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add(FRAMES[frame]())
         assert [*collection] == EXPECTED
@@ -56,7 +56,7 @@ def test_frames_of_every_kind_say_the_same(frame: str, tmp_path: Path) -> None:
         assert [hit.id for hit in collection.search("rained", 1, "year = 2001")] == ["1"]
 
 
-def test_dicts_in_a_frame_are_those_of_dicts(tmp_path: Path) -> None:
+def test_dicts_in_a_dataframe_are_read_as_json(tmp_path: Path) -> None:
     """DuckDB reads dicts of different keys, and lists of different types, as texts."""
     rows: list[dict[str, Any]] = [
         {"id": "1", "text": "a", "who": {"name": "Ann", "born": 1950}, "mixed": [1, "a"], "n": 1.5},
@@ -75,21 +75,6 @@ def test_dicts_in_a_frame_are_those_of_dicts(tmp_path: Path) -> None:
     assert of_frame[1] == {"who": "JSON", "mixed": "JSON", "n": "DOUBLE"}
     expected = [{key: row[key] for key in ("who", "mixed", "n")} for row in rows]
     assert of_frame[0] == expected
-
-
-def test_infinity_in_a_frame_is_refused() -> None:
-    frame = pandas.DataFrame({"id": [1], "text": ["x"], "d": [{"a": float("inf")}]})
-    with pytest.raises(InputError, match="column 'd': inf; expected a finite number"):
-        as_documents(frame)
-
-
-@pytest.mark.parametrize("frame", [*FRAMES, "dicts"])
-def test_zones_of_times_are_reported(frame: str, tmp_path: Path) -> None:
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
-    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        notes = collection.add(rows if frame == "dicts" else FRAMES[frame]()).notes
-        assert "times of column 'seen' have zones: they are stored in UTC, without a zone" in notes
-        assert collection.get("1").metadata["seen"] == datetime(2024, 1, 2, 3)
 
 
 def test_dicts(tmp_path: Path) -> None:
@@ -118,7 +103,7 @@ def test_dicts(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_has_no_documents(given: Any, message: str, tmp_path: Path) -> None:
+def test_objects_without_documents_are_refused(given: Any, message: str, tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         with pytest.raises(InputError) as raised:
             collection.add(given)
@@ -126,7 +111,7 @@ def test_what_has_no_documents(given: Any, message: str, tmp_path: Path) -> None
         assert len(collection) == 0
 
 
-def test_names_of_ours_and_names_beside_them() -> None:
+def test_columns_with_reserved_names_are_renamed() -> None:
     table = pyarrow.table({"id": [1], "text": ["x"], "row": [2], "row_": [3], "Deleted": [4]})
     read = as_documents(table)
     (document,) = read.documents

@@ -42,7 +42,7 @@ def build(
     """Build an index. After an interruption, the same command goes on where it stopped."""
     from slimdex.retrieval.encoders.given_encoder import GivenEncoder
     from slimdex.retrieval.operations.building import build as build_index
-    from slimdex.retrieval.operations.building import prove
+    from slimdex.retrieval.operations.building import choose_settings
     from slimdex.retrieval.operations.commands import with_addition
 
     wanted = settings.settings()
@@ -70,7 +70,7 @@ def build(
                 shared_filesystem=writing.shared_filesystem,
             )
         with collection, console.progress(), listening(note=console.note):
-            added.notes.extend(prove(collection, aim))
+            added.notes.extend(choose_settings(collection, aim))
             facts = with_addition(collection, added)
         console.show_index(facts, as_json)
 
@@ -95,7 +95,5 @@ def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
     if not target.is_given:
         return None
     if settings != type(settings)():
-        raise InputError(
-            "build: settings beside --agreement, --ram, --disk or --p99-ms; expected either"
-        )
+        raise InputError("build: settings beside --agreement, --ram or --p99-ms; expected either")
     return target.target()

@@ -1,17 +1,14 @@
-"""`slimdex search`."""
+"""Find documents, and show one: `slimdex search`, `related` and `open`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from ... import console
 from ...execution import Index
-from ...options.opening import Dir, Json, OpenOptions
+from ...options.click_commands import Argument
+from ...options.opening import Dir, Json, OpenOptions, Where
 from ...options.searching import QueryOptions, SearchOptions
-
-if TYPE_CHECKING:
-    from slimdex.retrieval.documents import Hit
-    from slimdex.retrieval.search.request import SearchRequest
 
 
 def search(
@@ -32,29 +29,66 @@ def search(
 
     from ... import answers
 
-    asked = queries.read()
-    request = options.request(asked, trust_remote_code=opening.trust_remote_code)
+    given = queries.read()
+    request = options.request(given, trust_remote_code=opening.trust_remote_code)
     excerpts = not as_json and request.rerank is None
     with quick_start():
         answer = Index(index, opening).do(Search(request.first_stage, excerpts, show or []))
-    found = [[hit_from_json(hit) for hit in hits] for hits in answer["hits"]]
+    hits = [[hit_from_json(hit) for hit in each] for each in answer["hits"]]
     if request.rerank is not None:
         answer["chance_score"] = None
         with console.progress():
-            found = request.reranked(found)
+            hits = request.reranked(hits)
     if as_json:
-        by_query = answers.as_json(request.names, asked.ids, found)
+        by_query = answers.as_json(request.names, given.ids, hits)
         console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
-    else:
-        _show(request, found, answer)
-
-
-def _show(request: SearchRequest, found: list[list[Hit]], answer: dict[str, Any]) -> None:
-    from ... import answers
-
-    texts = answer["excerpts"] or [None] * len(found)
-    for name, hits, parts in zip(request.names, found, texts, strict=True):
-        is_text = request.texts is not None
-        answers.show_hits(name, hits, parts, answer["columns"], is_text=is_text)
-    for line in answers.by_chance(request.names, found, answer["chance_score"]):
+        return
+    texts = answer["excerpts"] or [None] * len(hits)
+    is_text = request.texts is not None
+    for name, of_query, parts in zip(request.names, hits, texts, strict=True):
+        answers.show_hits(name, of_query, parts, answer["columns"], is_text=is_text)
+    for line in answers.by_chance(request.names, hits, answer["chance_score"]):
         console.note(line)
+
+
+def related(
+    index: Dir,
+    id: Annotated[str, Argument("ID", "The document's id or path.")],
+    *,
+    limit: Annotated[int, "-n", "--limit", "NUMBER", "Documents to find."] = 10,
+    where: Where = None,
+    as_json: Json = False,
+) -> None:
+    """Find the documents nearest in meaning to a document."""
+    from slimdex.retrieval.documents import hit_from_json
+    from slimdex.retrieval.operations.commands import Related
+
+    from ...answers import show_hits
+
+    found = Index(index).do(Related(id, limit, where))
+    if as_json:
+        console.print_json(found)
+        return
+    show_hits(found["id"], [hit_from_json(hit) for hit in found["hits"]], is_text=False)
+
+
+def open_document(
+    index: Dir,
+    id: Annotated[str, Argument("ID", "The document's id or path.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Print a whole document."""
+    from slimdex.retrieval.operations.commands import Fetch
+
+    document = Index(index).do(Fetch(id))
+    if as_json:
+        console.print_json(document)
+        return
+    console.line(document["title"] or document["id"], style="bold")
+    facts = {name: str(v) for name, v in document["metadata"].items() if v is not None}
+    passages = len(document["passages"]) or 1
+    console.show_pairs({"id": document["id"], **facts, "passages": passages})
+    console.line("")
+    for text in document["text"].split("\n"):
+        console.line(text)

@@ -19,7 +19,7 @@ from ...execution import Index
 from ...options.encoding import RayOptions
 from ...options.opening import Dir, Json, OpenOptions, WriteOptions
 from ...options.sources import Refit, SourceOptions
-from .delete import still_there
+from .changes import still_there
 
 if TYPE_CHECKING:
     from slimdex.retrieval.asked_sources import AskedSources
@@ -47,8 +47,8 @@ def sync(
     with cluster.started() as workers:
         opened = Index(index, opening, writing, workers)
         if sources == SourceOptions():
-            core = opened.opened()
-            asked = last_sources(core.path, core.state.origins)
+            collection = opened.opened()
+            asked = last_sources(collection.path, collection.state.origins)
         else:
             asked = sources.asked()
         synced = _Synced(asked, opened, refit, as_json)
@@ -75,8 +75,8 @@ class _Synced:
 
         notes = list[str]()
         found = self.index.do(Sync(self.sources, self.refit, compacts=watched), notes.append)
-        core = self.index.opened()
-        remember_sources(core.path, self.sources, core.state.origins)
+        collection = self.index.opened()
+        remember_sources(collection.path, self.sources, collection.state.origins)
         if (gone := found.pop("gone")) > found["documents"]:
             notes.append(still_there(self.index.path, gone))
         for line in notes:

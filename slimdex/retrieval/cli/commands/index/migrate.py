@@ -29,29 +29,7 @@ class MapOptions:
         "Documents to encode for the map, besides those that queries ask for; default: 5%, from "
         "2,000 to 10,000.",
     ] = None
-    target: Annotated[
-        float | None, "SHARE", "With --apply: the least nDCG@10 (0 to 1) that the map must reach."
-    ] = None
     apply: Annotated[bool, "Map queries and new documents from now on."] = False
-
-    def check(self) -> None:
-        """Raise `InputError` for options that miss another one."""
-        if (self.queries is None) != (self.qrels is None):
-            raise InputError("migrate: --queries and --qrels; expected both or neither")
-        if self.target is not None and not self.apply:
-            raise InputError("migrate: --target without --apply; expected both")
-
-
-@dataclass(frozen=True)
-class AgainOptions:
-    """Encoding of all documents."""
-
-    go_on: Annotated[
-        bool, "--continue", "Encode all documents again, by MODEL or that of the last run."
-    ] = False
-    minutes: Annotated[
-        float | None, "With --continue: end after so many minutes; the next run goes on."
-    ] = None
 
 
 def migrate(
@@ -59,25 +37,31 @@ def migrate(
     *,
     encoder: EncoderOptions,
     mapping: MapOptions,
-    again: AgainOptions,
+    go_on: Annotated[
+        bool, "--continue", "Encode all documents again, by MODEL or that of the last run."
+    ] = False,
+    minutes: Annotated[
+        float | None, "With --continue: end after so many minutes; the next run goes on."
+    ] = None,
     undo: Annotated[bool, "Drop unfinished new vectors, or else the map."] = False,
     writing: WriteOptions,
     as_json: Json = False,
 ) -> None:
     """Measure what another encoder would give; change to it by a map, or by encoding again."""
-    if [undo, again.go_on or encoder.model is not None].count(True) != 1:
+    if [undo, go_on or encoder.model is not None].count(True) != 1:
         raise InputError("migrate: expected --model, --continue or --undo")
-    if again.minutes is not None and not again.go_on:
+    if minutes is not None and not go_on:
         raise InputError("migrate: --minutes without --continue; expected both")
-    if (again.go_on or undo) and mapping != MapOptions():
+    if (go_on or undo) and mapping != MapOptions():
         raise InputError("migrate: --continue or --undo with options of the map; expected it alone")
-    mapping.check()
+    if (mapping.queries is None) != (mapping.qrels is None):
+        raise InputError("migrate: --queries and --qrels; expected both or neither")
     opened = Index(index, writing=writing).opened()
     if undo:
         opened.undo_migration()
         console.line(f"{index}: the last step of the migration is undone")
-    elif again.go_on:
-        _encode_again(index, opened, encoder, again.minutes, as_json)
+    elif go_on:
+        _encode_again(index, opened, encoder, minutes, as_json)
     else:
         _compare(index, opened, encoder, mapping, as_json)
 
@@ -99,7 +83,6 @@ def _compare(
             queries=asked,
             labels=labels,
             sample=mapping.sample,
-            target=mapping.target,
             apply=mapping.apply,
         )
     if as_json:
@@ -125,11 +108,7 @@ def _encode_again(
         found = opened.reencode(given, minutes=minutes)
     for text in found.notes:
         console.note(text)
-    if as_json:
-        console.print_json(asdict(found))
-        return
-    console.line(
-        f"{index} has the new encoder and its vectors"
-        if found.finished
-        else f"{found.rows:,} of {found.total:,} encoded again; --continue goes on"
-    )
+    text = f"{index} has the new encoder and its vectors"
+    if not found.finished:
+        text = f"{found.rows:,} of {found.total:,} encoded again; --continue goes on"
+    console.show_result(asdict(found), text, as_json)

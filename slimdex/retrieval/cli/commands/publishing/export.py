@@ -1,4 +1,4 @@
-"""`slimdex export`."""
+"""Give an index to other programs: `slimdex export`, `map` and `push`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from slimdex.indexes.execution.progress import listening
+
 from ... import console
 from ...execution import Index
-from ...options.opening import Dir, Json, OpenOptions, Where
+from ...options.opening import Dir, Json, MilvusOptions, OpenOptions, Where
 
 if TYPE_CHECKING:
     from slimdex.retrieval.exporting.export import Exported
@@ -20,7 +22,7 @@ def export(
     to: Annotated[
         str,
         "FORMAT",
-        "parquet, jsonl, csv, npz or faiss: documents with their vectors; "
+        "parquet, jsonl, csv or faiss: documents with their vectors; "
         "sentence-transformers or onnx: the encoder with the reducer.",
     ],
     out: Annotated[Path, "A new file or folder."],
@@ -42,13 +44,10 @@ def export(
             done = write(collection, out, to, vectors=vectors, where=where)
         for text in done.notes:
             console.note(text)
-        if as_json:
-            console.print_json(asdict(done))
-        else:
-            console.line(said(done))
+    console.show_result(asdict(done), _described(done), as_json)
 
 
-def said(done: Exported) -> str:
+def _described(done: Exported) -> str:
     """Describe in one line what was written."""
     if done.rows is None:
         return f"a model of {done.vectors} vectors of {done.dim} dimensions in {done.path}"
@@ -56,3 +55,61 @@ def said(done: Exported) -> str:
     if done.rows != done.documents:
         rows += f" ({done.rows:,} passages)"
     return f"{rows} with {done.vectors} vectors of {done.dim} dimensions in {done.path}"
+
+
+def map_documents(
+    index: Dir,
+    *,
+    out: Annotated[Path, "A new file: map.html."],
+    where: Where = None,
+    as_json: Json = False,
+) -> None:
+    """Write a page with a map of the documents, for a browser, without a network."""
+    from slimdex.retrieval.mapping.document_map import write_map
+
+    collection = Index(index).opened()
+    with console.progress(), listening(note=console.note):
+        made = write_map(collection, out, where=where)
+    sample = f", a sample of {made.total:,}" if made.total > made.documents else ""
+    text = f"{made.documents:,} documents{sample} in {len(made.clusters)} clusters: {out}"
+    console.show_result(asdict(made), text, as_json)
+
+
+def push(
+    index: Dir,
+    *,
+    milvus: Annotated[
+        str, "URI", "http://HOST:19530 of a server, or a file NAME.db for the embedded server."
+    ],
+    kind: Annotated[
+        str | None,
+        "Milvus' index kind: FLAT, IVF_SQ8, IVF_PQ, HNSW or another that its version has; "
+        "default: that of the last push, or IVF_SQ8.",
+    ] = None,
+    rescore: Annotated[
+        str,
+        "here|there|off",
+        "Where candidates are rescored with full vectors: here, from this folder; there, "
+        "in Milvus, which then stores them, too; or off.",
+    ] = "here",
+    leave_out: Annotated[
+        list[str] | None, "COLUMN", "A column not to push; can be repeated."
+    ] = None,
+    server: MilvusOptions,
+    as_json: Json = False,
+) -> None:
+    """Bring Milvus up to date with an index: send what is new or changed, remove what is gone."""
+    from slimdex.retrieval.cluster.milvus_push import PushOptions
+    from slimdex.retrieval.cluster.milvus_push import push as push_rows
+    from slimdex.retrieval.cluster.milvus_server import Server
+
+    with (
+        Index(index).opened() as collection,
+        Server(milvus, server.token, insecure=server.insecure) as connected,
+        console.progress(),
+        listening(note=console.note),
+    ):
+        options = PushOptions(kind, rescore, leave_out or ())
+        done = push_rows(collection, connected, server.name, options)
+    text = f"{done.sent:,} sent, {done.removed:,} removed, {done.rows:,} in {done.collection}"
+    console.show_result(asdict(done), text, as_json)

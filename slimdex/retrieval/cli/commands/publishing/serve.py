@@ -83,7 +83,7 @@ class RootOptions:
                 raise InputError(f"--model {self.model} without --root; expected both")
             return None
         make_encoder = partial(open_encoder, model=self.model or DEFAULT_MODEL)
-        return RootFolder.at(self.root, make_encoder, writing.wait, writing.shared_filesystem)
+        return RootFolder(self.root, make_encoder, writing.wait, writing.shared_filesystem)
 
 
 def serve(

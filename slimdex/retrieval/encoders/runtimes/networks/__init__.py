@@ -1,4 +1,4 @@
-"""Networks of a model's folder that need no torch, with pooling and head.
+"""Networks of the BERT family, with pooling and head, that need no torch.
 
-`built` makes them from weights, `exported` reads ready-made ones; the other files are their parts.
+`built` makes them from weights; the other files are their parts.
 """

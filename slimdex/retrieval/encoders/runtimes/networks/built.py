@@ -1,7 +1,9 @@
-"""Networks of the BERT family, built from configuration and weights in a fraction of a second."""
+"""Networks of the BERT family, with pooling and head, built from a folder's files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,16 +12,18 @@ from slimdex.indexes.errors import InputError
 
 from ...folder_checks import read_json
 from ...pooling import POOLER, Pooling
-from ...sentence_folder import SentenceFolder
+from ...sentence_folder import Dense, Normalize, SentenceFolder
+from ...tokens import GROUP_CHARACTERS
 from ..cache import Conversion, Facts
-from ..openvino_library import openvino_library
+from ..processor import openvino_library
 from .architectures import Shape, architecture_of
 from .first_texts import FirstTexts
-from .folder_tokenizer import folder_tokenizer
-from .hidden_states import Family
-from .operations import Node, ops, scalar
-from .sentence_vectors import POOLERS, first, head_width, pool, with_head
-from .weights import Weights, weight_files
+from .hidden_states import Family, Node, activated, integers, linear, ops, scalar, width
+from .weights import TINY, Weights, dense, head_width, weight_files
+
+TOKENIZER = "tokenizer.json"
+SETTINGS = ("special_tokens_map.json", "tokenizer_config.json")
+"""Files of a tokenizer's settings; the later one counts."""
 
 
 def built_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None:
@@ -110,3 +114,85 @@ def _inputs() -> list[Node]:
 
 def _model(output: Node, given: list[Node]) -> Any:
     return openvino_library().Model([output], given)
+
+
+def folder_tokenizer(folder: Path) -> tuple[Any, float] | None:
+    """Tokenizer and its maximum length in tokens; None if only transformers can read it.
+
+    Raises `InputError` if a file is malformed.
+    """
+    from tokenizers import Tokenizer
+
+    path = folder / TOKENIZER
+    if not path.is_file():
+        return None
+    settings = dict[str, Any]()
+    for file in (folder / name for name in SETTINGS):
+        settings |= read_json(file) if file.is_file() else {}
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise InputError(f"{path}: {error}; expected a tokenizer of the library") from error
+    side = settings.get("truncation_side", "right")
+    tokenizer.enable_truncation(GROUP_CHARACTERS, direction=side)
+    longest = settings.get("model_max_length")
+    return tokenizer, longest if isinstance(longest, int | float) else float("inf")
+
+
+def pool(states: Sequence[Node], mask: Node, pooling: Pooling) -> Node:
+    """Pool hidden states (batch, seq, width) to (batch, width), in the modes of `POOLERS`.
+
+    Parameters
+    ----------
+    mask : (batch, seq), 1 for tokens, with padding on the right.
+    """
+    pooled = [POOLERS[pooling.mode](states[layer], mask) for layer in pooling.layers]
+    total = pooled[0]
+    for other in pooled[1:]:
+        total = ops().add(total, other)
+    return ops().divide(total, scalar(len(pooled), np.float32)) if len(pooled) > 1 else total
+
+
+def with_head(vectors: Node, head: Sequence[Dense | Normalize]) -> Node:
+    """Apply the modules after the pooling to vectors (batch, width).
+
+    Raises `InputError` if weights are missing or do not fit.
+    """
+    for part in head:
+        if isinstance(part, Dense):
+            product = linear(vectors, *dense(part, width(vectors)))
+            vectors = activated(product, part.activation.lower())
+        else:
+            squares = ops().reduce_sum(ops().multiply(vectors, vectors), integers(1), True)
+            lengths = ops().maximum(ops().sqrt(squares), scalar(TINY, np.float32))
+            vectors = ops().divide(vectors, lengths)
+    return vectors
+
+
+def first(hidden: Node, mask: Node) -> Node:
+    """Vectors of the first tokens, (batch, width)."""
+    return ops().gather(hidden, scalar(0), scalar(1))
+
+
+def _last(hidden: Node, mask: Node) -> Node:
+    counts = ops().reduce_sum(ops().convert(mask, "i32"), integers(1), True)
+    places = ops().subtract(counts, scalar(1))
+    found = ops().gather(hidden, places, scalar(1), 1)
+    return ops().squeeze(found, integers(1))
+
+
+def _mean(hidden: Node, mask: Node) -> Node:
+    weights = ops().unsqueeze(ops().convert(mask, "f32"), integers(2))
+    total = ops().reduce_sum(ops().multiply(hidden, weights), integers(1), False)
+    count = ops().reduce_sum(weights, integers(1), False)
+    return ops().divide(total, ops().maximum(count, scalar(1.0, np.float32)))
+
+
+def _max(hidden: Node, mask: Node) -> Node:
+    seen = ops().unsqueeze(ops().convert(mask, "boolean"), integers(2))
+    lowest = scalar(float(np.finfo(np.float32).min), np.float32)
+    return ops().reduce_max(ops().select(seen, hidden, lowest), integers(1), False)
+
+
+POOLERS = {"cls": first, "mean": _mean, "max": _max, "last": _last}
+"""Mode -> function from hidden state and mask to vectors."""

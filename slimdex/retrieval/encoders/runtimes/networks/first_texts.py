@@ -17,8 +17,7 @@ from slimdex.indexes.arrays import Matrix
 from ...pooling import POOLER, Pooling
 from ...sentence_folder import Dense, Normalize
 from .hidden_states import POSITIONS, TYPES, WORDS, Family, buckets
-from .sentence_vectors import TINY, dense
-from .weights import Array
+from .weights import TINY, Array, dense
 
 ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 """Coefficients of the error function, to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26)."""

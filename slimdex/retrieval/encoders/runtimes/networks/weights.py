@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import mmap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slimdex.indexes.errors import InputError
+
+from ...sentence_folder import Dense, Normalize
 
 Array = NDArray[np.float32]
 
@@ -17,6 +22,8 @@ DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
 """Endings of normalisation weights in old checkpoints -> today's."""
 SINGLE = "model.safetensors"
+TINY = 1e-12
+"""Least length that a vector is divided by."""
 
 
 class Weights:
@@ -83,3 +90,33 @@ def weight_files(folder: Path) -> list[Path]:
     """Files of a folder's weights: one, or several that each hold some of the tensors."""
     single = folder / SINGLE
     return [single] if single.exists() else sorted(folder.glob("*.safetensors"))
+
+
+def head_width(columns: int, head: Sequence[Dense | Normalize]) -> int:
+    """Dimensions of vectors (batch, columns) after the head.
+
+    Raises `InputError` if weights are missing or do not fit.
+    """
+    for part in head:
+        if isinstance(part, Dense):
+            columns = len(dense(part, columns)[0])
+    return columns
+
+
+def dense(part: Dense, columns: int) -> tuple[Array, Array | None]:
+    """Read weight (out, columns) and bias (out,), if any, of a Dense.
+
+    Raises `InputError` if they are malformed or do not fit.
+    """
+    try:
+        weights = Weights([part.weights])
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    weight = weights.get("linear.weight")
+    if weight is None or weight.ndim != 2 or weight.shape[1] != columns:
+        shape = None if weight is None else weight.shape
+        raise InputError(f"{part.weights}: linear.weight {shape}; expected (any, {columns})")
+    bias = weights.get("linear.bias")
+    if bias is not None and bias.shape != (len(weight),):
+        raise InputError(f"{part.weights}: bias {bias.shape}; expected ({len(weight)},)")
+    return weight, bias

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from slimdex.retrieval.atomic_files import CATALOG, OUR_FILES
 
 from ..limits import UnreadableError
-from .ignored import Ignored
+from .ignore_rules import Ignored
 
 ODD = {
     stat.S_IFIFO: "a pipe",
@@ -77,12 +76,6 @@ def walk(root: Path) -> Walk:
     walker.run()
     found = walker.found
     found.files.sort(key=lambda file: (file.relative.split("/"), os.fsencode(file.path)))
-    taken = Counter[str]()
-    for i, file in enumerate(found.files):  # escaped bytes may clash with another name
-        taken[file.relative] += 1
-        if (count := taken[file.relative]) > 1:
-            name = f"{file.relative}~{count}"
-            found.files[i] = replace(file, relative=name)
     return found
 
 
@@ -94,11 +87,6 @@ def links_within(folders: Sequence[str] | None) -> Iterator[None]:
         yield
     finally:
         _WITHIN.reset(token)
-
-
-def are_limited() -> bool:
-    """Return whether `links_within` restricts the readable folders."""
-    return _WITHIN.get() is not None
 
 
 def _leads_out(path: str) -> bool:

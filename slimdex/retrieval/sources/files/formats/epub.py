@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
 from urllib.parse import unquote
 
-from ..archives import Archive, Fields, events, local
+from ..archives import Archive, elements
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from . import html_pages
@@ -18,43 +17,25 @@ CONTAINER = "META-INF/container.xml"
 def read(data: bytes) -> Extract:
     """Read a book; a chapter's anchors are those of its page."""
     archive = Archive(data)
-    package = _Package(archive.read(CONTAINER)).root
+    roots = [e for e in elements(archive.read(CONTAINER)) if e.name == "rootfile"]
+    package = roots[0].attributes.get("full-path", "") if roots else ""
     if package not in archive:
         raise UnreadableError("not an EPUB file")
     if "META-INF/rights.xml" in archive:
         raise UnreadableError("encrypted")
-    described = archive.read(package)
-    book = _Package(described)
+    about = elements(archive.read(package))
+    pages = {
+        e.attributes.get("id"): e.attributes.get("href", "") for e in about if e.name == "item"
+    }
+    order = [e.attributes.get("idref") for e in about if e.name == "itemref"]
     outline = Outline(LARGEST_PACKED_TEXT)
-    for item in book.chapters:
+    for item in (pages[id] for id in order if id in pages):
         path = posixpath.join(posixpath.dirname(package), unquote(item.partition("#")[0]))
         if page := archive.read(posixpath.normpath(path)):
             outline.part("")
             html_pages.feed(html_pages.Page(outline), page, None)
             outline.leave(0)
-    about = Fields(described)
-    title = "".join(about.found.get("title", [])[:1]) or outline.first_heading
+    title = (
+        next((e.text for e in about if e.name == "title" and e.text), "") or outline.first_heading
+    )
     return Extract(title, outline.text, outline.parts, facts(about))
-
-
-class _Package:
-    """Parser of the location of a book's description, and the order of its pages."""
-
-    def __init__(self, data: bytes) -> None:
-        self.root = ""
-        self._items, self._order = dict[str, str](), list[str]()
-        events(data, self)
-        self.chapters = [self._items[id] for id in self._order if id in self._items]
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Handle the start of an element."""
-        name = local(tag)
-        if name == "rootfile":
-            self.root = self.root or attributes.get("full-path", "")
-        elif name == "item":
-            self._items[attributes.get("id", "")] = attributes.get("href", "")
-        elif name == "itemref":
-            self._order.append(attributes.get("idref", ""))
-
-    def close(self) -> None:
-        """Do nothing."""

@@ -1,18 +1,27 @@
-"""Mail: subject, sender and text of a message, with the names of attachments."""
+"""Mail: messages of a mailbox, and the subject, sender and text of each.
+
+Attachments are only named.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from email import message_from_bytes, policy
 from email.message import EmailMessage, Message
-from typing import Any
+from typing import IO, Any
 
 from ..decoding import decoded
 from ..front_matter import moment
+from ..limits import LARGEST_FILE, UnreadableError, too_large
 from ..outline import Extract, Outline, words
 from . import html_pages
 
 MOST_PARTS = 1000
 """Largest number of parts of a message to read."""
+PIECE = 1 << 16
+QUOTED = re.compile(rb"^>(>*From )", re.M)
+"""Quoted line of a message that begins like the first line of one."""
 
 
 def read(data: bytes) -> Extract:
@@ -79,3 +88,35 @@ def _content(part: EmailMessage) -> str:
     if part.get_content_type() == "text/html":
         return html_pages.text_of(text.encode("utf-8", "replace"))
     return text.replace("\r\n", "\n") if part.get_content_type() != "text/calendar" else ""
+
+
+def messages(file: IO[bytes]) -> Iterator[bytes | UnreadableError]:
+    r"""Yield messages without their first line, or an error for one that is too large.
+
+    >>> from io import BytesIO
+    >>> [*messages(BytesIO(b"From a Mon\nSubject: A\n\n>From b\n\nFrom b Tue\nSubject: B\n"))]
+    [b'Subject: A\n\nFrom b\n', b'Subject: B\n']
+    """
+    lines, length, inside, blank, whole = list[bytes](), 0, False, True, True
+    while line := file.readline(PIECE):
+        if whole and blank and line.startswith(b"From "):
+            if inside:
+                yield _message(lines, length)
+            lines, length, inside = [], 0, True
+        elif inside:
+            length += len(line)
+            if length <= LARGEST_FILE:
+                lines.append(line)
+            else:
+                lines.clear()
+        blank, whole = whole and not line.strip(b"\r\n"), line.endswith(b"\n")
+    if inside:
+        yield _message(lines, length)
+
+
+def _message(lines: list[bytes], length: int) -> bytes | UnreadableError:
+    if length > LARGEST_FILE:
+        return too_large(length, LARGEST_FILE)
+    if lines and not lines[-1].strip(b"\r\n"):
+        lines.pop()  # it belongs to the next message's first line
+    return QUOTED.sub(rb"\1", b"".join(lines))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..archives import Archive, Fields, events, local
+from ..archives import Archive, Element, elements, events, joined, local
 from ..front_matter import moment
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
@@ -31,8 +31,8 @@ def read_docx(data: bytes) -> Extract:
     for name in ("document", "footnotes", "endnotes"):
         events(archive.read(f"word/{name}.xml"), _Docx(outline, levels))
         outline.leave(0)
-    about = Fields(archive.read("docProps/core.xml"))
-    title = about.text("title") or outline.first_heading
+    about = elements(archive.read("docProps/core.xml"))
+    title = joined(about, "title") or outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about))
 
 
@@ -45,8 +45,8 @@ def read_odt(data: bytes) -> Extract:
         raise UnreadableError("encrypted")
     outline = Outline(LARGEST_PACKED_TEXT)
     events(archive.read("content.xml"), _Odt(outline))
-    about = Fields(archive.read("meta.xml"))
-    title = about.text("title") or outline.first_heading
+    about = elements(archive.read("meta.xml"))
+    title = joined(about, "title") or outline.first_heading
     return Extract(title, outline.text, outline.parts, facts(about))
 
 
@@ -56,28 +56,29 @@ def read_pptx(data: bytes) -> Extract:
     if "ppt/presentation.xml" not in archive:
         raise UnreadableError("not a PPTX file")
     outline = Outline(LARGEST_PACKED_TEXT)
-    order = _Order(_related(archive, "ppt/presentation.xml"))
-    events(archive.read("ppt/presentation.xml"), order)
-    for number, name in enumerate(order.slides, start=1):
+    related = _related(archive, "ppt/presentation.xml")
+    listed = [e for e in elements(archive.read("ppt/presentation.xml")) if e.name == "sldId"]
+    slides = [related[id] for e in listed for id in e.attributes.values() if id in related]
+    for number, name in enumerate(slides, start=1):
         slide = _Slide()
         events(archive.read(name), _Pptx(slide))
         for other in _related(archive, name).values():
             if posixpath.basename(other).startswith("notesSlide"):
                 events(archive.read(other), _Pptx(slide, is_notes=True))
         slide.append_to(outline, number)
-    about = Fields(archive.read("docProps/core.xml"))
-    found = facts(about) | {"pages": len(order.slides)}
-    return Extract(about.text("title") or outline.first_heading, outline.text, outline.parts, found)
+    about = elements(archive.read("docProps/core.xml"))
+    title = joined(about, "title") or outline.first_heading
+    return Extract(title, outline.text, outline.parts, facts(about) | {"pages": len(slides)})
 
 
-def facts(about: Fields) -> dict[str, Any]:
+def facts(about: Sequence[Element]) -> dict[str, Any]:
     """Metadata from Dublin Core and similar fields."""
     found: dict[str, Any] = {
-        "author": about.text("creator", "initial-creator"),
-        "date": about.text("created", "creation-date", "date"),
-        "tags": about.text("keywords", "keyword", "subject"),
-        "description": about.text("description"),
-        "language": about.text("language"),
+        "author": joined(about, "creator", "initial-creator"),
+        "date": joined(about, "created", "creation-date", "date"),
+        "tags": joined(about, "keywords", "keyword", "subject"),
+        "description": joined(about, "description"),
+        "language": joined(about, "language"),
     }
     found["date"] = moment(found["date"])
     return {column: value for column, value in found.items() if value}
@@ -103,7 +104,6 @@ class _Styles:
         return found
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Handle the start of a style or of one of its properties."""
         name, value = local(tag), _attribute(attributes, "val")
         if name == "style":
             self._id = _attribute(attributes, "styleId")
@@ -117,7 +117,7 @@ class _Styles:
             self._own.setdefault(self._id, TITLE + 1 + int(value))
 
     def close(self) -> None:
-        """Do nothing."""
+        pass
 
 
 class _Blocks:
@@ -152,7 +152,7 @@ class _Blocks:
         self._rows += 1
 
     def close(self) -> None:
-        """Handle the end of the document."""
+        pass
 
 
 class _Docx(_Blocks):
@@ -162,7 +162,6 @@ class _Docx(_Blocks):
         self._says = False
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Handle the start of an element."""
         name = local(tag)
         self._unseen += name in DELETED
         if name == "p" and not self._cells:
@@ -181,12 +180,10 @@ class _Docx(_Blocks):
             self._line.append("\t" if name == "tab" and not self._cells else " ")
 
     def data(self, text: str) -> None:
-        """Handle text."""
         if self._says:
             self._line.append(text)
 
     def end(self, tag: str) -> None:
-        """Handle the end of an element."""
         name = local(tag)
         self._unseen -= name in DELETED
         if name == "t":
@@ -228,7 +225,6 @@ class _Pptx(_Docx):
         self._shape, self._item = "", "" if is_notes else "- "
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Handle the start of an element."""
         name = local(tag)
         if name == "ph":
             self._shape = _attribute(attributes, "type") or "body"
@@ -239,51 +235,21 @@ class _Pptx(_Docx):
             self._bullet = self._item if self._shape == "body" else ""
 
     def end(self, tag: str) -> None:
-        """Handle the end of an element."""
         super().end(tag)
         if local(tag) in ("sp", "graphicFrame", "pic"):
             self._unseen -= self._shape in FRAME
             self._shape = ""
 
 
-class _Order:
-    """Parser of a presentation: the names of its slides in order."""
-
-    def __init__(self, related: Mapping[str, str]) -> None:
-        self._related, self.slides = related, list[str]()
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Handle the start of an element."""
-        if local(tag) == "sldId":
-            self.slides += [self._related[id] for id in attributes.values() if id in self._related]
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class _Relations:
-    """Parser of a file's relations: id -> target."""
-
-    def __init__(self) -> None:
-        self.targets = dict[str, str]()
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Handle the start of an element."""
-        if local(tag) == "Relationship":
-            self.targets[_attribute(attributes, "Id")] = _attribute(attributes, "Target")
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 def _related(archive: Archive, name: str) -> dict[str, str]:
     """Names of the entries that an entry refers to, by id."""
     folder, base = posixpath.split(name)
-    relations = _Relations()
-    events(archive.read(f"{folder}/_rels/{base}.rels"), relations)
+    relations = elements(archive.read(f"{folder}/_rels/{base}.rels"))
+    found = [e.attributes for e in relations if e.name == "Relationship"]
+    targets = {_attribute(each, "Id"): _attribute(each, "Target") for each in found}
     return {
         id: posixpath.normpath(posixpath.join("/", folder, target))[1:]
-        for id, target in relations.targets.items()
+        for id, target in targets.items()
     }
 
 
@@ -293,7 +259,6 @@ class _Odt(_Blocks):
         self._level, self._items, self._paragraphs = 0, 0, 0
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Handle the start of an element."""
         name = local(tag)
         self._unseen += name in DELETED
         if name in ("p", "h"):
@@ -315,12 +280,10 @@ class _Odt(_Blocks):
             self._line.append(" ")
 
     def data(self, text: str) -> None:
-        """Handle text."""
         if self._paragraphs and not self._unseen:
             self._line.append(" ".join(text.split("\n")))
 
     def end(self, tag: str) -> None:
-        """Handle the end of an element."""
         name = local(tag)
         self._unseen -= name in DELETED or name == "note-citation"
         if name in ("p", "h"):

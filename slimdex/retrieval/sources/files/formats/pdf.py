@@ -1,30 +1,18 @@
-"""PDF: text of each page, by PDFium, with headings from the table of contents.
-
-Pages of pictures alone, such as scans, are rendered and given to Tesseract, if installed.
-"""
+"""PDF: text of each page, by PDFium, with headings from the table of contents."""
 
 from __future__ import annotations
 
 import re
-from math import sqrt
 from typing import Any
 
-from slimdex.indexes.execution.progress import progress
-
-from ..allowance import Allowance
 from ..front_matter import moment
-from ..limits import LARGEST_PACKED_TEXT, PDF_MEMORY, UnreadableError
+from ..limits import LARGEST_PACKED_TEXT, UnreadableError, pdf_memory
 from ..outline import Extract, Outline, words
-from . import tesseract
 
 BROKEN_WORD = re.compile("[\ufffe\u0002]\r?\n?")
 """Hyphenation at the end of a line."""
 MOST_ENTRIES = 10_000
 """Largest number of entries of a table of contents to read."""
-DOTS = 300
-"""Dots per inch of a page rendered for Tesseract, which is trained on that."""
-MOST_DOTS = 50_000_000
-"""Most dots of a rendered page; larger pages are rendered coarser."""
 REASONS = {4: "encrypted", 5: "encrypted"}
 """PDFium's error codes -> reason."""
 
@@ -32,34 +20,28 @@ REASONS = {4: "encrypted", 5: "encrypted"}
 def read(data: bytes) -> Extract:
     """Read a document; pages and the sections found on them are parts.
 
-    Scanned pages take their time; each is reported by `progress`. Raises `UnreadableError` if the
-    document requires a password or is broken.
+    Raises `UnreadableError` if the document requires a password or is broken.
     """
+    with pdf_memory():
+        return _read(data)
+
+
+def _read(data: bytes) -> Extract:
     import pypdfium2
 
-    allowance = Allowance(PDF_MEMORY)
     try:
-        with allowance:
-            document = pypdfium2.PdfDocument(data)
-            sections = _sections(document)
+        document = pypdfium2.PdfDocument(data)
+        sections = _sections(document)
     except pypdfium2.PdfiumError as error:
         reason = REASONS.get(getattr(error, "err_code", None) or 0)
         if reason or "assword" in str(error):
             raise UnreadableError("encrypted") from error
         raise UnreadableError("broken PDF") from error
-    outline, unread = Outline(LARGEST_PACKED_TEXT), 0
+    outline = Outline(LARGEST_PACKED_TEXT)
     for index in range(len(document)):
-        with allowance:
-            page = document[index]
-            text = _text(page)
-        if not text.strip() and _has_picture(page):
-            try:
-                text = _recognised(page)
-            except UnreadableError:
-                unread += 1
-            progress("recognising pages", index + 1, len(document))
+        page = document[index]
+        _add_page(outline, index + 1, _text(page), sections.get(index, []))
         page.close()
-        _add_page(outline, index + 1, text, sections.get(index, []))
     about = document.get_metadata_dict()
     facts: dict[str, Any] = {
         "author": words(about.get("Author")),
@@ -69,7 +51,7 @@ def read(data: bytes) -> Extract:
         "pages": len(document),
     }
     facts = {column: value for column, value in facts.items() if value}
-    return Extract(words(about.get("Title")), outline.text, outline.parts, facts, unread)
+    return Extract(words(about.get("Title")), outline.text, outline.parts, facts)
 
 
 def _sections(document: Any) -> dict[int, list[tuple[int, str]]]:
@@ -92,25 +74,6 @@ def _text(page: Any) -> str:
     finally:
         text_page.close()
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _has_picture(page: Any) -> bool:
-    import pypdfium2.raw
-
-    pictures = page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE])
-    return next(iter(pictures), None) is not None
-
-
-def _recognised(page: Any) -> str:
-    """Text of a page that is a picture; raises `UnreadableError` if it can't be recognised."""
-    tesseract.require()
-    width, height = page.get_size()
-    scale = min(DOTS / 72, sqrt(MOST_DOTS / max(width * height, 1)))
-    bitmap = page.render(scale=scale, grayscale=True)
-    head = b"P5 %d %d 255\n" % (bitmap.width, bitmap.height)  # a portable graymap
-    rows = bitmap.to_numpy().tobytes()
-    bitmap.close()
-    return "\n\n".join(tesseract.recognised(head + rows, "--dpi", str(DOTS)))
 
 
 def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int, str]]) -> None:

@@ -8,7 +8,7 @@ from ..compressed import unpacked
 from ..decoding import decoded
 from ..kinds import HEAD, ending, kind_of
 from ..limits import UnreadableError
-from ..outline import Extract
+from ..outline import Extract, Outline
 from . import (
     epub,
     html_pages,
@@ -17,16 +17,13 @@ from . import (
     notebooks,
     office,
     pdf,
-    plain_text,
     restructured,
     source_code,
-    tesseract,
 )
 
 LIBRARIES = {
     "lxml": "lxml",
     "markdown_it": "markdown-it-py",
-    "docutils": "docutils",
     "pypdfium2": "pypdfium2",
     "charset_normalizer": "charset-normalizer",
     "yaml": "PyYAML",
@@ -41,7 +38,6 @@ OF_BYTES = {
     "pptx": office.read_pptx,
     "epub": epub.read,
     "mail": mail.read,
-    "image": tesseract.read,
 }
 OF_TEXT = {"markdown": markdown.read, "rst": restructured.read, "notebook": notebooks.read}
 """Kind -> reader of its bytes, or of its text; others are plain text."""
@@ -76,4 +72,8 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
     text = decoded(data, encoding)
     if kind == "code":
         return source_code.read(text, ending(name))
-    return OF_TEXT.get(kind, plain_text.read)(text)
+    if read_text := OF_TEXT.get(kind):
+        return read_text(text)
+    outline = Outline()
+    outline.add(text)
+    return Extract("", outline.text)

@@ -7,7 +7,6 @@ installed, or else by keywords.
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
@@ -15,22 +14,9 @@ from itertools import accumulate
 from slimdex.retrieval.documents import Part
 
 from ..outline import DEEPEST, Extract, shown
-from .definitions.by_grammar import by_grammar
-from .definitions.by_keywords import by_keywords
-from .definitions.definition import Definition
+from .definitions import Definition, by_grammar, by_keywords
 
 PYTHON = (".py", ".pyi")
-INTERPRETERS = {
-    **dict.fromkeys(("bash", "dash", "ksh", "sh", "zsh"), ".sh"),
-    "lua": ".lua",
-    "node": ".js",
-    "php": ".php",
-    "pwsh": ".ps1",
-    "python": ".py",
-    "ruby": ".rb",
-}
-"""Program in a file's first line, after ``#!`` -> ending of its language."""
-INTERPRETER = re.compile(rf"#!.*\b({'|'.join(INTERPRETERS)})[\d.]*(\s|$)")
 
 
 def read(text: str, ending: str) -> Extract:
@@ -79,13 +65,10 @@ def divided(text: str, definitions: Iterable[Definition]) -> Extract:
 
 
 def definitions(text: str, ending: str) -> Iterable[Definition]:
-    """Definitions in a text, in order; without an ending its first line names the language."""
-    lines = text.split("\n")
-    named = INTERPRETER.match(lines[0])
-    ending = ending or (INTERPRETERS[named[1]] if named else "")
+    """Definitions in a text, in order."""
     found = _by_python(text) if ending in PYTHON else None
     found = by_grammar(text, ending) if found is None else found
-    return by_keywords(lines, ending) if found is None else found
+    return by_keywords(text.split("\n"), ending) if found is None else found
 
 
 def _by_python(text: str) -> list[Definition] | None:

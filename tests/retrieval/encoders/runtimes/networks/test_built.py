@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openvino
 import pytest
 import torch
 import transformers
@@ -26,16 +27,15 @@ from slimdex.retrieval.encoders.runtimes.networks.built import (
     built_network,
     first_texts,
 )
-from slimdex.retrieval.encoders.runtimes.networks.first_texts import ACTIVATIONS as numpys
-from slimdex.retrieval.encoders.runtimes.networks.hidden_states import buckets
-from slimdex.retrieval.encoders.runtimes.networks.operations import activated, ops
+from slimdex.retrieval.encoders.runtimes.networks.first_texts import ACTIVATIONS as NUMPY
+from slimdex.retrieval.encoders.runtimes.networks.hidden_states import activated, buckets, ops
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
 from slimdex.retrieval.encoders.runtimes.quick_start import QuickRuntime, quick_start
 from slimdex.retrieval.encoders.runtimes.torch_runtime import LayersNetwork, SentenceNetwork
 from slimdex.retrieval.encoders.sentence_folder import ACTIVATIONS, SentenceFolder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.extras import install_command
-from tests.encoders import VOCABULARY, make_tiny_bert, make_tiny_model
+from tests.encoders import VOCABULARY, make_tiny_model
 
 Change = Callable[[Path], object]
 QUICK = ("bert", "roberta", "distilbert")
@@ -92,6 +92,12 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return make_tiny_model(request.param, tmp_path_factory.mktemp(request.param))
 
 
+@pytest.fixture
+def copied_bert(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A folder to change."""
+    return Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
+
+
 @pytest.mark.parametrize("mode", ["mean", "max", "cls", "last"])
 def test_all_layers_are_torchs(model: Path, mode: str) -> None:
     built = built_layers(SentenceFolder(model), mode)
@@ -139,42 +145,25 @@ def test_numpys_vectors_are_those_of_the_graph(model: Path, pooling: str) -> Non
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_numpys_activations_are_torchs(name: str) -> None:
+def test_activations_of_heads_are_torchs(name: str) -> None:
     x = np.linspace(-9, 9, 501, dtype=np.float32)[None]
     expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
-    np.testing.assert_allclose(numpys[name.lower()](x), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("activation", ["gelu_new", "relu", "silu", "tanh"])
-def test_numpys_layers_have_their_activations(
-    tiny_bert: Path, tmp_path: Path, activation: str
-) -> None:
-    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
-    set_config(tmp_path, hidden_act=activation)
-    exact = TransformerEncoder(str(tmp_path), precision="fp32").encode("the cat")
-    with quick_start():
-        quick = TransformerEncoder(str(tmp_path), precision="fp32")
-    assert isinstance(quick._runtime, QuickRuntime)
-    np.testing.assert_allclose(quick.encode("the cat"), exact, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_of_heads_are_torchs(name: str) -> None:
-    x = np.linspace(-6, 6, 101, dtype=np.float32)[None]
+    np.testing.assert_allclose(NUMPY[name.lower()](x), expected, atol=2e-6)
     given = ops().parameter([-1, -1], np.float32)
-    import openvino
-
     model = openvino.Model([activated(given, name.lower())], [given])
     (found,) = openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x).values()
-    expected = getattr(torch.nn, name)()(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("activation", ["gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"])
-def test_activations_of_layers_are_torchs(tiny_bert: Path, tmp_path: Path, activation: str) -> None:
-    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
-    set_config(tmp_path, hidden_act=activation)
-    assert vectors_differ(tmp_path) < 1e-5
+def test_activations_of_layers_are_torchs(copied_bert: Path, activation: str) -> None:
+    set_config(copied_bert, hidden_act=activation)
+    assert vectors_differ(copied_bert) < 1e-5
+    exact = TransformerEncoder(str(copied_bert), precision="fp32").encode("the cat")
+    with quick_start():
+        quick = TransformerEncoder(str(copied_bert), precision="fp32")
+    assert isinstance(quick._runtime, QuickRuntime)
+    np.testing.assert_allclose(quick.encode("the cat"), exact, atol=1e-6)
 
 
 def test_distances_have_mpnets_biases() -> None:
@@ -206,101 +195,67 @@ def rewritten(folder: Path, rename: Callable[[str], str], dtype: torch.dtype) ->
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
 def test_checkpoints_with_a_head_old_names_and_several_files(
-    tiny_bert: Path, tmp_path: Path, dtype: torch.dtype
+    copied_bert: Path, dtype: torch.dtype
 ) -> None:
-    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
-
     def old(name: str) -> str:
         name = re.sub(r"(LayerNorm\.)weight", r"\1gamma", name)
         return "bert." + re.sub(r"(LayerNorm\.)bias", r"\1beta", name)
 
-    rewritten(tmp_path, old, dtype)
-    assert vectors_differ(tmp_path, "mean@0,-1") < 1e-5
+    rewritten(copied_bert, old, dtype)
+    assert vectors_differ(copied_bert, "mean@0,-1") < 1e-5
 
 
 @pytest.mark.parametrize(
-    ("values", "match"),
+    "values",
     [
-        ({"num_hidden_layers": 4}, r"no weights for encoder\.layer\.3\.attention\.self\.query"),
-        ({"num_attention_heads": 5}, "width 32; expected a multiple of 5 heads"),
-        ({"num_attention_heads": 0}, "3 layers, 0 heads"),
-        ({"layer_norm_eps": "x"}, "layer_norm_eps='x'; expected float"),
-        ({"pad_token_id": [1]}, r"pad_token_id=\[1\]; expected int"),
+        {"num_hidden_layers": 4},
+        {"num_attention_heads": 5},
+        {"num_attention_heads": 0},
+        {"layer_norm_eps": "x"},
+        {"pad_token_id": [1]},
     ],
 )
-def test_configurations_that_do_not_fit(
-    tiny_bert: Path, tmp_path: Path, values: dict[str, Any], match: str
+def test_configurations_that_do_not_fit_are_refused(
+    copied_bert: Path, values: dict[str, Any]
 ) -> None:
-    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
-    set_config(tmp_path, **values)
-    with pytest.raises(InputError, match=match + ".*; expected a folder with a transformers model"):
-        TransformerEncoder(str(tmp_path))
+    set_config(copied_bert, **values)
+    with pytest.raises(InputError, match="expected a folder with a transformers model"):
+        TransformerEncoder(str(copied_bert))
 
 
 @pytest.mark.parametrize("values", [{"hidden_act": "mish"}, {"is_decoder": True}])
-def test_other_structures_are_left_to_torch(
-    tiny_bert: Path, tmp_path: Path, values: dict[str, Any]
-) -> None:
-    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
-    set_config(tmp_path, **values)
-    assert built_network(SentenceFolder(tmp_path), Pooling("mean")) is None
+def test_other_structures_are_left_to_torch(copied_bert: Path, values: dict[str, Any]) -> None:
+    set_config(copied_bert, **values)
+    assert built_network(SentenceFolder(copied_bert), Pooling("mean")) is None
 
 
-def test_weights_of_another_shape(tiny_bert: Path, tmp_path: Path) -> None:
-    shutil.copytree(tiny_bert, tmp_path, dirs_exist_ok=True)
-    tensors = load_file(tmp_path / "model.safetensors")
+def test_a_folder_without_tokenizer_json_is_left_to_transformers(copied_bert: Path) -> None:
+    (copied_bert / "tokenizer.json").unlink()
+    assert built_network(SentenceFolder(copied_bert), Pooling("mean")) is None
+
+
+def test_weights_of_another_shape_are_refused(copied_bert: Path) -> None:
+    tensors = load_file(copied_bert / "model.safetensors")
     tensors["encoder.layer.0.intermediate.dense.weight"] = torch.zeros(64, 31)
-    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
+    save_file(tensors, copied_bert / "model.safetensors", {"format": "pt"})
     with pytest.raises(InputError, match="expected a folder with a transformers model"):
-        TransformerEncoder(str(tmp_path))
+        TransformerEncoder(str(copied_bert))
 
 
-def vocabulary_only(folder: Path) -> Path:
-    """Replace a tiny BERT's tokenizer by a vocabulary, as in old folders."""
-    make_tiny_bert(folder)
-    (folder / "tokenizer.json").unlink()
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY))
-    return folder
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"do_lower_case": False},
-        {"tokenizer_class": "BertTokenizer", "strip_accents": False},
-        {"tokenize_chinese_chars": False, "unk_token": "[MASK]"},
-    ],
-)
-def test_a_vocabulary_is_read_as_by_transformers(tmp_path: Path, settings: dict[str, Any]) -> None:
-    folder = vocabulary_only(tmp_path)
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    texts = ["The cat's Dog", "zürich  rain", "日本 the [SEP] cat", "", "[cls] x\n\ty"]
-    theirs = transformers.BertTokenizer.from_pretrained(folder)
-    built = built_network(SentenceFolder(folder), Pooling("mean"))
-    assert built is not None
-    assert [built.tokenizer.encode(text).ids for text in texts] == theirs(texts)["input_ids"]
-
-
-def test_tokenizers_of_transformers_alone(tmp_path: Path) -> None:
-    folder = vocabulary_only(tmp_path)
-    settings = {"tokenizer_class": "BertJapaneseTokenizer"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    assert built_network(SentenceFolder(folder), Pooling("mean")) is None
-
-
-@pytest.mark.parametrize("what", ["gpt2", "wk", "layers"])
-def test_what_needs_torch_names_the_extra(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+@pytest.mark.parametrize(("kind", "pooling"), [("gpt2", "mean@-1"), ("bert", "wk")])
+def test_a_model_that_needs_torch_names_the_extra(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, pooling: str
 ) -> None:
     monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
-    folder = make_tiny_model("gpt2", tmp_path / "m") if what == "gpt2" else tiny_bert
+    folder = make_tiny_model(kind, tmp_path / "m") if kind == "gpt2" else tiny_bert
     monkeypatch.setitem(sys.modules, "torch", None)
-    if what == "layers":  # of a network that is built
-        assert TransformerEncoder(str(folder)).encode_layers("the cat").shape == (1, 4, 32)
-        return
-    pooling, kind = ("wk", "bert") if what == "wk" else ("mean@-1", "gpt2")
     with pytest.raises(InputError) as error:
         TransformerEncoder(str(folder), pooling=pooling)
-    expected = f"model {str(folder)!r} ({kind}, pooling {pooling}) requires torch: "
-    assert str(error.value) == expected + install_command("torch")
+    assert str(error.value).endswith(f" requires torch: {install_command('torch')}")
+
+
+def test_layers_of_a_built_network_need_no_torch(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert TransformerEncoder(str(tiny_bert)).encode_layers("the cat").shape == (1, 4, 32)

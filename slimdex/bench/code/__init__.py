@@ -1,1 +1,0 @@
-"""Source code: functions found by their descriptions, cut by grammar or by keywords."""

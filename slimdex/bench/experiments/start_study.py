@@ -1,0 +1,204 @@
+"""`slimdex bench start`: cold processes of slimdex and of other libraries, in turns.
+
+Each command is a new process. All open an index of the same documents by the same model, and files
+are in the system's page cache, since a first round is not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import progress
+from slimdex.retrieval.encoders.opening import model_place
+from slimdex.retrieval.sources.source import open_source
+
+from ..engines import peer_programs
+from ..engines.environments import Environment, run
+from ..engines.remote_object import WorkerError
+from ..machine import not_installed
+from ..rows import ResultsFile, Row, key_of
+
+ROUNDS, QUICK_ROUNDS = 10, 3
+ROOT = Path(__file__).parents[3]
+OURS = "slimdex"
+SEARCH = f"{OURS} search"
+PACKAGES = {
+    "sentence-transformers": ("sentence-transformers",),
+    "txtai": ("txtai",),
+    "Chroma": ("chromadb", "sentence-transformers"),
+}
+"""Other libraries and the packages that they need here."""
+OWN_PACKAGES = ("slimdex", "numpy", "faiss-cpu", "duckdb", "openvino")
+CONSTRAINTS = "torch==2.13.0\n"
+"""For the others' installation: newer releases pull gigabytes of CUDA."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The work of each library: index the documents, then answer the query.
+
+    Attributes
+    ----------
+    name, model : name and folder of the model.
+    documents : file with an object of id and text a line.
+    folder : where indexes, caches and environments are written.
+    """
+
+    name: str
+    model: str
+    documents: Path
+    query: str
+    folder: Path
+
+    @classmethod
+    def of_source(cls, source: str, model: str, query: str, folder: Path, most: int | None) -> Job:
+        """Write the documents of a source, or the first `most`, to a file of the folder."""
+        batches = open_source(source).batches()
+        found = [document for batch in batches for document in batch][:most]
+        lines = [json.dumps({"id": each.id, "text": each.content}) + "\n" for each in found]
+        documents = folder / "documents.jsonl"
+        documents.write_text("".join(lines), encoding="utf-8")
+        name, place = model_place(model)
+        return cls(Path(name).name, str(place), documents, query, folder)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment variables: a cache of its own, and no requests to a model hub."""
+        return {"SLIMDEX_CACHE": str(self.folder / "cache"), "HF_HUB_OFFLINE": "1"}
+
+
+@dataclass
+class Command:
+    """A command with its row; after an error it is left out."""
+
+    words: Sequence[str]
+    row: Row
+    environment: Environment
+    seconds: list[float] = field(default_factory=list)
+
+    def attempt(self, step: Callable[[], object]) -> None:
+        """Take a step, unless one has failed before."""
+        if "error" not in self.row:
+            try:
+                step()
+            except WorkerError as error:
+                self.row["error"] = str(error)
+
+    def run(self, variables: Mapping[str, str]) -> None:
+        """Run and time the command."""
+        start = perf_counter()
+        run(self.words, variables)
+        self.seconds.append(perf_counter() - start)
+
+    def finish(self) -> None:
+        """Add the median and the extremes to the row."""
+        self.row["processes"] = len(self.seconds)
+        self.row["start_s"] = statistics.median(self.seconds)
+        self.row["start_s_least"] = min(self.seconds)
+        self.row["start_s_most"] = max(self.seconds)
+
+
+def measure_start(
+    job: Job, rounds: int, *, install: bool, results: ResultsFile, about: Row
+) -> list[str]:
+    """Write a row for each command; returns a line for each failure."""
+    with job.documents.open(encoding="utf-8") as file:
+        shared = {"model": job.name, "documents": sum(1 for _ in file)}
+    commands = [*_ours(job, shared, install=install), *_others(job, shared, install=install)]
+    for turn in range(rounds + 1):
+        for done, command in enumerate(commands, start=1):
+            command.attempt(partial(command.run, job.variables))
+            progress("starting", turn * len(commands) + done, (rounds + 1) * len(commands))
+    for command in commands:
+        del command.seconds[:1]  # it may have read files from disk
+        command.attempt(command.finish)
+    versions = about["versions"] | _versions(commands)
+    results.replace([command.row | about | {"versions": versions} for command in commands])
+    failed = (command.row for command in commands if "error" in command.row)
+    return [f"{row['method']} failed: {row['error']}" for row in failed]
+
+
+def _ours(job: Job, shared: Row, *, install: bool) -> list[Command]:
+    """Python itself, and commands of slimdex on an index that is built first."""
+    environment, index = Environment.current(), str(job.folder / "slimdex.index")
+    if install:
+        progress(f"installing {OURS}", 0, 1)
+        place = job.folder / "environments" / OURS
+        environment = Environment.installed(place, [str(_clone(job.folder))], "")
+    words = {
+        "python -c pass": [str(environment.python), "-c", "pass"],
+        f"{OURS} --help": [environment.slimdex, "--help"],
+        f"{OURS} info": [environment.slimdex, "info", index],
+        SEARCH: [environment.slimdex, "search", index, job.query],
+    }
+    commands = {name: _command(name, own, shared, environment) for name, own in words.items()}
+    build = [environment.slimdex, "build", str(job.documents), "--out", index]
+    progress(f"building with {OURS}", 0, 1)
+    run([*build, "--model", job.model], job.variables)
+    search = commands[SEARCH]
+    search.row |= environment.facts
+    search.run(job.variables | {"SLIMDEX_CACHE": str(job.folder / "empty")})
+    search.row["first_s"] = search.seconds.pop()
+    return [*commands.values()]
+
+
+def _clone(folder: Path) -> Path:
+    """Clone this checkout's last commit, since building a package leaves files in its folder."""
+    if not (ROOT / ".git").exists():
+        raise InputError(f"--install without a checkout: {ROOT} has no .git")
+    clone = folder / "checkout"
+    run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), str(clone)])
+    return clone
+
+
+def _others(job: Job, shared: Row, *, install: bool) -> list[Command]:
+    """A search of each other library in an index that is built first; missing ones are left out."""
+    missing = {} if install else not_installed(PACKAGES)
+    return [_other(name, job, shared, install=install) for name in PACKAGES if name not in missing]
+
+
+def _other(name: str, job: Job, shared: Row, *, install: bool) -> Command:
+    """A search of another library."""
+    command = _command(name, [], shared, Environment.current())
+
+    def prepare() -> None:
+        if install:
+            progress(f"installing {name}", 0, 1)
+            place = job.folder / "environments" / name
+            command.environment = Environment.installed(place, PACKAGES[name], CONSTRAINTS)
+        command.row |= command.environment.facts
+        program = [str(command.environment.python), str(peer_programs.__file__), name]
+        given = [str(job.folder / name), job.model]
+        progress(f"building with {name}", 0, 1)
+        run([*program, "build", *given, str(job.documents)], job.variables)
+        command.words = [*program, "search", *given, job.query]
+
+    command.attempt(prepare)
+    return command
+
+
+def _command(name: str, words: Sequence[str], shared: Row, environment: Environment) -> Command:
+    row = {"method": name} | shared
+    return Command(words, {"key": key_of(row)} | row, environment)
+
+
+def _versions(commands: Sequence[Command]) -> Row:
+    """Versions of each library's packages in the environment that was installed for it."""
+    return {
+        package: command.environment.versions[package]
+        for command in commands
+        for package in PACKAGES.get(command.row["method"], OWN_PACKAGES)
+        if package in command.environment.versions
+    }
+
+
+def missing_libraries() -> dict[str, str]:
+    """Map missing libraries to the packages to install."""
+    return not_installed(PACKAGES)

@@ -1,1 +1,0 @@
-"""`slimdex bench lists`."""

@@ -1,1 +1,0 @@
-"""`slimdex bench migrate`: queries of one encoder over documents of another."""

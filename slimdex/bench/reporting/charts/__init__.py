@@ -1,1 +1,0 @@
-"""Vega-Lite charts, the same in the page and as PNG."""

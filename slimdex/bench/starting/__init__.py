@@ -1,1 +1,0 @@
-"""Cold processes, from a command to its answer, beside other libraries; and installation."""

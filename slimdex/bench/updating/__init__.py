@@ -1,1 +1,0 @@
-"""Several processes that change one store while another one searches it."""

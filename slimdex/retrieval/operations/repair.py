@@ -1,0 +1,111 @@
+"""Integrity: verify an index by its path, and rebuild damaged files."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from slimdex.indexes.codes.kinds import KINDS
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.options import AUTO
+
+from ..collection import Collection
+from ..ingest import writer
+from ..ingest.migration.mapping import undo
+from ..ingest.reencoding import encode_lost
+from ..locks import WAIT
+from ..storage.verification import (
+    catalog_faults,
+    derived_faults,
+    head_faults,
+    replacement_faults,
+    vector_faults,
+)
+
+
+def verify(path: str | Path) -> list[str]:
+    """Return one line for each fault, naming the file; an empty list if there is none.
+
+    Reads every byte: checksums of derived files, of each block of vectors and norms, and of
+    DuckDB's own blocks, and of the weights of a transformer on this machine; the numbers of
+    documents, vectors, codes and moments must agree.
+    """
+    with closing(Collection.open(path)) as collection:
+        return collection.verify()
+
+
+def repair(
+    path: str | Path,
+    *,
+    untrusted: bool = False,
+    encode: bool = False,
+    model: str | None = None,
+    wait: float = WAIT,
+    shared_filesystem: bool = False,
+) -> list[str]:
+    """Rebuild what `verify` finds damaged; returns the faults that were repaired.
+
+    Parameters
+    ----------
+    encode : encode again the documents whose vectors are missing or damaged, and no others. After
+        an interruption, the next call continues.
+    model : where the encoder's model is, if it has moved; see `Collection.move_model`.
+    untrusted : rebuild all that is derived from documents and vectors without reading it first. A
+        FAISS file from others may contain anything, and so may its checksum in the catalog.
+    wait : seconds to wait for changes by other processes.
+    shared_filesystem : as for `Collection.open`.
+
+    Raises
+    ------
+    CorruptError
+        If the catalog is damaged, or vectors are damaged and `encode` is false. Then nothing is
+        changed.
+    InputError
+        If an untrusted index has its own FAISS factory string.
+    """
+    opened = Collection.open(path, wait=wait, shared_filesystem=shared_filesystem)
+    with closing(opened) as collection, collection.change():
+        if lost := catalog_faults(collection.commit_log):
+            raise CorruptError(f"{lost[0]}; it can't be rebuilt: restore it from a copy")
+        if model is not None:
+            collection.move_model(model)
+        outdated = head_faults(collection.commit_log)
+        if outdated:
+            collection.commit_log.read_again()
+        lost = vector_faults(collection.commit_log)
+        if lost and not encode:
+            raise CorruptError(f"{lost[0]}; {_way_out(collection)}")
+        if lost:
+            encode_lost(collection)
+        if damaged := replacement_faults(collection.commit_log):
+            undo(collection)  # the next run of the migration encodes them from the first
+            lost += damaged
+        if untrusted:
+            return lost + _replaced(collection)
+        derived = derived_faults(collection.commit_log, collection.snapshot)
+        if derived:
+            writer.rebuild(collection)
+        return outdated + lost + derived
+
+
+def _way_out(collection: Collection) -> str:
+    if not collection.has_encoder:
+        return "vectors given from elsewhere can't be rebuilt: restore the file from a copy"
+    return f"`slimdex repair {collection.path} --encode` encodes these documents again"
+
+
+def _replaced(collection: Collection) -> list[str]:
+    """Rebuild all derived files; returns a line for each file that existed."""
+    state = collection.state
+    kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
+    for kind in kinds - KINDS.keys() - {AUTO}:
+        raise InputError(
+            f"{collection.path}: kind {kind!r} is an untrusted factory string; expected one "
+            f"of {', '.join(KINDS)} (`slimdex reduce {collection.path}` chooses one)"
+        )
+    if state.settings is None:
+        return []
+    writer.rebuild(collection, fit_again=True)
+    kept = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
+    names = sorted(state.file_names - kept)
+    return [f"{collection.path / name}: untrusted" for name in names]

@@ -1,1 +1,0 @@
-"""Migration: compare an index's encoder with another one, and change it."""

@@ -1,1 +1,0 @@
-"""Definitions: where the functions and classes of source code begin and end."""

@@ -1,0 +1,40 @@
+"""Processes that add documents to a store while another one searches it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slimdex.bench.engines.changed_stores import STORES, missing_stores
+from slimdex.bench.experiments import update_study
+from slimdex.bench.machine import provenance
+from slimdex.bench.reporting.tables.studies import processes
+from slimdex.bench.rows import ResultsFile
+
+
+@pytest.mark.slow
+def test_what_is_acknowledged_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(update_study, "WRITERS", (1, 2))
+    monkeypatch.setattr(update_study, "SIZES", (3,))
+    results = ResultsFile(tmp_path / "processes-random.jsonl")
+    names = [name for name in STORES if name not in missing_stores()]
+    about = provenance(["duckdb", *(package for _, own in STORES.values() for package in own)])
+    update_study.measure_updates(names, 50, 0.5, results, about)
+    found = {(row["method"], row["processes"]): row for row in results.rows.values()}
+    assert set(found) == {(name, writers) for name in names for writers in (1, 2)}
+    for writers in (1, 2):
+        row = found["slimdex", writers]
+        assert row["acknowledged"] == 3 * row["changes"] > 0
+        assert (row["refused"], row["refusal"], row["lost"]) == (0, None, 0)
+        assert (row["unseen_share"], row["unfound_share"]) == (0, 0)
+        assert row["searches"] > 0
+    (table,) = processes(list(found.values()))
+    assert len(table.rows) == 2 * len(names)
+
+
+def test_documents_are_the_same_each_time() -> None:
+    ids, texts, vectors = update_study.documents(7, 2)
+    assert ids == ["7", "8"]
+    assert len(set(texts)) == 2
+    assert (vectors[1] == update_study.vector(8)).all()

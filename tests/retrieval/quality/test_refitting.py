@@ -1,0 +1,155 @@
+"""What an addition does about a fit that has seen few of the documents."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from slimdex.indexes.codes import kinds
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.quality.info import refit_seconds
+from slimdex.retrieval.quality.refitting import after_addition
+from tests.encoders import WordEncoder
+from tests.slow import slow
+
+
+def topic(name: str, count: int) -> list[Document]:
+    return [
+        Document(f"{name}{i}", f"{name}{i % 13} {name}{i % 29} {name}{i % 31}")
+        for i in range(count)
+    ]
+
+
+def test_an_index_that_has_more_than_doubled_advises_a_new_fit(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        assert collection.add(topic("a", 700)).notes == []
+        assert collection.add(topic("b", 700)).notes == []  # doubled, not more
+        (note,) = collection.add([Document("c", "c")], refit="never").notes
+        assert "fitted on 700 of 1,401 documents; `slimdex reduce" in note
+        with pytest.raises(InputError, match="refit='soon'; expected auto, never or always"):
+            collection.add([Document("d", "d")], refit="soon")
+    info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
+    assert info["fitted_documents"] == 700
+    assert "fitted on 700 of 1,401 documents" in info["notes"][0]
+
+
+@pytest.mark.parametrize(("seconds", "is_refitted"), [(0.5, False), (1e6, True)])
+def test_auto_refits_only_if_that_takes_less_time_than_the_addition(
+    tmp_path: Path, seconds: float, is_refitted: bool
+) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(topic("a", 700))
+        collection.add(topic("b", 800), refit="never")
+        settled = after_addition(collection, seconds)
+        assert settled.refitted is is_refitted
+        (note,) = settled.notes
+        assert ("refitted in" if is_refitted else f"`slimdex reduce {tmp_path}/i`") in note
+        assert collection.state.fitted == (1500 if is_refitted else 700)
+        assert len(collection.search("a3")) == 10
+
+
+@pytest.mark.slow
+def test_a_refitted_index_equals_a_fresh_build(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(topic("a", 640))
+        added = collection.add(topic("b", 800), refit="always")
+        assert added.refitted
+        assert collection.state.fitted == len(collection)
+        vectors = collection.commit_log.vectors().take(np.arange(1440))
+        refitted = collection.reduced_index.reducer.transform(vectors)
+    with Collection.create(tmp_path / "fresh", WordEncoder()) as fresh:
+        fresh.add([*topic("a", 640), *topic("b", 800)])
+        expected = fresh.reduced_index.reducer.transform(vectors)
+    np.testing.assert_allclose(np.abs(refitted), np.abs(expected), atol=2e-3)
+    assert verify(tmp_path / "i") == []
+
+
+@pytest.mark.slow
+def test_searches_go_on_during_a_refit(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add([Document("first", "only here"), *topic("a", 640)])
+        end, faults, searched = threading.Event(), list[str](), [0]
+
+        def search() -> None:
+            while not end.is_set():
+                hits = collection.search("only here", limit=1)
+                searched[0] += 1
+                if [hit.id for hit in hits] != ["first"]:
+                    faults.append(str(hits))
+
+        thread = threading.Thread(target=search)
+        thread.start()
+        try:
+            assert collection.add(topic("b", 60), refit="always").refitted
+        finally:
+            end.set()
+            thread.join()
+        assert not faults
+        assert searched[0] > 0
+
+
+@pytest.mark.slow
+def test_auto_says_when_another_kind_would_be_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And changes to it when it is told to, not in the middle of an addition."""
+    monkeypatch.setattr(kinds, "LISTS_FROM", 1000)
+    advice = f"1,001 documents: kind ivf-pq, from `slimdex reduce {tmp_path}/i`, is faster"
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        assert collection.add(topic("a", 999)).notes == []
+        assert collection.info()["search"] == {"candidates": 200}
+        assert collection.add(topic("b", 2)).notes == [advice]
+        assert collection.info()["notes"] == [advice]
+        before = collection.search_many("a3")[0]
+        assert collection.reduce(collection.state.requested) == []
+        assert collection.info()["notes"] == []
+        assert collection.info()["settings"]["kind"] == "ivf-pq"
+        assert collection.info()["search"] == {"candidates": 200, "lists_probed": 8, "lists": 8}
+        assert [hit.id for hit in collection.search_many("a3")[0]] == [hit.id for hit in before]
+    assert verify(tmp_path / "i") == []
+
+
+def test_the_time_of_a_refit_is_estimated_for_linear_reducers_only(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with Collection.create(tmp_path / "i", GivenEncoder(16)) as collection:
+        vectors = rng.normal(size=(700, 16)).astype(np.float32)
+        collection.add(topic("a", 700), vectors=vectors)
+        assert refit_seconds(collection.reduced_index) is not None
+        collection.reduce(Settings(reducer="autoencoder", k=8))
+        assert refit_seconds(collection.reduced_index) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["delete", *slow(["delete and compact", "replace"])])
+def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path, way: str) -> None:
+    """As in a fresh build: the codes of the new topic are trained on it."""
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(topic("a", 800))
+        if way == "replace":
+            other = [Document(f"a{i}", d.text) for i, d in enumerate(topic("b", 800))]
+        else:
+            collection.delete(where="true")
+            other = topic("b", 800)
+        if way == "delete and compact":
+            collection.compact()
+        collection.add(other)
+        assert collection.state.fitted == 800
+        reducer = collection.reduced_index.reducer
+        live = np.setdiff1d(np.arange(collection.state.rows), collection.snapshot.hidden)
+        vectors = collection.commit_log.vectors().take(live)
+    with Collection.create(tmp_path / "fresh", GivenEncoder(48)) as fresh:
+        fresh.add(other, vectors=vectors)
+        expected = fresh.reduced_index.reducer.transform(vectors)
+    np.testing.assert_allclose(np.abs(reducer.transform(vectors)), np.abs(expected), atol=2e-3)
+    assert verify(tmp_path / "i") == []
