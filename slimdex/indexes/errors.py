@@ -18,11 +18,11 @@ class InUseError(SlimdexError):
 
 
 class UnreadableError(SlimdexError, OSError):
-    """Catalog unreadable at the moment: disk or memory failed, but the content may be intact."""
+    """Index unreadable at the moment: disk or memory failed, but the content may be intact."""
 
 
 class StatementError(SlimdexError):
-    """Statement that the catalog refused: a fault of slimdex, and nothing was changed."""
+    """Statement that DuckDB refused: a fault of slimdex, and nothing was changed."""
 
 
 def shortened(text: str, length: int = 200) -> str:

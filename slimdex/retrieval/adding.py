@@ -57,9 +57,9 @@ def add(collection: Collection, addition: Addition, *, refit: str = "auto") -> A
     prepared = Prepared(collection, addition)
     with collection.change():
         with commit_log.transaction() if prepared.is_small else nullcontext():
-            before = collection.store.columns.committed
+            before = collection.snapshot.columns
             staged = stage(commit_log, prepared.addition, lambda: prepared.encoder)
-            notes = widened(before, collection.store.columns.seen)
+            notes = widened(before, collection.store.columns.types)
             if commit_log.state.unfinished:
                 encoded = encode_pending(
                     commit_log, prepared.encoder, addition.vectors, staged.gone

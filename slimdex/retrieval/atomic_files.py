@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from glob import escape
 from itertools import chain
 from pathlib import Path
+from time import sleep
 from typing import TypeVar
 
 from slimdex.indexes.errors import CorruptError, InputError, InUseError
@@ -21,8 +22,14 @@ from .locks import NAMES, locked
 
 T = TypeVar("T")
 
+MANIFEST = "slimdex.manifest"
+"""The file whose replacement is a commit, which every index has."""
 CATALOG = "catalog.duckdb"
-HEAD = "head.bin"
+"""The file instead of it in an index of format 1: see `storage.format_1`."""
+FORMAT_1 = (CATALOG, "head.bin", "database.lock", "database.gate")
+"""Files of format 1 that no index has otherwise."""
+SPILL = "spill.tmp"
+"""Folder where DuckDB keeps what does not fit into its memory limit."""
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
 """Format of vectors (`vector_file.STORED`) -> ending of their file."""
 ENDINGS = {
@@ -37,6 +44,9 @@ ENDINGS = {
     "codes": ("faiss",),
     "words": ("tantivy",),
     "before": ("bin",),
+    "segment": ("duckdb",),
+    "readings": ("bin",),
+    "origins": ("json",),
 }
 """Role of a numbered file -> possible endings, the default first."""
 FOLDERS = ("tantivy",)
@@ -44,12 +54,14 @@ FOLDERS = ("tantivy",)
 OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
 """False on Windows, which also renames no open file and syncs none that may only be read."""
 OUR_FILES = re.compile(
-    rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(chain(*ENDINGS.values())))})(\.tmp)?"
-    rf"|{re.escape(CATALOG)}\.(new(\.wal.*)?|journal\.tmp)|{re.escape(HEAD)}\.tmp"
+    rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(chain(*ENDINGS.values())))})"
+    rf"(\.tmp(\.wal[.\w]*)?)?|{re.escape(MANIFEST)}\.tmp"
 )
 WORK = re.compile(r"work-[0-9a-f]{8}")
 """Folders of `work_folder`."""
-FIXED = (CATALOG, HEAD, *NAMES)
+REPLACE_TRIES, REPLACE_SECONDS = 200, 0.01
+"""Attempts to replace a file on Windows, and the time between them."""
+FIXED = (MANIFEST, CATALOG, *NAMES)
 """Names of files, or beginnings of them, that every index has."""
 
 
@@ -68,6 +80,12 @@ def stored_as(vectors: str) -> str:
     return next(name for name, its in STORED_ENDINGS.items() if its == ending)
 
 
+def is_index(folder: str | Path) -> bool:
+    """True for the folder of an index, of any format."""
+    # `os.path` is false for words that are longer than a name.
+    return any(os.path.isfile(os.path.join(folder, name)) for name in (MANIFEST, CATALOG))
+
+
 def check_folder(folder: Path) -> None:
     """Raise `CorruptError` unless all slimdex files in an index's folder are plain files.
 
@@ -77,10 +95,10 @@ def check_folder(folder: Path) -> None:
     with os.scandir(folder) as entries:
         for entry in entries:
             is_work = WORK.fullmatch(entry.name) is not None
-            if not is_work and not _is_ours(entry.name):
+            if not is_work and entry.name != SPILL and not _is_ours(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if is_work or entry.name == f"{CATALOG}.tmp":  # where DuckDB spills
+                if is_work or entry.name == SPILL:
                     continue
                 if entry.name.removesuffix(".tmp").endswith(FOLDERS):
                     with suppress(FileNotFoundError):  # a writer has replaced it
@@ -135,7 +153,7 @@ def size(path: Path) -> int:
 
 @dataclass(frozen=True)
 class FileRecord:
-    """Name, size and checksum of a file in the catalog."""
+    """Name, size and checksum of a file of an index."""
 
     name: str
     bytes: int
@@ -159,7 +177,11 @@ class FileRecord:
             raise self._fault(folder, f"damaged: {size} bytes, expected {self.bytes}")
 
     def _fault(self, folder: Path, what: str) -> CorruptError:
-        return CorruptError(f"{folder / self.name}: {what}; `slimdex repair {folder}` rebuilds it")
+        return CorruptError(f"{folder / self.name}: {what}; {self.way_out(folder)}")
+
+    def way_out(self, folder: Path) -> str:
+        """Advice if it is damaged, for the end of a message."""
+        return f"`slimdex repair {folder}` rebuilds it"
 
 
 def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
@@ -172,11 +194,24 @@ def publish(path: Path, write: Callable[[Path], object]) -> FileRecord:
         write(temporary)
         sync(temporary)
         record = FileRecord(path.name, temporary.stat().st_size, sha256(temporary))
-        os.replace(temporary, path)
+        _replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return record
+
+
+def _replace(new: Path, path: Path) -> None:
+    """Rename a file over another one; on Windows, once no process reads that one."""
+    for left in reversed(range(1 if OPENS_FOLDERS else REPLACE_TRIES)):
+        try:
+            os.replace(new, path)
+        except PermissionError:
+            if not left:
+                raise
+            sleep(REPLACE_SECONDS)
+        else:
+            return
 
 
 def check_new(path: Path, kind: str = "folder") -> None:

@@ -23,7 +23,6 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings, as_settings
 
 from .atomic_files import STORED_ENDINGS, FileRecord, file_name
-from .catalog.database import RenumberedError
 from .catalog.state import State
 from .catalog.store import DocumentStore
 from .documents import Document, Hit, id_text, id_texts, is_several
@@ -115,7 +114,7 @@ class Collection(Searchable):
 
     Attributes
     ----------
-    commit_log : the committed state, the catalog and the files; no stable interface.
+    commit_log : the committed state and the files; no stable interface.
     """
 
     def __init__(
@@ -230,7 +229,7 @@ class Collection(Searchable):
         InputError
             If there is no collection, or the encoder is another one.
         CorruptError
-            If the catalog is damaged.
+            If the manifest is damaged.
         """
         made = None if encoder is None else as_encoder(encoder)
         given = None if made is None else plain_spec(made.spec())
@@ -249,7 +248,7 @@ class Collection(Searchable):
                 shared_filesystem=shared_filesystem,
             )
         except BaseException:
-            commit_log.store.database.close()
+            commit_log.close()
             raise
 
     @classmethod
@@ -327,7 +326,7 @@ class Collection(Searchable):
 
     def close(self) -> None:
         """End: later calls raise `InputError`."""
-        self.store.database.close()
+        self.commit_log.close()
 
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request."""
@@ -432,11 +431,7 @@ class Collection(Searchable):
             return False
 
     def __iter__(self) -> Iterator[Document]:
-        """Iterate over all documents as they are now, in the order in which they were added.
-
-        If columns contain values that `document_lines` can't write, only the catalog has the
-        documents; then a compaction during the iteration raises `InputError`.
-        """
+        """Iterate over all documents as they are now, in the order in which they were added."""
         if self.is_empty:
             return iter(())
         return self.read(Snapshot.opened).every_document()
@@ -780,7 +775,7 @@ class Collection(Searchable):
     @property
     def is_in_place(self) -> bool:
         """True unless the folder was moved or replaced since it was opened."""
-        return self.store.database.is_in_place
+        return self.commit_log.is_in_place
 
     @property
     def state(self) -> State:
@@ -790,8 +785,9 @@ class Collection(Searchable):
 
     @property
     def store(self) -> DocumentStore:
-        """The catalog."""
-        return self.commit_log.store
+        """The committed documents, open; within a transaction, also the new ones."""
+        log = self.commit_log
+        return log.store if log.in_transaction else self.opened_snapshot().store
 
     @property
     def snapshot(self) -> Snapshot:
@@ -885,11 +881,13 @@ class Collection(Searchable):
                 raise InputError(f"{self.path} holds no documents yet{unfinished}")
             try:
                 return read(snapshot, *args)
-            except RenumberedError:  # a compaction is committed and may not be in the head yet
-                self._snapshots.follow_compaction(snapshot)
             except (CorruptError, OSError):  # files may have been deleted during loading
                 if self._snapshots.is_newest(snapshot):
                     raise
+
+    def opened_snapshot(self) -> Snapshot:
+        """The newest snapshot with its documents open, which stay readable."""
+        return self._snapshots.opened()
 
     def unchanged(self) -> AbstractContextManager[Snapshot]:
         """Prevent changes; yields the newest snapshot."""

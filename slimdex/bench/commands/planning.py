@@ -130,7 +130,7 @@ def advice(plan: Plan) -> list[str]:
     words = f"{lexical} as of English texts" if plan.workload.lexical else f"without {lexical}"
     said = [
         "memory: codes, reducer and metric; Python, its libraries and the encoder are extra",
-        f"disk: the catalog as if its texts were not compressed; {words}",
+        f"disk: the segments as if their texts were not compressed; {words}",
     ]
     milvus = _pays("Milvus", plan.milvus_from, "has too little memory")
     if plan.for_encoding is None:

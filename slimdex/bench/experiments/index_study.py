@@ -126,7 +126,7 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
     rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()
-    found = collection.store.documents.read(rows, collection.snapshot.epoch)
+    found = collection.store.documents.read(rows)
     texts = []
     for row in rows:
         words = found[row].content.split()

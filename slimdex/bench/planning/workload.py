@@ -31,8 +31,8 @@ LINE, OFFSET = 11, 16
 WORD_SHARE, WORD_BYTES = 4, 30
 """Bytes of text per byte of the lexical index, and its bytes for a document: about those of English
 texts."""
-EMPTY_CATALOG = 1_700_000
-"""Bytes of DuckDB's tables, however few documents they have."""
+EMPTY_SEGMENT, BLOCKS = 45_000, 1.05
+"""Bytes of DuckDB's tables, however few documents they have, and those of blocks per byte."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Workload:
             "moments": FLOAT64 * (self.dim + 1) * self.dim,
             "documents": n * (said + LINE),
             "offsets": n * OFFSET,
-            "catalog": n * (said + INT64) + EMPTY_CATALOG,
+            "segment": BLOCKS * n * (said + INT64) + EMPTY_SEGMENT,
         } | words
 
     @property

@@ -145,7 +145,7 @@ class FaissIndex:
 
     def add(self, X: Matrix) -> None:
         """Append rows (n, k); raise `InputError` if the kind does not support it."""
-        with faiss_errors(), self._lock.exclusive():
+        with faiss_errors(), self._lock.exclusive(), limited_threads(len(X)):
             self._index.add(self._kept(X))
 
     def copy(self, *, empty: bool = False) -> FaissIndex:

@@ -1,221 +1,189 @@
-"""Database: transactions and queries of one DuckDB file."""
+"""Database: the documents of one commit, as views of its segments that DuckDB queries."""
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import InUseError, UnreadableError
+from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.errors import CorruptError, UnreadableError
+from slimdex.indexes.json_text import parsed
 
-from ..atomic_files import sync
+from ..atomic_files import FileRecord, publish
 from ..duckdb_library import duckdb
-from ..sql import literal
-from .catalog_file import CatalogFile
-from .duckdb_connection import (
-    DISK_ERRORS,
-    NEW,
-    SIDE_FILES,
-    Session,
-    disk_error,
-    refused,
-)
+from ..sql import identifier
+from .duckdb_connection import DISK_ERRORS, disk_error, refused
+from .engine import Engine, Session
+from .schema import TABLES
+from .state import Segment
 
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
+GONE = '(SELECT unnest(?::BIGINT[]) AS "row")'
+CHANGED = '(SELECT unnest(?::BIGINT[]) AS "row", unnest(?::VARCHAR[]) AS slimdex_origin)'
+Origins = Mapping[int, str | None]
+"""Document -> its origin, if that differs from the one in its segment."""
 
 
-class RenumberedError(Exception):
-    """The requested rows were renumbered: search again."""
+class ChangedOrigins:
+    """A file of origins, read when they are needed.
+
+    Without it, or if it is damaged, those of the segments hold: files are read again by a sync.
+    """
+
+    def __init__(self, folder: Path, record: FileRecord | None = None) -> None:
+        self._folder, self.record = folder, record
+
+    @cached_property
+    def values(self) -> Origins:
+        """The origins."""
+        if self.record is not None:
+            with suppress(OSError, CorruptError, ValueError, AttributeError):
+                self.record.check(self._folder)
+                read = parsed((self._folder / self.record.name).read_text())
+                return {int(row): str(origin) for row, origin in read.items()}
+        return {}
 
 
-class Database(CatalogFile):
-    """A DuckDB file that many processes read and write, one writer at a time."""
+def write_origins(path: Path, origins: Origins) -> FileRecord:
+    """Write origins to a file."""
+    text = json.dumps({str(row): origin for row, origin in origins.items()})
+    return publish(path, lambda new: new.write_text(text))
 
-    @contextmanager
-    def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Commit atomically and durably at the end; until then other threads see the old state.
 
-        `committed` is called once the commit is durable. If a crash prevents that, it leaves a
-        journal: see `is_interrupted`.
+@dataclass(frozen=True)
+class Contents:
+    """What the documents of a commit are.
 
-        Raises
-        ------
-        InputError
-            If the folder was moved or replaced.
-        OSError
-            If the disk failed. The file is then reopened if possible; the tables show whether the
-            transaction had already reached the journal.
-        """
-        self.check_place()
-        with self.writing():
-            yield from self._transaction(committed)
-            self._checkpoint()
+    Attributes
+    ----------
+    segments : files of documents.
+    columns : the user's columns: name -> DuckDB type.
+    rows : searches see the documents before this row.
+    deleted : rows of those that are deleted, in order.
+    origins : changed since the segments were written.
+    epoch : see `State.epoch`.
+    """
 
-    def _transaction(self, committed: Callable[[], None]) -> Iterator[None]:
-        committing = False
-        try:
-            self._writer = threading.get_ident()
-            self._connection.execute("BEGIN TRANSACTION")
-            yield
-            committing = True
-            self._connection.execute("SELECT 1")  # after an error, COMMIT would silently undo all
-            self._connection.execute("COMMIT")
-            self._writer = None
-            sync(self.path.parent)  # names: of the log, and of the files that this commits
-            self._save_journal()
-            self._check_same()
-            committed()
-        except BaseException as error:
-            with suppress(duckdb.Error):  # the original error says more
-                self._connection.execute("ROLLBACK")
-            self._writer = None
-            if committing or isinstance(error, (*DISK_ERRORS, OSError)):
-                with suppress(Exception):  # undo what the journal lacks; also, after some errors
-                    self._reopen()  # DuckDB rejects all further statements
-            if isinstance(error, DISK_ERRORS):
-                raise disk_error(self.path, error) from error
-            raise
+    segments: Sequence[Segment]
+    columns: Mapping[str, str]
+    rows: int
+    deleted: Rows
+    origins: ChangedOrigins
+    epoch: int
 
-    def _check_same(self) -> None:
-        """Raise `UnreadableError` if the open file was deleted or replaced, and will be lost."""
-        assert self._session is not None
-        if (descriptor := self._session.descriptor) is None:
-            return  # Windows keeps open files
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(self.path)):
-                return
-        raise UnreadableError(f"{self.path}: deleted or replaced while it was open")
+    def is_same(self, other: Contents) -> bool:
+        """True if the documents are the same."""
+        return (
+            (self.segments, self.rows, self.epoch, self.origins.record)
+            == (other.segments, other.rows, other.epoch, other.origins.record)
+            and dict(self.columns) == dict(other.columns)
+            and np.array_equal(self.deleted, other.deleted)
+        )
+
+    def live(self, rows: Sequence[int]) -> set[int]:
+        """Those of some documents that searches see."""
+        given = np.unique(np.array(rows, dtype=np.int64))
+        return set(without(given[given < self.rows], self.deleted).tolist())
+
+
+class Database:
+    """Tables of the documents of one commit, which never change.
+
+    Queries read `documents` and `passages`: all rows of the segments, also deleted ones and those
+    of a running addition. `origins` has the row, id and origin of each document.
+    """
+
+    def __init__(self, engine: Engine, contents: Contents) -> None:
+        self.engine, self.contents = engine, contents
+        self.types = contents.columns
+        self._made: tuple[Session, str] | None = None
+        self._has_gone = False
 
     @property
-    def in_transaction(self) -> bool:
-        """True while this thread is in a transaction."""
-        return self._writer == threading.get_ident()
-
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Execute a change within `writing`; outside of a transaction it is not durable."""
-        self._connection.execute(sql, list(values))
+    def path(self) -> Path:
+        """Folder of the index."""
+        return self.engine.folder
 
     @contextmanager
-    def attached(self, name: str) -> Iterator[Path]:
-        """Attach a new, empty file beside this one, under a name for SQL; durable at the end."""
-        new = self.path.with_name(self.path.name + NEW)
-        for end in SIDE_FILES:
-            new.with_name(new.name + end).unlink(missing_ok=True)  # left by a crash
-        try:
-            self.execute(f"ATTACH {literal(str(new.absolute()))} AS {name}")
-            yield new
-            self.execute(f"CHECKPOINT {name}")
-            self.execute(f"DETACH {name}")
-        except BaseException as error:
-            with suppress(Exception):
-                self._reopen()  # which also detaches it
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
-            if isinstance(error, DISK_ERRORS):
-                raise disk_error(self.path, error) from error
-            raise
-
-    def replace_with(self, new: Path) -> None:
-        """Atomically replace this file with another, while no thread reads it."""
-        self.check_place()
-        sync(new)
-        with self._changed, self._alone(closes=False):
-            assert self._session is not None
-            with suppress(duckdb.Error, OSError):
-                self._checkpoint_alone()
-            try:
-                self._session.disconnect()
-                if self._journal.log.exists():  # it would be applied to the new file
-                    raise OSError(f"{self._journal.log}: DuckDB could not write it back")
-                self._journal.remove()  # it belongs to this file
-                sync(self.path.parent)
-                os.replace(new, self.path)
-                sync(self.path.parent)
-            finally:
-                self._reopen()
-
-    @contextmanager
-    def one_moment(self) -> Iterator[None]:
-        """Let all reads of this thread see the file as it is now, and keep others from changing it.
-
-        Other threads of this process can still change it.
-        """
-        if self.in_transaction or self._held() is not None:
-            yield
-            return
-        with self.reading() as cursor:
-            cursor.execute("BEGIN TRANSACTION")
-            self._moments.held = self._session, cursor
-            try:
-                yield
-            finally:
-                self._moments.held = None
-                with suppress(duckdb.Error):  # after an error there is no transaction
-                    cursor.execute("ROLLBACK")
-
-    def _held(self) -> tuple[Session, duckdb.DuckDBPyConnection] | None:
-        """Session and cursor of this thread's `one_moment`."""
-        return getattr(self._moments, "held", None)
-
-    @contextmanager
-    def reading(self, epoch: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor for this thread, on a file of the given epoch: see `State.epoch`.
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection for this thread.
 
         Raises
         ------
-        RenumberedError
-            If the rows have been renumbered.
         CorruptError
-            If damaged data were read.
+            If damaged data were read, or a segment is missing.
         UnreadableError
-            If the disk or memory failed. The next call reopens the file if necessary.
+            If the disk or memory failed.
         StatementError
             If DuckDB refused a statement.
         """
-        session = None
         try:
-            if self.in_transaction:
-                yield self._connection  # sees this transaction's changes
-                return
-            if (held := self._held()) is not None:
-                session, cursor = held
-                _check_epoch(cursor, epoch)
+            with self.engine.working() as session:
+                schema = self._schema(session)
+                cursor = session.taken(schema)
+            try:
                 yield cursor
-                return
-            with self._reading_session() as session:
-                cursor = session.idle.pop() if session.idle else session.engine.cursor()
-                try:
-                    _check_epoch(cursor, epoch)
-                    yield cursor
-                finally:
-                    session.idle.append(cursor)
+            finally:
+                session.give_back(cursor, schema)
         except duckdb.Error as error:
-            if isinstance(error, duckdb.FatalException) and session is not None:
-                session.has_failed = True
+            if isinstance(error, duckdb.FatalException):
+                self.engine.restart()
             raise self._read_error(error) from error
-        except (InUseError, UnreadableError):
-            raise
-        except OSError as error:  # opening failed
-            raise UnreadableError(str(error)) from error
 
-    def fetch(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> list[Any]:
+    def open(self) -> None:
+        """Open the segments: they stay readable after they are removed from the folder."""
+        with self.reading():
+            pass
+
+    def _schema(self, session: Session) -> str:
+        if self._made is None or self._made[0] is not session:
+            segments, changed = self.contents.segments, self.contents.origins.values
+            tables = [(each.name, session.columns(each)) for each in segments]
+            views = views_of(tables, self.types, are_changed=bool(changed))
+            schema = session.schema(segments)
+            finalize(self, session.end, schema, [segment.name for segment in segments])
+            values = [[*changed], [*changed.values()]]
+            session.fill(schema, {"changed": (f"FROM {CHANGED}", values)}, views)
+            session.detach_unused()
+            self._made, self._has_gone = (session, schema), False
+        return self._made[1]
+
+    def live(self, columns: str = "*", table: str = "documents") -> str:
+        """The part of a table that searches see, for the next query of this thread."""
+        stop = self.contents.rows
+        if not len(self.contents.deleted):
+            return f'(SELECT {columns} FROM {table} WHERE "row" < {stop})'
+        self._make_gone()
+        return f'(SELECT {columns} FROM {table} ANTI JOIN gone USING ("row") WHERE "row" < {stop})'
+
+    def _make_gone(self) -> None:
+        with self.engine.working() as session:
+            schema = self._schema(session)
+            if not self._has_gone:
+                gone = f"FROM {GONE}", [self.contents.deleted.tolist()]
+                session.fill(schema, {"gone": gone}, {})
+                self._has_gone = True
+
+    def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """All rows of a query; DuckDB verifies checksums as it reads."""
-        with self.reading(epoch) as cursor:
+        with self.reading() as cursor:
             return cursor.execute(sql, list(values)).fetchall()
 
-    def fetch_table(self, sql: str, values: Sequence[Any] = (), epoch: int | None = None) -> Any:
+    def fetch_table(self, sql: str, values: Sequence[Any] = ()) -> Any:
         """All rows of a query as a `pyarrow.Table`; requires pyarrow."""
         import_module("duckdb")  # the package adds relations to the connections of its extension
-        with self.reading(epoch) as cursor:
+        with self.reading() as cursor:
             return cursor.sql(sql, params=list(values)).to_arrow_table()
 
     def fetch_columns(self, sql: str, values: Sequence[Any] = ()) -> dict[str, NDArray[Any]]:
@@ -224,19 +192,59 @@ class Database(CatalogFile):
             columns: dict[str, NDArray[Any]] = cursor.execute(sql, list(values)).fetchnumpy()
         return columns
 
-    def fetch_rows(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        """The "row" column of a query."""
-        rows: Rows = self.fetch_columns(sql, values)["row"].astype(np.int64)
-        return rows
-
     def _read_error(self, error: duckdb.Error) -> Exception:
         if isinstance(error, DISK_ERRORS):
             return UnreadableError(str(disk_error(self.path, error)))
         return refused(self.path, error)
 
 
-def _check_epoch(cursor: duckdb.DuckDBPyConnection, epoch: int | None) -> None:
-    if epoch is not None:
-        ((current,),) = cursor.execute("SELECT epoch FROM state").fetchall()
-        if current != epoch:
-            raise RenumberedError
+def views_of(
+    tables: Sequence[tuple[str, Mapping[str, str]]],
+    columns: Mapping[str, str],
+    *,
+    are_changed: bool,
+) -> dict[str, str]:
+    """Views and their queries, given attached files with their columns, and all columns."""
+    return {
+        "documents": _union(tables, columns),
+        "passages": _plain_union("passages", [name for name, _ in tables]),
+        "origins": _origins(are_changed),
+    }
+
+
+def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str, str]) -> str:
+    """All documents; columns that a file lacks are NULL, and others have the committed types."""
+    parts, missing = list[str](), dict(columns)
+    for name, types in tables:
+        cast = [
+            f"CAST({identifier(column)} AS {columns[column]}) AS {identifier(column)}"
+            for column, type_ in types.items()
+            if columns.get(column, type_) != type_
+        ]
+        for column in types:
+            missing.pop(column, None)
+        replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
+        parts.append(f"SELECT *{replaced} FROM {identifier(name)}.main.documents")
+    own = [column.split() for column in TABLES["documents"].replace('"', "").split(",")]
+    empty = [*(own if not tables else []), *([c, t] for c, t in missing.items())]
+    if empty:
+        nulls = ", ".join(f"NULL::{type_} AS {identifier(column)}" for column, type_ in empty)
+        parts.append(f"SELECT {nulls} WHERE false")
+    return " UNION ALL BY NAME ".join(parts)
+
+
+def _plain_union(table: str, files: Sequence[str]) -> str:
+    if not files:
+        own = [column.split() for column in TABLES[table].replace('"', "").split(",")]
+        nulls = ", ".join(f"NULL::{type_} AS {identifier(column)}" for column, type_ in own)
+        return f"SELECT {nulls} WHERE false"
+    return " UNION ALL ".join(f"FROM {identifier(name)}.main.{table}" for name in files)
+
+
+def _origins(are_changed: bool) -> str:
+    if not are_changed:
+        return 'SELECT "row", id, slimdex_origin FROM documents'
+    return """SELECT "row", id, CASE WHEN changed."row" IS NULL THEN documents.slimdex_origin
+        ELSE changed.slimdex_origin END AS slimdex_origin
+        FROM (SELECT "row", id, slimdex_origin FROM documents) documents
+        LEFT JOIN changed USING ("row")"""

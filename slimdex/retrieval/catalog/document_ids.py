@@ -7,7 +7,7 @@ none if unknown. `sources.origins` writes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from slimdex.indexes.errors import InputError, shortened
 
 from ..sql import identifier
 from .database import COLUMNS_AT_ONCE, Database
+from .draft import Draft
 from .metadata_columns import MetadataColumns
 from .passages_table import PassagesTable
-from .schema import LIVE, OWN
+from .schema import OWN
 
 IDS_AT_ONCE = 65_536
 """Ids per query."""
@@ -28,13 +29,20 @@ PLACE = "left(slimdex_origin, 32)"
 
 
 @dataclass(frozen=True)
-class _Looked:
+class Looked:
     """Ids that were looked up in the rows 0 .. stop of an epoch, and the rows of those found."""
 
-    ids: frozenset[str]
-    rows: Mapping[str, int]
-    stop: int
-    epoch: int
+    ids: frozenset[str] = frozenset()
+    rows: Mapping[str, int] = field(default_factory=dict)
+    stop: int = 0
+    epoch: int = 0
+
+
+@dataclass
+class LastLooked:
+    """What was looked up last, in any commit."""
+
+    value: Looked = Looked()
 
 
 class DocumentIds:
@@ -45,10 +53,14 @@ class DocumentIds:
     """
 
     def __init__(
-        self, database: Database, columns: MetadataColumns, passages: PassagesTable
+        self,
+        database: Database,
+        columns: MetadataColumns,
+        passages: PassagesTable,
+        last: LastLooked,
     ) -> None:
         self._database, self._columns, self._passages = database, columns, passages
-        self._looked = _Looked(frozenset(), {}, 0, 0)
+        self._last = last
 
     def by_row(self, stop: int) -> list[str]:
         """Id of the document of each row 0 .. stop, including deleted documents."""
@@ -59,13 +71,12 @@ class DocumentIds:
         )
         return [id for id, count in rows for _ in range(count or 1)]
 
-    def of(self, rows: Rows, epoch: int | None = None) -> list[str]:
+    def of(self, rows: Rows) -> list[str]:
         """Ids of documents, given their rows (n,) in ascending order."""
         ids = self._database.fetch(
             f"""SELECT id FROM {OWN} WHERE "row" BETWEEN ? AND ?
             AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [int(rows[0]), int(rows[-1]), rows.tolist()],
-            epoch,
         )
         return [id for (id,) in ids]
 
@@ -81,12 +92,9 @@ class DocumentIds:
         """Live rows of the given ids, in order; raises `InputError` for an unknown id."""
         return np.array(sorted(self.row_by_id(ids).values()), dtype=np.int64)
 
-    def row_by_id(self, ids: Sequence[str], epoch: int | None = None) -> dict[str, int]:
-        """Map ids to their live rows.
-
-        Raises `InputError` if an id is unknown, and `RenumberedError` if the epoch has passed.
-        """
-        known = dict(self._live(ids, epoch))
+    def row_by_id(self, ids: Sequence[str]) -> dict[str, int]:
+        """Map ids to their live rows; raises `InputError` if an id is unknown."""
+        known = dict(self._live(ids))
         if unknown := [id for id in ids if id not in known]:
             raise InputError(f"unknown id {shortened(unknown[0])}; expected the id of a document")
         return known
@@ -97,46 +105,47 @@ class DocumentIds:
 
     def look_up(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows, and remember that."""
-        ((stop, epoch),) = self._database.fetch('SELECT "rows", epoch FROM state')
-        rows = dict(self._live_from(0, ids))
-        self._looked = _Looked(frozenset(ids), rows, stop, epoch)
+        contents, rows = self._database.contents, dict(self._live_from(0, ids))
+        self._last.value = Looked(frozenset(ids), rows, contents.rows, contents.epoch)
         return rows
 
-    def _live(self, ids: Sequence[str], epoch: int | None = None) -> list[Any]:
+    def _live(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Rows (id, row) of the live documents with these ids."""
-        looked = self._looked
-        if not (looked.ids and looked.ids.issuperset(ids)) or not self._is_current(looked, epoch):
-            return self._live_from(0, ids, epoch)
-        rows = [looked.rows[id] for id in ids if id in looked.rows]
-        still = f'SELECT id, "row" FROM {LIVE} WHERE "row" IN (SELECT unnest(?::BIGINT[]))'
-        live = dict(self._database.fetch(still, [rows], epoch)) if rows else {}
-        return [*(live | dict(self._live_from(looked.stop, ids, epoch))).items()]
+        looked, contents = self._last.value, self._database.contents
+        is_current = looked.epoch == contents.epoch and looked.stop <= contents.rows
+        if not (is_current and looked.ids and looked.ids.issuperset(ids)):
+            return self._live_from(0, ids)
+        known = [(id, looked.rows[id]) for id in ids if id in looked.rows]
+        live = contents.live([row for _, row in known])
+        still = {id: row for id, row in known if row in live}
+        return [*(still | dict(self._live_from(looked.stop, ids))).items()]
 
-    def _is_current(self, looked: _Looked, epoch: int | None) -> bool:
-        """True unless rows were renumbered since; the caller may know the epoch."""
-        if epoch is not None:
-            return epoch == looked.epoch
-        return bool(self._database.fetch("SELECT epoch FROM state") == [(looked.epoch,)])
-
-    def _live_from(self, start: int, ids: Sequence[str], epoch: int | None = None) -> list[Any]:
+    def _live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Rows (id, row) from `start` on of the live documents with these ids."""
-        # A join with the staged rows would read every text; a list of ids does not.
-        sql = f"""SELECT id, "row" FROM {LIVE}
-            WHERE "row" >= ? AND id IN (SELECT unnest(?::VARCHAR[]))"""
-        parts = (list(ids[part]) for part in batches(len(ids), IDS_AT_ONCE))
-        return [row for part in parts for row in self._database.fetch(sql, [start, part], epoch)]
+        contents = self._database.contents
+        if start >= contents.rows:
+            return []
+        # A join with the new rows would read every text; a list of ids does not.
+        sql = f"""SELECT id, "row" FROM {OWN}
+            WHERE "row" >= ? AND "row" < ? AND id IN (SELECT unnest(?::VARCHAR[]))"""
+        found = list[tuple[str, int]]()
+        for part in batches(len(ids), IDS_AT_ONCE):
+            found += self._database.fetch(sql, [start, contents.rows, list(ids[part])])
+        live = contents.live([row for _, row in found])
+        return [(id, row) for id, row in found if row in live]
 
     def made_up(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
         rows = self._database.fetch(
-            f'SELECT id, "row" FROM {LIVE} WHERE starts_with(id, ?)', [f"{prefix}:"]
+            f'SELECT id, "row" FROM {self._database.live()} WHERE starts_with(id, ?)',
+            [f"{prefix}:"],
         )
         return {id: row for id, row in rows if id[len(prefix) + 1 :].isdecimal()}
 
-    def replaced(self, first_row: int, epoch: int) -> Rows:
-        """Live rows whose id occurs again from first_row on, in a catalog of this epoch."""
+    def replaced(self, first_row: int) -> Rows:
+        """Live rows whose id occurs again from first_row on."""
         again = self._database.fetch(f'SELECT id FROM {OWN} WHERE "row" >= ?', [first_row])
-        rows = [row for _, row in self._live([id for (id,) in again], epoch)]
+        rows = [row for _, row in self._live([id for (id,) in again])]
         return np.array(sorted(rows), dtype=np.int64)
 
     def duplicate(self, first_row: int) -> tuple[str, int, int] | None:
@@ -158,7 +167,7 @@ class DocumentIds:
             new = self._database.fetch(
                 f'SELECT id FROM {OWN} WHERE "row" >= ? AND "row" < ?', [part.start, part.stop]
             )
-            alike = self._live([id for (id,) in new])
+            alike: list[Any] = self._live([id for (id,) in new])
             for few in batches(len(columns), COLUMNS_AT_ONCE):
                 alike = self._alike([row for *_, row in alike], part, columns[few])
             candidates += [rows for _, *rows in alike]
@@ -184,36 +193,43 @@ class DocumentIds:
 
 
 class DocumentOrigins:
-    """Origins of documents, a column of the table of documents."""
+    """Origins of documents: a column of the segments, and changes since these were written."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def _live(self) -> str:
+        return self._database.live(table="origins")
+
+    def _change(self, origins: list[tuple[int, str | None]]) -> None:
+        assert isinstance(self._database, Draft)
+        self._database.change_origins(dict(origins))
+
     def known(self, place: str) -> set[str]:
         """Origins of the live documents of a place."""
         rows = self._database.fetch(
-            f"SELECT DISTINCT slimdex_origin FROM {LIVE} WHERE {PLACE} = ?", [place]
+            f"SELECT DISTINCT slimdex_origin FROM {self._live()} WHERE {PLACE} = ?", [place]
         )
         return {origin for (origin,) in rows}
 
     def count(self, place: str) -> int:
         """Number of live documents of a place."""
         ((count,),) = self._database.fetch(
-            f"SELECT count(*) FROM {LIVE} WHERE {PLACE} = ?", [place]
+            f"SELECT count(*) FROM {self._live()} WHERE {PLACE} = ?", [place]
         )
         return int(count)
 
     def is_of_others(self, id: str, place: str) -> bool:
         """True if a live document has the id and is known to come from another place."""
         rows = self._database.fetch(
-            f"SELECT 1 FROM {LIVE} WHERE id = ? AND {PLACE} <> ?", [id, place]
+            f"SELECT 1 FROM {self._live()} WHERE id = ? AND {PLACE} <> ?", [id, place]
         )
         return bool(rows)
 
     def pending_places(self, first_row: int) -> set[str]:
         """Places of the documents from `first_row` on; "" if unknown."""
         rows = self._database.fetch(
-            f"SELECT DISTINCT coalesce({PLACE}, '') FROM {OWN} WHERE \"row\" >= ?", [first_row]
+            f"SELECT DISTINCT coalesce({PLACE}, '') FROM origins WHERE \"row\" >= ?", [first_row]
         )
         return {place for (place,) in rows}
 
@@ -224,7 +240,7 @@ class DocumentOrigins:
         origins, and whose id does not recur from `first_row` on.
         """
         return self._database.fetch(
-            f"""SELECT "row", id, {PLACE} FROM {LIVE}
+            f"""SELECT "row", id, {PLACE} FROM {self._live()}
             WHERE {PLACE} IN (SELECT unnest(?::VARCHAR[]))
             AND slimdex_origin NOT IN (SELECT unnest(?::VARCHAR[]))
             AND id NOT IN (SELECT id FROM {OWN} WHERE "row" >= ?) ORDER BY "row" """,
@@ -233,14 +249,15 @@ class DocumentOrigins:
 
     def adopt(self, new: Rows, old: Rows) -> None:
         """Give the `old` documents the origins of the identical `new` ones that have one."""
-        self._database.execute(
-            f"""UPDATE documents SET slimdex_origin = fresh.slimdex_origin FROM (
-                SELECT old, slimdex_origin
+        self._change(
+            self._database.fetch(
+                """SELECT old, fresh.slimdex_origin
                 FROM (SELECT unnest(?::BIGINT[]) AS new, unnest(?::BIGINT[]) AS old)
-                JOIN {OWN} ON "row" = new
-            ) fresh WHERE documents."row" = fresh.old AND fresh.slimdex_origin IS NOT NULL
-            AND documents.slimdex_origin IS DISTINCT FROM fresh.slimdex_origin""",
-            [new.tolist(), old.tolist()],
+                JOIN origins fresh ON fresh."row" = new JOIN origins known ON known."row" = old
+                WHERE fresh.slimdex_origin IS NOT NULL
+                AND known.slimdex_origin IS DISTINCT FROM fresh.slimdex_origin""",
+                [new.tolist(), old.tolist()],
+            )
         )
 
     def forget_stamps(self, first_row: int) -> None:
@@ -248,10 +265,12 @@ class DocumentOrigins:
 
         Those later documents will be dropped, so their files must be read again.
         """
-        self._database.execute(
-            f"""UPDATE documents SET slimdex_origin = {PLACE} || '/' WHERE "row" < ?
-            AND slimdex_origin IN (SELECT slimdex_origin FROM {OWN} WHERE "row" >= ?)""",
-            [first_row, first_row],
+        self._change(
+            self._database.fetch(
+                f"""SELECT "row", {PLACE} || '/' FROM origins WHERE "row" < ?
+                AND slimdex_origin IN (SELECT slimdex_origin FROM origins WHERE "row" >= ?)""",
+                [first_row, first_row],
+            )
         )
 
     def forget_places(self, rows: Rows) -> None:
@@ -259,11 +278,13 @@ class DocumentOrigins:
 
         These come back or go without their files, so all files of their places must be read again.
         """
-        self._database.execute(
-            f"""UPDATE documents SET slimdex_origin = {PLACE} || '/' WHERE {PLACE} IN (
-                SELECT {PLACE} FROM {OWN} WHERE "row" IN (SELECT unnest(?::BIGINT[]))
-            )""",
-            [rows.tolist()],
+        self._change(
+            self._database.fetch(
+                f"""SELECT "row", {PLACE} || '/' FROM origins WHERE {PLACE} IN (
+                    SELECT {PLACE} FROM origins WHERE "row" IN (SELECT unnest(?::BIGINT[]))
+                )""",
+                [rows.tolist()],
+            )
         )
 
     def moved(self, first_row: int, gone: Rows) -> int:
@@ -275,7 +296,7 @@ class DocumentOrigins:
                 WHERE "row" IN (SELECT unnest(?::BIGINT[])) GROUP BY 1
             ), new AS (
                 SELECT md5(title || chr(10) || text) AS hash, count(*) AS count FROM {OWN}
-                WHERE "row" >= ? AND id NOT IN (SELECT id FROM {LIVE}) GROUP BY 1
+                WHERE "row" >= ? AND id NOT IN (FROM {self._database.live("id")}) GROUP BY 1
             )
             SELECT coalesce(sum(least(old.count, new.count)), 0) FROM old JOIN new USING (hash)""",
             [gone.tolist(), first_row],

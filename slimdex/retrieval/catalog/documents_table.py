@@ -19,6 +19,7 @@ from ..passages import Passage
 from ..sql import identifier
 from .column_fit import MisfitError, as_stored, shown
 from .database import COLUMNS_AT_ONCE, Database
+from .draft import Draft
 from .duckdb_connection import DISK_ERRORS, is_damage, one_line
 from .metadata_columns import MetadataColumns
 from .passages_table import Cut, DocumentRows, PassagesTable
@@ -37,6 +38,11 @@ class DocumentsTable:
     ) -> None:
         self._database, self._columns, self._passages = database, columns, passages
 
+    @property
+    def _draft(self) -> Draft:
+        assert isinstance(self._database, Draft)
+        return self._database
+
     def insert(self, first_row: int, documents: Sequence[Document]) -> None:
         """Insert documents as rows first_row, first_row + 1, ...
 
@@ -45,6 +51,7 @@ class DocumentsTable:
         """
         metadata = [by_lower_name(document) for document in documents]
         self._columns.ensure(types_of(metadata, self._columns.settled))
+        self._columns.use({name for values in metadata for name in values})
         values: list[tuple[str, str, list[Any]]] = [
             ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
             ("id", "VARCHAR", [d.id for d in documents]),
@@ -52,15 +59,15 @@ class DocumentsTable:
             ("text", "VARCHAR", [d.text for d in documents]),
             ("slimdex_origin", "VARCHAR", [d.origin or None for d in documents]),
         ]
-        for column in list(self._columns.types):
+        for column in list(self._draft.columns):
             given = [m.get(column.lower(), ("", None))[1] for m in metadata]
             values.append((column, *self._stored(column, given, documents)))
         names = ", ".join(identifier(column) for column, _, _ in values)
         unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
-        sql = f"INSERT INTO documents({names}, deleted) SELECT {unnested}, false"
+        sql = f"INSERT INTO draft.documents({names}) SELECT {unnested}"
         parts = {first_row + i: Cut(parts=d.parts) for i, d in enumerate(documents) if d.parts}
         try:
-            self._database.execute(sql, [column for _, _, column in values])
+            self._draft.execute(sql, [column for _, _, column in values])
             self._passages.insert(parts)
         except DISK_ERRORS:
             raise
@@ -89,49 +96,31 @@ class DocumentsTable:
                 raise InputError(f"document {shortened(document.id)}: {error}") from error
         return type_, stored
 
-    def delete(self, rows: Rows) -> None:
-        """Mark rows as deleted."""
-        self._database.execute(
-            'UPDATE documents SET deleted = true WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
-            [rows.tolist()],
-        )
-
-    def restore(self, rows: Rows) -> None:
-        """Mark rows as not deleted."""
-        self._database.execute(
-            'UPDATE documents SET deleted = false WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
-            [rows.tolist()],
-        )
-
-    def deleted(self) -> Rows:
-        """Rows marked as deleted, in order."""
-        return self._database.fetch_rows(f'SELECT "row" FROM {OWN} WHERE deleted ORDER BY "row"')
-
-    def make_room(self, cut: DocumentRows, first: int) -> None:
-        """Renumber the documents from `first` on, so far one row each, for their passages.
+    def make_room(self, cut: DocumentRows) -> None:
+        """Renumber the new documents, so far one row each, for their passages.
 
         `cut` contains the documents that will have several rows, by their new rows.
         """
         more = np.cumsum(cut.counts - 1)
         after = cut.firsts - np.concatenate([[0], more[:-1]])
-        self._database.execute(
-            f"""UPDATE documents SET "row" = numbered.new FROM (
-                SELECT "row" AS old, "row" + more AS new FROM {OWN}
+        self._draft.execute(
+            """UPDATE draft.documents SET "row" = numbered.new FROM (
+                SELECT "row" AS old, "row" + more AS new FROM (SELECT "row" FROM draft.documents)
                 ASOF JOIN (SELECT unnest(?::BIGINT[]) AS after, unnest(?::BIGINT[]) AS more)
-                ON "row" > after WHERE "row" >= ?
+                ON "row" > after
             ) numbered WHERE documents."row" = numbered.old""",
-            [after.tolist(), more.tolist(), first],
+            [after.tolist(), more.tolist()],
         )
 
-    def read(self, rows: Sequence[int], epoch: int | None = None) -> dict[int, Document]:
+    def read(self, rows: Sequence[int]) -> dict[int, Document]:
         """Read documents by their rows.
 
-        Raises `RenumberedError` if the epoch has passed, and `CorruptError` if a JSON column holds
-        invalid JSON, or two documents have the same row.
+        Raises `CorruptError` if a JSON column holds invalid JSON, or two documents have the same
+        row.
         """
-        columns = self._columns.seen
-        values_of = self._values(["id", "title", "text", *columns], rows, epoch)
-        cuts = self._passages.of(rows, epoch)
+        columns = self._columns.types
+        values_of = self._values(["id", "title", "text", *columns], rows)
+        cuts = self._passages.of(rows)
         try:
             read = {
                 row: Document(id, text, title, restored(columns, metadata))
@@ -141,15 +130,13 @@ class DocumentsTable:
         except InputError as error:  # not written by slimdex
             raise CorruptError(f"{self._database.path}: {error}") from error
 
-    def _values(
-        self, columns: Sequence[str], rows: Sequence[int], epoch: int | None
-    ) -> dict[int, list[Any]]:
+    def _values(self, columns: Sequence[str], rows: Sequence[int]) -> dict[int, list[Any]]:
         numbers, values_of = [int(row) for row in rows], defaultdict[int, list[Any]](list)
         for few in batches(len(columns), COLUMNS_AT_ONCE):
             selected = ", ".join(identifier(column) for column in columns[few])
             sql = f"""SELECT "row", {selected} FROM documents
                 WHERE "row" IN (SELECT unnest(?::BIGINT[]))"""
-            for row, *values in self._database.fetch(sql, [numbers], epoch):
+            for row, *values in self._database.fetch(sql, [numbers]):
                 values_of[row] += values
         if any(len(values) != len(columns) for values in values_of.values()):
             raise CorruptError(f"{self._database.path}: several documents have the same row")
@@ -160,26 +147,24 @@ class DocumentsTable:
 
         If `live`, deleted documents are omitted.
         """
-        columns = ["row", "id", "title", "text", *self._columns.seen]
-        which = '"row" >= ? AND "row" < ?' + (" AND NOT deleted" if live else "")
+        columns = ["row", "id", "title", "text", *self._columns.types]
+        table = self._database.live() if live else "documents"
         parts = []
         for few in batches(len(columns), COLUMNS_AT_ONCE):
             selected = ", ".join(identifier(column) for column in columns[few])
-            sql = f'SELECT {selected} FROM documents WHERE {which} ORDER BY "row"'
+            sql = f'SELECT {selected} FROM {table} WHERE "row" >= ? AND "row" < ? ORDER BY "row"'
             parts.append(self._database.fetch(sql, [start, stop]))
         if len(parts) == 1:
             return parts[0]
         return [[*chain.from_iterable(row)] for row in zip(*parts, strict=True)]
 
-    def arrow(self, rows: Rows, epoch: int | None = None) -> Any:
+    def arrow(self, rows: Rows) -> Any:
         """Id, title, text and the user's columns of documents, given their rows (n,) in order.
 
         Returns a `pyarrow.Table`; requires pyarrow. Values of JSON, UUID and `NOT_IN_ARROW` are
         text.
-
-        Raises `RenumberedError` if the epoch has passed.
         """
-        types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | dict(self._columns.seen)
+        types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | dict(self._columns.types)
         read = [
             f"{identifier(c)}::VARCHAR AS {identifier(c)}" if t in NOT_IN_ARROW else identifier(c)
             for c, t in types.items()
@@ -189,7 +174,7 @@ class DocumentsTable:
         values, parts = [first, last, rows.tolist()], list[Any]()
         for few in batches(len(read), COLUMNS_AT_ONCE):
             sql = f'SELECT {", ".join(read[few])} FROM documents WHERE {which} ORDER BY "row"'
-            parts.append(self._database.fetch_table(sql, values, epoch))
+            parts.append(self._database.fetch_table(sql, values))
             if len(parts[-1]) != len(rows):
                 raise CorruptError(f"{self._database.path}: several documents have the same row")
         whole = parts[0]
@@ -218,10 +203,10 @@ class DocumentsTable:
 
         If `live`, deleted documents are omitted.
         """
-        which = " AND NOT deleted" if live else ""
+        table = self._database.live('"row", id, title, text') if live else OWN
         rows = self._database.fetch(
-            f'SELECT "row", id, title, text FROM {OWN} '
-            f'WHERE "row" >= ? AND "row" < ?{which} ORDER BY "row"',
+            f'SELECT "row", id, title, text FROM {table} '
+            'WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
             [start, stop],
         )
         cuts = self._passages.between(start, stop)
@@ -229,18 +214,14 @@ class DocumentsTable:
             passages = cuts[row].contents(text) if row in cuts else [content(title, text)]
             yield from ((id, each) for each in passages)
 
-    def contents_of(self, documents: Rows, epoch: int | None = None) -> list[str]:
-        """Texts to encode of each row of documents, given in order.
-
-        Raises `RenumberedError` if the epoch has passed.
-        """
+    def contents_of(self, documents: Rows) -> list[str]:
+        """Texts to encode of each row of documents, given in order."""
         rows = self._database.fetch(
             f"""SELECT "row", title, text FROM {OWN}
             WHERE "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
             [documents.tolist()],
-            epoch,
         )
-        cuts, contents = self._passages.of(documents.tolist(), epoch), list[str]()
+        cuts, contents = self._passages.of(documents.tolist()), list[str]()
         for row, title, text in rows:
             contents += cuts[row].contents(text) if row in cuts else [content(title, text)]
         return contents
@@ -285,17 +266,15 @@ class DocumentsTable:
         )
         return int(total)
 
-    def rows_where(self, where: str, stop: int, epoch: int | None = None) -> Rows:
+    def rows_where(self, where: str, stop: int) -> Rows:
         """Documents of rows 0 .. stop that satisfy a DuckDB expression, in order, including deleted
         ones.
 
         Only an expression over the columns is allowed: see `where.checked`.
-
-        Raises `RenumberedError` if the epoch has passed.
         """
-        names = (*OWN_COLUMNS[1:4], *self._columns.seen)
+        names = (*OWN_COLUMNS[1:4], *self._columns.types)
         where = checked(where, names)
-        with self._database.reading(epoch) as cursor:
+        with self._database.reading() as cursor:
             try:
                 committed = f'(SELECT * FROM documents WHERE "row" < {int(stop)})'
                 with limited(cursor):

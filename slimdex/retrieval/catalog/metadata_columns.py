@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Set
 from typing import Any
 
 from slimdex.indexes.errors import InputError
 
-from ..documents import OWN_COLUMNS, check_columns
+from ..documents import check_columns
 from ..duckdb_library import duckdb
 from ..sql import identifier
 from .database import Database
-from .schema import IS_LIVE
+from .draft import Draft
 
 TEXTS = ("JSON", "VARCHAR")
 """Types that hold any value as text."""
@@ -20,48 +19,24 @@ LISTED_VALUES = 20
 """Largest number of distinct values that are listed."""
 ORDERED = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "DATE", "TIME")
 """Parts of the names of ordered types."""
-COLUMNS_FOR_NEW_TABLE = 100
-"""Number of new columns from which a new table is cheaper: adding one costs as much as all before
-it."""
 
 
 class MetadataColumns:
-    """The user's columns: name -> DuckDB type.
-
-    Attributes
-    ----------
-    types : as seen by the current transaction.
-    committed : as seen by other threads.
-    """
+    """The user's columns: name -> DuckDB type."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.show({})
-
-    @property
-    def seen(self) -> Mapping[str, str]:
-        """The columns as this thread sees them: in its transaction `types`, else `committed`."""
-        return self.types if self._database.in_transaction else self.committed
-
-    def show(self, columns: Mapping[str, str]) -> None:
-        """Take over the columns of a committed state."""
-        self.types = self.committed = dict(columns)
         self._filled = set[str]()
 
-    def read_again(self) -> None:
-        """Reload the columns from the catalog."""
-        self.show(self._read())
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The columns; in a transaction, those that it commits."""
+        return self._database.types
 
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Context of a transaction: other threads see its columns once it has ended."""
-        try:
-            yield
-        except BaseException:
-            self.types = self.committed
-            raise
-        finally:
-            self._filled = set()
+    @property
+    def _draft(self) -> Draft:
+        assert isinstance(self._database, Draft)
+        return self._database
 
     def declare(self, columns: Mapping[str, str]) -> None:
         """Create columns of the given DuckDB types; this transaction's values don't change the
@@ -84,9 +59,16 @@ class MetadataColumns:
                 existing[name.lower()] = name
                 new[name] = type_
         check_columns(len(existing), "the index with these documents")
-        self._add(new)
+        self._draft.types |= new
+        self._draft.add_columns(new)
         for name, type_ in columns.items():
             self.widen(existing[name.lower()], type_)
+        self.use({name.lower() for name in columns})
+
+    def use(self, names: Set[str]) -> None:
+        """Give the new documents those columns whose lower-case names these are."""
+        used = {name: type_ for name, type_ in self.types.items() if name.lower() in names}
+        self._draft.add_columns(used)
 
     def widen(self, column: str, type_: str) -> bool:
         """Widen a column for values of a DuckDB type; return True if its type changed."""
@@ -116,21 +98,21 @@ class MetadataColumns:
         """Name and type of each column, and its values if they are few, each with its number of
         documents; otherwise, for numbers, dates and times, the least and the greatest value.
         """
-        return [self._facts(name, type_) for name, type_ in self.committed.items()]
+        return [self._facts(name, type_) for name, type_ in self.types.items()]
 
     def _facts(self, name: str, type_: str) -> dict[str, Any]:
         column, facts = identifier(name), {"name": name, "type": type_}
         if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):  # lists and structs
             return facts
         values = self._database.fetch(
-            f"""SELECT {column}, count(*) FROM documents WHERE {IS_LIVE} AND {column} IS NOT NULL
-            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED_VALUES + 1}"""
+            f"""SELECT {column}, count(*) FROM {self._database.live(column)}
+            WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED_VALUES + 1}"""
         )
         if values and len(values) <= LISTED_VALUES:
             return facts | {"values": [{"value": v, "documents": n} for v, n in values]}
         if any(word in type_ for word in ORDERED):
             ((least, greatest),) = self._database.fetch(
-                f"SELECT min({column}), max({column}) FROM documents WHERE {IS_LIVE}"
+                f"SELECT min({column}), max({column}) FROM {self._database.live(column)}"
             )
             return facts | {"least": least, "greatest": greatest}
         return facts
@@ -139,19 +121,6 @@ class MetadataColumns:
         """Those of the given columns that don't exist yet."""
         existing = self.by_lower_name
         return {name: type_ for name, type_ in columns.items() if name.lower() not in existing}
-
-    def _add(self, columns: Mapping[str, str]) -> None:
-        named = {identifier(name): type_ for name, type_ in columns.items()}
-        if len(named) < COLUMNS_FOR_NEW_TABLE:
-            for name, type_ in named.items():
-                self._database.execute(f"ALTER TABLE documents ADD COLUMN {name} {type_}")
-        else:
-            empty = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in named.items())
-            self._database.execute(
-                f"CREATE OR REPLACE TABLE documents AS SELECT *, {empty} FROM documents"
-            )
-        if named:
-            self._altered()
 
     def _wider(self, column: str, type_: str) -> str:
         """The type for a column's values and those of another type; its own type if none fits."""
@@ -179,10 +148,7 @@ class MetadataColumns:
         if type_ == self.types[column]:
             return
         self._check_digits(column, type_)
-        self._database.execute(
-            f"ALTER TABLE documents ALTER COLUMN {identifier(column)} TYPE {type_}"
-        )
-        self._altered()
+        self._draft.retype(column, type_)
 
     def _check_digits(self, column: str, type_: str) -> None:
         """Raise `InputError` if existing numbers would lose digits in a wider type."""
@@ -195,15 +161,6 @@ class MetadataColumns:
                 f"column {column!r} holds {current}; the new values are {type_}, in which "
                 f"{rows[0][0]} would lose digits"
             )
-
-    def _altered(self) -> None:
-        self.types = self._read()
-        if not self._database.in_transaction:
-            self.committed = self.types
-
-    def _read(self) -> dict[str, str]:
-        described = self._database.fetch("DESCRIBE documents")
-        return {row[0]: row[1] for row in described if row[0] not in OWN_COLUMNS}
 
 
 def wider(*types: str) -> str:

@@ -2,8 +2,6 @@
 
 It omits most documents: those of one row whose text has no parts. While a document is added, its
 entry first contains its parts but no passages.
-
-ReadingsTable: how much of texts and passages the encoder read.
 """
 
 from __future__ import annotations
@@ -23,10 +21,7 @@ from slimdex.indexes.json_text import parsed
 from ..documents import Document, Part
 from ..passages import Passage
 from .database import Database
-from .schema import OWN
-
-PartlyRead = Mapping[int, tuple[int, int]]
-"""Row -> tokens of its text and tokens read; both 0 if it has no text."""
+from .draft import Draft
 
 
 @dataclass(frozen=True)
@@ -133,10 +128,15 @@ class Cut:
 
 
 class PassagesTable:
-    """The table of passages in a catalog."""
+    """The table of passages."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    @property
+    def _draft(self) -> Draft:
+        assert isinstance(self._database, Draft)
+        return self._database
 
     def rows(self, stop: int, start: int = 0) -> DocumentRows:
         """Documents with several rows among the rows start .. stop."""
@@ -160,9 +160,9 @@ class PassagesTable:
         """Map the documents whose first row is in start .. stop to their cuts."""
         return self._read('"row" >= ? AND "row" < ?', [start, stop])
 
-    def of(self, rows: Sequence[int], epoch: int | None = None) -> dict[int, Cut]:
+    def of(self, rows: Sequence[int]) -> dict[int, Cut]:
         """Map documents, given by their first rows, to their cuts."""
-        return self._read('"row" IN (SELECT unnest(?::BIGINT[]))', [[*map(int, rows)]], epoch)
+        return self._read('"row" IN (SELECT unnest(?::BIGINT[]))', [[*map(int, rows)]])
 
     def parts_text(self, rows: Sequence[int]) -> dict[int, str]:
         """Map rows to the parts of their text, as stored."""
@@ -184,8 +184,8 @@ class PassagesTable:
             [parts_written(cut.parts) for cut in cuts.values()],
         ]
         if cuts:
-            self._database.execute(
-                """INSERT INTO passages SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[][]),
+            self._draft.execute(
+                """INSERT INTO draft.passages SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[][]),
                 unnest(?::BIGINT[][]), unnest(?::VARCHAR[][]), unnest(?::VARCHAR[])""",
                 columns,
             )
@@ -195,15 +195,14 @@ class PassagesTable:
         cuts = self._read('"row" >= ? AND "row" < ? AND starts IS NULL', [start, stop])
         return {row: cut.parts for row, cut in cuts.items()}
 
-    def drop_uncut(self, first: int) -> None:
-        """Delete entries without passages from row `first` on."""
-        self._database.execute('DELETE FROM passages WHERE "row" >= ? AND starts IS NULL', [first])
+    def drop_uncut(self) -> None:
+        """Delete the new entries without passages."""
+        self._draft.execute("DELETE FROM draft.passages WHERE starts IS NULL")
 
-    def _read(self, where: str, values: list[Any], epoch: int | None = None) -> dict[int, Cut]:
+    def _read(self, where: str, values: list[Any]) -> dict[int, Cut]:
         rows = self._database.fetch(
             f'SELECT "row", starts, ends, contexts, parts FROM passages WHERE {where}',
             values,
-            epoch,
         )
         try:
             return {row: _cut(*values) for row, *values in rows}
@@ -211,67 +210,8 @@ class PassagesTable:
             raise CorruptError(f"{self._database.path}: passages ({error})") from error
 
 
-class ReadingsTable:
-    """Rows whose text was read only in part, with the tokens they have and those read."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def put(self, partly: PartlyRead) -> None:
-        """Store rows whose text was read only in part."""
-        if not partly:
-            return
-        columns = [list(partly), [t for t, _ in partly.values()], [r for _, r in partly.values()]]
-        self._database.execute(
-            'DELETE FROM partly_read WHERE "row" IN (SELECT unnest(?::BIGINT[]))', columns[:1]
-        )
-        self._database.execute(
-            "INSERT INTO partly_read "
-            "SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[])",
-            columns,
-        )
-
-    def forget(self, start: int, stop: int) -> None:
-        """Forget how much of the texts of rows start .. stop was read, before they are read again.
-
-        Rows without text stay.
-        """
-        self._database.execute(
-            'DELETE FROM partly_read WHERE "row" >= ? AND "row" < ? AND tokens != 0', [start, stop]
-        )
-
-    def of(self, rows: Rows) -> PartlyRead:
-        """Those of the given rows whose text was read only in part: row -> tokens, tokens read."""
-        readings = self._database.fetch(
-            """SELECT "row", tokens, read FROM partly_read
-            WHERE "row" IN (SELECT unnest(?::BIGINT[]))""",
-            [rows.tolist()],
-        )
-        return {row: (tokens, read) for row, tokens, read in readings}
-
-    def textless(self, start: int = 0) -> Rows:
-        """Rows from `start` on of documents without text, and so without a vector, in order."""
-        return self._database.fetch_rows(
-            'SELECT DISTINCT "row" FROM partly_read WHERE tokens = 0 AND "row" >= ? ORDER BY "row"',
-            [start],
-        )
-
-    def count_cut(self, first_row: int = 0) -> tuple[int, float]:
-        """Number of live documents from first_row on whose text or passages were read only in part,
-        and the share of these tokens that was read.
-        """
-        ((count, share),) = self._database.fetch(
-            f"""SELECT count(DISTINCT d."row"), sum(read)::DOUBLE / sum(tokens)::DOUBLE
-            FROM (FROM partly_read WHERE "row" >= ? AND tokens > read AND read >= 0) p
-            ASOF JOIN (FROM {OWN} WHERE "row" >= ?) d
-            ON p."row" >= d."row" WHERE NOT deleted""",
-            [first_row, first_row],
-        )
-        return (count, share) if count else (0, 1.0)
-
-
 def parts_written(parts: Iterable[Part]) -> str | None:
-    """Serialise parts for the catalog; None if there are none.
+    """Serialise parts for a segment; None if there are none.
 
     >>> parts_written([Part(0, ["A"], 1)])
     '[[0,["A"],1,""]]'

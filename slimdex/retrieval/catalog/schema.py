@@ -1,8 +1,8 @@
-"""Schema: the tables of a catalog, checked before anything is read from it.
+"""Schema: the tables of a segment, checked before anything is read from it.
 
-A catalog may be untrusted. Its macros, views, triggers, generated columns or defaults would run
-with our queries, so it may contain plain tables only. DuckDB's own functions are called by their
-full names, as a macro may shadow a short one.
+A segment may be untrusted. Views, generated columns or indexes would run with our queries, so it
+may contain plain tables only. Its macros and types can't: they are not in the schema that our
+queries use.
 """
 
 from __future__ import annotations
@@ -12,62 +12,47 @@ from functools import cache
 from slimdex.indexes.errors import CorruptError
 
 from ..duckdb_library import duckdb
+from ..sql import literal
 
 TABLES = {
-    "documents": """"row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, deleted BOOLEAN,
-        slimdex_origin VARCHAR""",
+    "documents": '"row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, slimdex_origin VARCHAR',
     "passages": """"row" BIGINT, starts BIGINT[], ends BIGINT[], contexts VARCHAR[],
         parts VARCHAR""",
-    "partly_read": '"row" BIGINT, tokens BIGINT, read BIGINT',
-    "blocks": "file VARCHAR, block BIGINT, sha256 VARCHAR",
-    "state": 'format INTEGER, "rows" BIGINT, epoch BIGINT, version BIGINT, body JSON',
 }
 """Table -> its columns. The table of documents also has the user's columns.
 
 `passages` has an entry for each document that is cut or has parts, by its first row.
 """
-SCHEMA = "".join(f"CREATE TABLE {table}({columns});" for table, columns in TABLES.items())
-OWN = '(SELECT "row", id, title, text, deleted, slimdex_origin FROM documents)'
-"""The table of documents without the user's columns, whose names may be any word of our queries.
+OWN = '(SELECT "row", id, title, text FROM documents)'
+"""The documents without the user's columns, whose names may be any word of our queries.
 
-Queries read the table itself only for those columns, and then without a join.
+Queries read `documents` itself only for those columns, and then without a join.
 """
-IS_LIVE = 'NOT deleted AND "row" < (SELECT state."rows" FROM state)'
-"""Condition on documents visible to readers."""
-LIVE = f"(FROM {OWN} WHERE {IS_LIVE})"
-"""Documents visible to readers, without the user's columns."""
 _KINDS = {
-    "macro": "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal",
-    "type": "SELECT type_name FROM system.main.duckdb_types() WHERE NOT internal",
-    "schema": "SELECT schema_name FROM system.main.duckdb_schemas() WHERE NOT internal "
-    "AND database_name NOT IN ('system', 'temp') AND schema_name <> 'main'",
-    "sequence": "SELECT sequence_name FROM system.main.duckdb_sequences()",
-    "trigger": "SELECT trigger_name FROM system.main.duckdb_triggers()",
-    "index": "SELECT index_name FROM system.main.duckdb_indexes()",
-    "constraint": "SELECT constraint_text FROM system.main.duckdb_constraints()",
     "view": "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal",
+    "index": "SELECT index_name FROM system.main.duckdb_indexes() WHERE true",
+    "constraint": "SELECT constraint_text FROM system.main.duckdb_constraints() WHERE true",
+    "trigger": "SELECT trigger_name FROM system.main.duckdb_triggers() WHERE true",
+    "schema": "SELECT schema_name FROM system.main.duckdb_schemas() "
+    "WHERE NOT internal AND schema_name <> 'main'",
     "computed column": "SELECT column_name FROM system.main.duckdb_columns() "
-    "WHERE NOT internal AND (is_generated OR column_default IS NOT NULL) "
-    "AND table_name IN (SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal)",
+    "WHERE NOT internal AND (is_generated OR column_default IS NOT NULL)",
 }
-"""Kinds of objects that a valid catalog lacks, and the queries that list them."""
+"""Kinds of objects that a valid segment lacks, and the queries that list them."""
 _COLUMNS = """
     SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
-    WHERE NOT internal AND table_name IN
-        (SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal)
+    WHERE NOT internal AND database_name =
 """
 
 
-def check_plain(connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise `CorruptError` if a catalog contains anything but tables; evaluate none of it."""
-    for kind, sql in _KINDS.items():
-        if rows := connection.execute(sql).fetchall():
-            raise CorruptError(f"it has a {kind}, {rows[0][0]!r}; expected plain tables")
+def checked_columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[str, str]:
+    """The user's columns of an attached file: name -> DuckDB type.
 
-
-def check_schema(connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise `CorruptError` unless the tables are those of `SCHEMA`, plus the user's columns."""
-    tables, columns = _expected(), _columns(connection)
+    Raises `CorruptError` unless its tables are those of `TABLES`, plus the user's columns, and
+    nothing else is in it; evaluates none of it.
+    """
+    check_plain(connection, file)
+    tables, columns = _expected(), _columns(connection, file)
     if columns.keys() != tables.keys():
         raise CorruptError(f"its tables are {', '.join(columns)}; expected {', '.join(tables)}")
     for table, expected in tables.items():
@@ -76,11 +61,23 @@ def check_schema(connection: duckdb.DuckDBPyConnection) -> None:
         if missing or more:
             odd = min([*more, *(name for name, _ in missing)])
             raise CorruptError(f"column {odd!r} of the table {table!r} was not made by slimdex")
+    own = tables["documents"]
+    return {name: type_ for name, type_ in columns["documents"].items() if name not in own}
 
 
-def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
+def check_plain(connection: duckdb.DuckDBPyConnection, file: str) -> None:
+    """Raise `CorruptError` if an attached file has anything but tables; evaluates none of it."""
+    each = " UNION ALL ".join(
+        f"SELECT {literal(kind)}, * FROM ({sql} AND database_name = {literal(file)})"
+        for kind, sql in _KINDS.items()
+    )
+    for kind, name in connection.execute(each).fetchall():
+        raise CorruptError(f"it has a {kind}, {name!r}; expected plain tables")
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[str, dict[str, str]]:
     types: dict[str, dict[str, str]] = {}
-    for table, column, type_ in connection.execute(_COLUMNS).fetchall():
+    for table, column, type_ in connection.execute(_COLUMNS + literal(file)).fetchall():
         types.setdefault(table, {})[column] = type_
     return types
 
@@ -89,5 +86,6 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]
 def _expected() -> dict[str, dict[str, str]]:
     """Columns of each table, as this DuckDB reports them."""
     with duckdb.connect() as connection:
-        connection.execute(SCHEMA)
-        return _columns(connection)
+        for table, columns in TABLES.items():
+            connection.execute(f"CREATE TABLE {table}({columns})")
+        return _columns(connection, "memory")

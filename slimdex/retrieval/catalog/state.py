@@ -1,4 +1,4 @@
-"""State: everything that a commit makes true, one value that the catalog stores as JSON.
+"""State: everything that a commit makes true but sets of rows, stored as JSON in the manifest.
 
 Certificate: the proved agreement of an index with exact search, for given settings and queries.
 """
@@ -24,7 +24,7 @@ from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_
 from ..encoders.adapters import check_mapped
 from ..lexical.fusion import AUTO, OFF
 
-FORMAT = 1
+FORMAT = 2
 """Version of the tables, the state and the folder's layout: see docs/files-and-crashes.md."""
 
 MOST_DIM = 1 << 20
@@ -38,8 +38,28 @@ _LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1, "vers
 
 
 @dataclass(frozen=True)
+class Segment(FileRecord):
+    """An immutable DuckDB file of some consecutive documents.
+
+    Attributes
+    ----------
+    first, stop : its rows are those from `first` to before `stop`.
+    """
+
+    first: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+    def way_out(self, folder: Path) -> str:
+        """Advice if it is damaged, for the end of a message."""
+        return "it can't be rebuilt: restore it from a copy"
+
+
+@dataclass(frozen=True)
 class Lines:
-    """Two files of the documents by row, which can be rebuilt from the catalog.
+    """Two files of the documents by row, which can be rebuilt from the segments.
 
     Attributes
     ----------
@@ -121,7 +141,7 @@ class Certificate:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
-        """Create from the catalog's JSON; raise `TypeError` or `ValueError` if invalid."""
+        """Create from the manifest's JSON; raise `TypeError` or `ValueError` if invalid."""
         made = cls(**{**values, "settings": Settings(**values["settings"])})
         made._check()
         return made
@@ -181,14 +201,18 @@ class State:
     encoded : staged rows whose vectors are durable.
     source : fingerprint of the running addition, None without one.
     given : True if the running addition has vectors from elsewhere.
+    segments : files of the documents, by their rows; the last may be of the running addition.
+    readings : file of the rows that were read only in part; None before the first one.
+    readings_count : entries of that file.
     generation : incremented by every commit that writes files, and part of their names.
     version : incremented by every commit.
     epoch : incremented when rows are renumbered or come back, or all vectors are replaced.
     vectors : name of the vector file, whose ending states its format.
     norms : name of the file of norms, None without rescoring.
-    lines : documents visible to readers, by row; None if only the catalog has them.
-    files : role (moments, reducer, rescorer, codes, map, before) -> file; a map if the encoder is
-        mapped; "before" is the head before the last change, if that can be undone.
+    lines : documents visible to readers, by row; None if only the segments have them.
+    files : role (moments, reducer, rescorer, codes, map, origins, before) -> file; a map if the
+        encoder is mapped; origins if some differ from those in the segments; "before" is the
+        manifest before the last change, if that can be undone.
     kept : names of the files of the state before the last change, if that can be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
         digest of the file or folder.
@@ -210,6 +234,9 @@ class State:
     encoded: int = 0
     source: str | None = None
     given: bool = False
+    segments: list[Segment] = field(default_factory=list)
+    readings: str | None = None
+    readings_count: int = 0
     generation: int = 1
     version: int = 1
     epoch: int = 0
@@ -248,12 +275,13 @@ class State:
 
     @property
     def file_names(self) -> set[str]:
-        """All files beside the catalog that belong to the index."""
-        return self.used_names | set(self.kept)
+        """All files beside the manifest that belong to the index."""
+        names = {segment.name for segment in self.segments} | self.used_names | set(self.kept)
+        return names | ({self.readings} if self.readings else set())
 
     @property
     def used_names(self) -> set[str]:
-        """The files of this state, without those of the one before."""
+        """The files of this state that another one may lack: no segments, whose rows stay."""
         names = {record.name for record in self.files.values()} | {self.vectors}
         names |= self.lines.names if self.lines else set()
         names |= {self.replacement.vectors} if self.replacement else set()
@@ -278,7 +306,7 @@ class State:
         return file_name(held, self.generation, ending)
 
     def to_json(self) -> str:
-        """Serialise for the catalog."""
+        """Serialise for the manifest."""
         return json.dumps(vars(self), default=vars)
 
     @classmethod
@@ -289,6 +317,7 @@ class State:
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
+            values["segments"] = [Segment(**segment) for segment in values["segments"]]
             replacing = values["replacement"]
             values["replacement"] = replacing and Replacement(**replacing)
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
@@ -298,13 +327,13 @@ class State:
             state._check()
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
-            raise CorruptError(f"state in the catalog: {reason}") from error
+            raise CorruptError(f"state in the manifest: {reason}") from error
         return state
 
     def _check(self) -> None:
         """Raise `TypeError` or `ValueError` for values that slimdex never writes.
 
-        Files of these names are opened and removed: in an untrusted catalog they could lead
+        Files of these names are opened and removed: in an untrusted manifest they could lead
         elsewhere.
         """
         for name, least in _LEAST.items():
@@ -331,6 +360,10 @@ class State:
         for role, file in (("norms", self.norms), ("words", self.words)):
             if file is not None:
                 _check_name(role, file)
+        if self.readings is not None:
+            _check_name("readings", self.readings)
+        _whole("readings_count", self.readings_count, 0)
+        _check_segments(self.segments, self.staged)
         if self.hybrid is not None and not isinstance(self.hybrid, str):
             raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
         if self.lines is not None:
@@ -347,6 +380,20 @@ class State:
         fitted = {"moments", "reducer", "codes", *(["rescorer"] if self.norms else [])}
         if self.settings is not None and (missing := fitted - self.files.keys()):
             raise ValueError(f"no file of {min(missing)}")
+
+
+def _check_segments(segments: list[Segment], staged: int) -> None:
+    stop = 0
+    for segment in segments:
+        _check_name("segment", segment.name)
+        _whole("bytes of a segment", segment.bytes, 1)
+        _whole("the first row of a segment", segment.first, stop)
+        _whole("the end of a segment", segment.stop, stop + 1)
+        if segment.first != stop or not isinstance(segment.sha256, str):
+            raise ValueError(f"segment {segment.name}: row {segment.first}; expected {stop}")
+        stop = segment.stop
+    if stop != staged:
+        raise ValueError(f"segments of {stop} rows; expected {staged}")
 
 
 def _whole(name: str, value: Any, least: int) -> None:

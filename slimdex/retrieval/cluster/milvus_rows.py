@@ -164,7 +164,7 @@ class RowSource:
 def contents_of(snapshot: Snapshot, documents: Rows) -> dict[int, str]:
     """Map the rows of documents to their encoded texts."""
     rows = snapshot.document_rows.all_rows(documents).tolist()
-    texts = snapshot.store.documents.contents_of(documents, snapshot.epoch)
+    texts = snapshot.store.documents.contents_of(documents)
     return dict(zip(rows, texts, strict=True))
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.execution.workers import PartError
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
 
-from ..catalog.passages_table import PartlyRead
+from ..catalog.readings import PartlyRead
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..sources.given_vectors import GivenVectors
 from ..storage.commit_log import AppendedFile, CommitLog
@@ -53,7 +53,7 @@ def encode_pending(
 
     Raises `EncodingError` if other processes fail to encode some.
     """
-    state, store = commit_log.state, commit_log.store
+    state = commit_log.state
     _check_given(commit_log, given)
     vectors = commit_log.vectors(state.encoded)
     commit_log.check_tail(vectors)
@@ -67,8 +67,8 @@ def encode_pending(
         vectors.append(window.vectors)
         state = replace(state, encoded=len(vectors))
         with commit_log.transaction():
-            store.blocks.replace_from({state.vectors: grown.tail()}, state.file_names)
-            store.readings.put(window.partly)
+            commit_log.set_blocks(grown)
+            commit_log.store.readings.put(window.partly)
             commit_log.set_state(state)
         done += window.encoded
     return done
@@ -176,6 +176,11 @@ def _encoded_windows(commit_log: CommitLog, encoder: Encoder, gone: Rows) -> Ite
 
 def _window(commit_log: CommitLog, known: KeptVectors, rows: slice, most: int) -> Window:
     contents = commit_log.store.documents.contents(rows.start, rows.stop)
+    if len(contents) != rows.stop - rows.start:
+        raise CorruptError(
+            f"{commit_log.path}: {len(contents)} passages in the rows {rows.start} to "
+            f"{rows.stop - 1}; expected one in each"
+        )
     kept, old = known.among(contents)
     is_empty = np.array([not text for text in contents], dtype=np.bool_)
     empty = np.flatnonzero(is_empty)

@@ -34,7 +34,7 @@ class KeptVectors:
     def of(cls, commit_log: CommitLog, gone: Rows = NO_ROWS) -> KeptVectors:
         """Digests of the documents that staged ones replace, and of the documents `gone`."""
         state = commit_log.state
-        documents = np.union1d(commit_log.store.ids.replaced(state.rows, state.epoch), gone)
+        documents = np.union1d(commit_log.store.ids.replaced(state.rows), gone)
         collected = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
             collected += digests_of(commit_log.store.documents.contents_of(documents[part]))

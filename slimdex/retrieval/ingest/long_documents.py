@@ -65,11 +65,11 @@ def cut_staged(
                 more += len(passages) - 1
         store.passages.insert(cuts)
     if has_parts:
-        store.passages.drop_uncut(first)
+        store.passages.drop_uncut()
     if long_documents:
         progress("cutting", staged - first, staged - first)
         firsts, counts = np.array(long_documents, dtype=np.int64).T
-        store.documents.make_room(DocumentRows(firsts, counts), first)
+        store.documents.make_room(DocumentRows(firsts, counts))
     return staged + more
 
 

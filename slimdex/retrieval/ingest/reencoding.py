@@ -15,7 +15,7 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
-from ..catalog.passages_table import PartlyRead
+from ..catalog.readings import PartlyRead
 from ..encoders.base import Encoder
 from ..storage.commit_log import CommitLog
 from . import writer
@@ -46,7 +46,7 @@ def _encode_blocks(commit_log: CommitLog, encoder: Encoder) -> None:
     state = commit_log.state
     path, dtype = commit_log.path / state.vectors, STORED[state.stored]
     file = VectorFile.preallocated(path, state.dim, state.encoded, dtype)
-    known = commit_log.store.blocks.of(state.vectors)
+    known = commit_log.manifest.checksums.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
     total = sum(len(file.rows_of_block(block)) for block in lost)
     done = 0
@@ -55,7 +55,7 @@ def _encode_blocks(commit_log: CommitLog, encoder: Encoder) -> None:
         vectors, partly = _encoded(commit_log, encoder, rows, done, total)
         digest = file.overwrite(block, vectors)
         with commit_log.transaction():
-            commit_log.store.blocks.replace(state.vectors, block, digest)
+            commit_log.replace_block(state.vectors, block, digest)
             commit_log.store.readings.put(partly)
         done += len(rows)
 

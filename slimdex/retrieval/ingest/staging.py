@@ -85,7 +85,7 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
     its column; or if the given vectors are not one per document, finite and of the right dimension.
     """
     vectors, missing = addition.vectors, addition.missing
-    store, first = commit_log.store, commit_log.state.rows
+    first = commit_log.state.rows
     if addition.documents is None:
         if not commit_log.state.unfinished:
             raise InputError(f"{commit_log.path}: expected an unfinished addition to resume")
@@ -94,6 +94,7 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
         _check_dimensions(vectors, commit_log.state.dim)
     with commit_log.transaction():
         commit_log.forget_pending()
+        store = commit_log.store
         for types in addition.columns:
             store.columns.declare(types)
         staged, is_unique = _insert(store, addition.documents, first)

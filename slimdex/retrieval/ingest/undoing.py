@@ -21,8 +21,8 @@ from ..catalog.state import State
 from ..lexical.word_index import WordIndex
 from ..storage.commit_log import AppendedFile, CommitLog
 from ..storage.derived_lexical import word_faults
-from ..storage.head import Head
 from ..storage.index_files import load_index, save_codes
+from ..storage.manifest import Manifest
 from .rewriting.fitting import ROLES
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def undo(collection: Collection) -> Undone:
     damaged; then nothing is changed.
     """
     with collection.change():
-        log, head = collection.commit_log, collection.snapshot.head
+        log, head = collection.commit_log, collection.snapshot.manifest
         before = _before(log, head)
         added = np.arange(before.state.rows, head.state.rows)
         deleted = np.union1d(before.deleted, added)
@@ -70,8 +70,8 @@ def undo(collection: Collection) -> Undone:
         return Undone(rows.number(restored), rows.number(removed))
 
 
-def _before(log: CommitLog, head: Head) -> Head:
-    """The head to return to."""
+def _before(log: CommitLog, head: Manifest) -> Manifest:
+    """The manifest to return to."""
     record = head.state.files.get("before")
     if record is None:
         raise InputError(

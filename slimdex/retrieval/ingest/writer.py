@@ -16,6 +16,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
@@ -105,7 +106,7 @@ def add_pending(collection: Collection, gone: Rows, terms: Terms = TERMS) -> Fin
     commit_log, snapshot = collection.commit_log, collection.snapshot
     old, store = commit_log.state, commit_log.store
     vectors = commit_log.vectors(old.staged)
-    replaced_documents = store.ids.replaced(old.rows, old.epoch)
+    replaced_documents = store.ids.replaced(old.rows)
     rows = commit_log.document_rows(old.staged)
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
     state = replace(commit_log.next_state(), rows=old.staged, source=None)
@@ -143,10 +144,10 @@ def index_lexical(collection: Collection, wanted: bool) -> None:
     """
     while wanted:
         with work_folder(collection.path) as folder:
-            head = collection.snapshot.head
-            words = new_words(collection.commit_log, head, folder / "words")
+            snapshot = collection.opened_snapshot()
+            words = new_words(snapshot.store, snapshot.manifest, folder / "words")
             with collection.change():
-                if collection.state.epoch == head.state.epoch:
+                if collection.state.epoch == snapshot.state.epoch:
                     _commit_words(collection, words)
                     return
     with collection.change():
@@ -195,7 +196,8 @@ def _rebuilt(commit_log: CommitLog, settings: Settings, fit_again: bool) -> Snap
         commit_log.commit(state, undo="never")
         return Snapshot.of(commit_log)
     moments = commit_log.moments_of(commit_log.live_rows())
-    state = commit_log.with_moments(commit_log.next_state(), moments)
+    state = _without_damaged_origins(commit_log, commit_log.next_state())
+    state = commit_log.with_moments(state, moments)
     state, grown = with_new_documents(commit_log, state)
     state = with_new_words(commit_log, state)
     if fit_again or not _fitted_files_are_whole(commit_log):
@@ -210,6 +212,17 @@ def _rebuilt(commit_log: CommitLog, settings: Settings, fit_again: bool) -> Snap
     return Snapshot.of(commit_log, loaded)
 
 
+def _without_damaged_origins(commit_log: CommitLog, state: State) -> State:
+    """The state without a damaged file of origins: a sync reads all files again, which is safe."""
+    record = state.files.get("origins")
+    try:
+        if record is not None:
+            record.check(commit_log.path)
+    except CorruptError:
+        return replace(state, files={r: f for r, f in state.files.items() if r != "origins"})
+    return state
+
+
 def _unread(commit_log: CommitLog, rows: DocumentRows) -> list[str]:
     """Notes on staged texts that the encoder read only in part; `rows` has their documents."""
     first = commit_log.state.rows
@@ -220,7 +233,7 @@ def _unread(commit_log: CommitLog, rows: DocumentRows) -> list[str]:
         notes.append(f"{cut:,} of {added:,} documents cut into {passages:,} passages")
     if empty := int((commit_log.textless() >= first).sum()):
         notes.append(f"{empty:,} of {added:,} documents have no text: no search finds them")
-    count, part = commit_log.store.readings.count_cut(first)
+    count, part = commit_log.store.readings.count_cut(rows, NO_ROWS, first)
     if count:
         notes.append(
             f"{count:,} of {added:,} documents are longer than the encoder reads: "

@@ -133,7 +133,7 @@ class SlimdexDocumentStore:
     def _where(self, filters: dict[str, Any] | None) -> str | None:
         if not filters:
             return None
-        return as_sql(condition(filters, self.collection.store.columns.committed))
+        return as_sql(condition(filters, self.collection.snapshot.columns))
 
 
 def condition(filters: Mapping[str, Any], columns: Any) -> Condition:

@@ -13,7 +13,7 @@ from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
 
 from .. import adding
-from ..atomic_files import CATALOG, remove_folder
+from ..atomic_files import is_index, remove_folder
 from ..collection import Collection
 from ..encoders.base import AUTO, Encoder, passage_tokens
 from ..ingest.made_up_ids import MadeUpIds
@@ -56,7 +56,7 @@ def build(
     shared_filesystem : as for `Collection.open`.
     """
     if path.exists():
-        if not (path / CATALOG).is_file():
+        if not is_index(path):
             raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
         with closing(Collection.open(path, wait=wait)) as found:
             _check_resumable(found, sources)  # before a model is loaded, which takes seconds

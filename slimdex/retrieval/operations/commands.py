@@ -238,7 +238,7 @@ class Search:
         from ..search.excerpts import beginning, nearest_passages
 
         request = self.request
-        columns = chosen_columns(self.columns, list(collection.store.columns.committed))
+        columns = chosen_columns(self.columns, list(collection.snapshot.columns))
         found = collection.answer(request)
         texts = None
         if self.excerpts and request.texts is None:
@@ -360,7 +360,7 @@ class Related:
 
 def _id_of(collection: Collection, id: str) -> str:
     """Return an id or, if it is unknown, the id of the only document with this path."""
-    if id in collection or "path" not in collection.store.columns.committed:
+    if id in collection or "path" not in collection.snapshot.columns:
         return id
     from ..catalog.where.conditions import Compare, as_sql
 

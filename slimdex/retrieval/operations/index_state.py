@@ -8,33 +8,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..atomic_files import CATALOG, WORK, size
+from slimdex.indexes.errors import SlimdexError
+
+from ..atomic_files import WORK, size
 from ..locks import FileLock
 from .installation import Finding, in_units, on_network
 
 if TYPE_CHECKING:
-    from ..storage.head import Head
+    from ..storage.manifest import Manifest
 
-SIDES = (f"{CATALOG}.journal", f"{CATALOG}.wal")
-"""Files beside the catalog while a commit is under way, or after it was interrupted."""
 OWNER = "owner"
 """Lock of a work folder."""
 
 
 def index_findings(path: Path) -> Iterator[Finding]:
-    """Yield findings about an index's folder; nothing in it is changed, and no catalog opened."""
-    from ..storage.head import Head
+    """Yield findings about an index's folder; nothing in it is changed, and no segment opened."""
+    from ..storage.manifest import Manifest
 
     yield _place(path)
     holder = FileLock(path, "writer").holder()
-    if (head := Head.read(path)) is None:
-        said = "no record of the newest commit, which is read from the catalog"
-        yield Finding("newest commit", said, f"slimdex verify {path}")
+    try:
+        manifest = Manifest.read(path)
+    except (OSError, SlimdexError) as error:
+        yield Finding("newest commit", str(error), "restore the folder from a copy")
     else:
-        yield _commit(path, head)
-        yield from _documents(path, head)
+        yield _commit(path, manifest)
+        yield from _documents(path, manifest)
     yield Finding("being changed", holder or "by no process")
-    yield from _left(path, is_changing=holder is not None)
+    yield from _left(path)
 
 
 def _is_writable(path: Path) -> bool:
@@ -53,15 +54,17 @@ def _place(path: Path) -> Finding:
     return Finding("index", said, remedy if free < used else None)
 
 
-def _commit(path: Path, head: Head) -> Finding:
-    state = head.state
-    said = f"version {state.version}, {state.rows:,} rows, {len(head.deleted):,} of them deleted"
-    mostly_gone = 2 * len(head.deleted) > state.rows
+def _commit(path: Path, manifest: Manifest) -> Finding:
+    state = manifest.state
+    said = (
+        f"version {state.version}, {state.rows:,} rows, {len(manifest.deleted):,} of them deleted"
+    )
+    mostly_gone = 2 * len(manifest.deleted) > state.rows
     return Finding("newest commit", said, f"slimdex compact {path}" if mostly_gone else None)
 
 
-def _documents(path: Path, head: Head) -> Iterator[Finding]:
-    state = head.state
+def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
+    state = manifest.state
     if missing := sorted(name for name in state.file_names if not (path / name).exists()):
         said = f"{len(missing)} missing: {', '.join(missing)}"
         yield Finding("files", said, f"slimdex repair {path}")
@@ -73,11 +76,8 @@ def _documents(path: Path, head: Head) -> Iterator[Finding]:
         yield Finding("migration", said, f"slimdex migrate {path} --continue")
 
 
-def _left(path: Path, *, is_changing: bool) -> Iterator[Finding]:
+def _left(path: Path) -> Iterator[Finding]:
     """Yield findings about the rest of killed processes, which the next change deals with."""
-    if not is_changing and (found := [name for name in SIDES if (path / name).exists()]):
-        said = f"interrupted: {', '.join(found)}; the next command finishes or drops it"
-        yield Finding("commit", said, f"slimdex info {path}")
     work = [each for each in path.iterdir() if WORK.fullmatch(each.name) and _is_left(each)]
     if work:
         said = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"

@@ -15,19 +15,20 @@ from ..ingest.migration.mapping import undo
 from ..ingest.reencoding import encode_lost
 from ..locks import WAIT
 from ..storage.verification import (
-    catalog_faults,
     derived_faults,
-    head_faults,
     replacement_faults,
+    segment_faults,
     vector_faults,
 )
+
+CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 
 
 def verify(path: str | Path) -> list[str]:
     """Return one line for each fault, naming the file; an empty list if there is none.
 
     Reads every byte: checksums of derived files, of each block of vectors and norms, and of
-    DuckDB's own blocks, and of the weights of a transformer on this machine; the numbers of
+    segments, and of the weights of a transformer on this machine; the numbers of
     documents, vectors, codes and moments must agree.
     """
     with closing(Collection.open(path)) as collection:
@@ -51,27 +52,24 @@ def repair(
         an interruption, the next call continues.
     model : where the encoder's model is, if it has moved; see `Collection.move_model`.
     untrusted : rebuild all that is derived from documents and vectors without reading it first. A
-        FAISS file from others may contain anything, and so may its checksum in the catalog.
+        FAISS file from others may contain anything, and so may its checksum in the manifest.
     wait : seconds to wait for changes by other processes.
     shared_filesystem : as for `Collection.open`.
 
     Raises
     ------
     CorruptError
-        If the catalog is damaged, or vectors are damaged and `encode` is false. Then nothing is
+        If a segment is damaged, or vectors are damaged and `encode` is false. Then nothing is
         changed.
     InputError
         If an untrusted index has its own FAISS factory string.
     """
     opened = Collection.open(path, wait=wait, shared_filesystem=shared_filesystem)
     with closing(opened) as collection, collection.change():
-        if lost := catalog_faults(collection.commit_log):
-            raise CorruptError(f"{lost[0]}; it can't be rebuilt: restore it from a copy")
+        if lost := segment_faults(collection.commit_log):
+            raise CorruptError(f"{lost[0].partition(';')[0]}; {CANT_REBUILD}")
         if model is not None:
             collection.move_model(model)
-        outdated = head_faults(collection.commit_log)
-        if outdated:
-            collection.commit_log.read_again()
         lost = vector_faults(collection.commit_log)
         if lost and not encode:
             raise CorruptError(f"{lost[0]}; {_way_out(collection)}")
@@ -85,7 +83,7 @@ def repair(
         derived = derived_faults(collection.commit_log, collection.snapshot)
         if derived:
             writer.rebuild(collection)
-        return outdated + lost + derived
+        return lost + derived
 
 
 def _way_out(collection: Collection) -> str:
@@ -107,5 +105,6 @@ def _replaced(collection: Collection) -> list[str]:
         return []
     writer.rebuild(collection, fit_again=True)
     kept = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
+    kept |= {segment.name for segment in state.segments} | {state.readings or state.vectors}
     names = sorted(state.file_names - kept)
     return [f"{collection.path / name}: untrusted" for name in names]

@@ -45,7 +45,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "encoder": state.encoder,
         "next_encoder": _next_encoder(snapshot),
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
-        "columns": snapshot.store.columns.committed,
+        "columns": dict(snapshot.columns),
         "memory": memory(snapshot),
         "notes": fit_advice(snapshot) + kind_advice(snapshot),
         "lexical": _lexical(snapshot),
@@ -95,7 +95,7 @@ def _passages(snapshot: Snapshot) -> dict[str, int | None]:
 
 def _cut(snapshot: Snapshot) -> dict[str, float]:
     """Number of documents that were read only in part, and the share that was read."""
-    count, share = snapshot.store.readings.count_cut()
+    count, share = snapshot.store.readings.count_cut(snapshot.document_rows, snapshot.deleted)
     return {"documents": count, "share_read": round(share, 4)}
 
 

@@ -86,7 +86,7 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
     if not len(joined):
         return []
     named = np.union1d(joined, owners[joined])
-    found = snapshot.store.ids.of(rows[named], snapshot.epoch)
+    found = snapshot.store.ids.of(rows[named])
     ids = dict(zip(named.tolist(), found, strict=True))
     groups: dict[int, DuplicateGroup] = {}
     for other, kept in zip(joined.tolist(), owners[joined].tolist(), strict=True):

@@ -7,7 +7,6 @@ import numpy as np
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import InputError
 
-from ..catalog.database import RenumberedError
 from ..documents import Hit
 from ..storage.snapshot import Snapshot
 from .hits import nearest_hits
@@ -31,8 +30,6 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
     """
     SearchRequest(texts=id, limit=limit)  # checks the limit
     first = snapshot.row_of(id)
-    if first >= snapshot.state.rows:
-        raise RenumberedError  # added since: a newer snapshot has it
     rows = snapshot.document_rows.all_rows(np.array([first]))
     rows = rows[~np.isin(rows, snapshot.hidden)]
     if not len(rows):

@@ -13,7 +13,7 @@ from typing import Any
 from slimdex.indexes.errors import InputError, InUseError
 from slimdex.indexes.settings import Settings
 
-from ..atomic_files import CATALOG, sync
+from ..atomic_files import is_index, sync
 from ..collection import Collection
 from ..encoders.base import AUTO, Encoder
 from ..locks import FileLock
@@ -59,7 +59,7 @@ class RootFolder:
             folder.name.removesuffix(ENDING): folder
             for folder in sorted(self.path.glob(f"*{ENDING}"))
             if _NAME.fullmatch(folder.name.removesuffix(ENDING))
-            and (folder / CATALOG).is_file()
+            and is_index(folder)
             and not folder.is_symlink()
         }
 

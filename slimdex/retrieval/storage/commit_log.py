@@ -1,14 +1,14 @@
 """Commit log: the committed state of an index's folder, and the only way to change it.
 
-Every change has three steps: 1. append or write files and fsync them; 2. commit one DuckDB
-transaction; 3. delete files that are no longer named. A crash before 2 leaves the old state, after
-2 the new one.
+Every change has three steps: 1. append or write files and fsync them; 2. replace the manifest;
+3. delete files that it no longer names. A crash before 2 leaves the old state, after 2 the new one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,37 +17,50 @@ from typing import Protocol
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.errors import CorruptError, InputError, InUseError
+from slimdex.indexes.errors import CorruptError, InputError, UnreadableError
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import (
-    CATALOG,
-    HEAD,
+    FORMAT_1,
+    MANIFEST,
     OUR_FILES,
     check_folder,
+    file_name,
+    is_index,
     publish,
     publish_folder,
     remove,
     sync,
 )
+from ..catalog.database import ChangedOrigins, Contents, Database, write_origins
+from ..catalog.document_ids import LastLooked
+from ..catalog.draft import Draft
+from ..catalog.duckdb_connection import DISK_ERRORS, disk_error, refused
+from ..catalog.engine import Engine
 from ..catalog.passages_table import DocumentRows
+from ..catalog.readings import ReadingFile, Readings
+from ..catalog.segments import to_merge
 from ..catalog.state import State
-from ..catalog.store import Blocks, DocumentStore
+from ..catalog.store import DocumentStore
+from ..duckdb_library import duckdb
 from ..lexical.word_index import WordIndex
 from ..locks import WAIT, FileLock, check_wait
-from .head import Head, Undo, mark
+from .manifest import Blocks, Manifest, Undo, mark
 from .work_folder import remove_left_work
+
+DRAFT = f"{file_name('segment', 0)}.tmp"
+"""File of the documents that a transaction adds."""
 
 
 class BlockFile(Protocol):
-    """An append-only file whose blocks have checksums in the catalog."""
+    """An append-only file whose blocks have checksums in the manifest."""
 
     @property
     def path(self) -> Path:
-        """Path of the file; its name is the one in the catalog."""
+        """Path of the file; its name is the one in the manifest."""
 
     @property
     def nbytes(self) -> int:
@@ -70,34 +83,43 @@ class AppendedFile:
 
 
 class CommitLog:
-    """A folder, its catalog and the committed state.
+    """A folder and its committed state.
 
     After a failure the state may be outdated: see `read_again`.
 
     `workers` compute work that can be split.
     """
 
-    def __init__(self, path: Path, store: DocumentStore, wait: float = WAIT) -> None:
-        self.path, self.store, self.wait = path, store, check_wait(wait)
+    def __init__(self, path: Path, wait: float = WAIT) -> None:
+        self.path, self.wait = path, check_wait(wait)
         self.workers: Workers = HERE
+        self._engine, self._looked = Engine(path), LastLooked()
+        self._place = path.stat()
         self._turn = FileLock(path, "writer", is_signed=True)
         self._deleting = self._restoring = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
+        self._writer: int | None = None  # thread within `transaction`
         self._mark = mark(path)
-        was_killed = store.database.is_interrupted and not self._turn.is_held()
-        self._show((None if was_killed else Head.read(path)) or self._from_catalog())
-        if was_killed and os.access(path, os.W_OK):  # others must not see an older commit
-            with suppress(OSError, CorruptError, InUseError), self._turn.held(0):
-                self.read_again()
+        self._show(_read(path))
 
     @property
     def state(self) -> State:
         """The committed state; for the thread in a transaction, the one to be committed."""
-        return self._next if self.store.database.in_transaction else self.head.state
+        return self._next if self.in_transaction else self.manifest.state
+
+    @property
+    def store(self) -> DocumentStore:
+        """The committed documents; for the thread in a transaction, also the new ones."""
+        return self._draft if self.in_transaction else self.committed
+
+    @property
+    def in_transaction(self) -> bool:
+        """True while this thread is in a transaction."""
+        return self._writer == threading.get_ident()
 
     @classmethod
     def create(cls, path: Path, state: State) -> CommitLog:
-        """Create a folder with an empty catalog, under a temporary name, then rename it.
+        """Create a folder without documents, under a temporary name, then rename it.
 
         If the state names a lexical index, an empty one is created. Raises `InputError` if the
         folder exists; of several processes that create it at once, one succeeds.
@@ -109,52 +131,97 @@ class CommitLog:
     @classmethod
     def open(cls, path: Path, wait: float = WAIT) -> CommitLog:
         """Open an existing folder; `wait` are the seconds to wait for other writers."""
-        if not (path / CATALOG).is_file():
-            raise InputError(f"{path}: no slimdex index there (no {CATALOG})")
+        if not is_index(path):
+            raise InputError(f"{path}: no slimdex index there (no {MANIFEST})")
         check_folder(path)
-        return cls(path, DocumentStore(path / CATALOG), wait)
+        if not (path / MANIFEST).is_file():
+            from .format_1 import convert
+
+            convert(path, check_wait(wait))
+        return cls(path, wait)
+
+    def close(self) -> None:
+        """End: later calls raise `InputError`."""
+        self._engine.close()
+
+    def ensure_open(self) -> None:
+        """Raise `InputError` if this was closed."""
+        self._engine.ensure_open()
+
+    @property
+    def is_in_place(self) -> bool:
+        """True unless the folder was moved or replaced."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return os.path.samestat(self._place, self.path.stat())
+        return False
+
+    def check_place(self) -> None:
+        """Raise `InputError` if this is closed, or its folder was moved or replaced."""
+        self.ensure_open()
+        if not self.is_in_place:
+            raise InputError(
+                f"{self.path} was moved or replaced since it was opened; expected the same "
+                "folder (open the index again where it is now)"
+            )
 
     def follow(self) -> None:
         """Take over what other processes have committed; outside of `turn`."""
         current = mark(self.path)
-        if (current != self._mark or current is None) and self.store.database.is_in_place:
-            self._mark = current
-            head = Head.read(self.path)
-            # A crash may have kept a commit that `follow_catalog` took over from the head.
-            if head is None or head.state.version < self.head.state.version:
-                head = self._from_catalog()
-            self._show(head)
+        if current != self._mark and self.is_in_place:
+            self.read_again()
 
-    def follow_catalog(self) -> None:
-        """Take over what is committed, even if a crash kept it from the head."""
-        self._show(self._from_catalog())
+    def read_again(self) -> None:
+        """Take over what is committed."""
+        current = mark(self.path)
+        manifest = _read(self.path)
+        if manifest != self.manifest:
+            self._show(manifest)
+        self._mark = current
+
+    def check_manifest(self) -> None:
+        """Raise `UnreadableError` or `CorruptError` if the manifest can't be read."""
+        _read(self.path)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the writers' turn, with the newest state.
+        """Hold the writers' turn, with the newest state; delete what a crash left.
 
-        Ends what a crash interrupted, and deletes what it left. Raises `InUseError` if others have
-        the turn for longer than `wait`.
+        Raises `InUseError` if others have the turn for longer than `wait`.
         """
         with self._turn.held(self.wait):
-            if self.store.database.is_interrupted or mark(self.path) is None:
-                self.read_again()
-            else:
-                self.follow()
+            self.follow()
             if self._strays():
-                sync(self.path)  # the renaming of a catalog that names them no longer
+                sync(self.path)  # the renaming of a manifest that names them no longer
             self.remove_strays()
             yield
 
-    def _from_catalog(self) -> Head:
-        with self.store.database.one_moment():
-            self.store.columns.read_again()
-            return Head.of(self.store)
+    def _show(self, manifest: Manifest) -> None:
+        self.committed = self._store_of(manifest)
+        self.manifest = manifest
+        self._next = manifest.state
 
-    def _show(self, head: Head) -> None:
-        self.head = head
-        self._next = head.state
-        self.store.columns.show(head.columns)
+    def _store_of(self, manifest: Manifest) -> DocumentStore:
+        """The documents of a manifest; those of the present one if they are the same."""
+        state, deleted = manifest.state, manifest.deleted
+        shown: DocumentStore | None = getattr(self, "committed", None)
+        origins = ChangedOrigins(self.path, state.files.get("origins"))
+        if shown is not None and shown.database.contents.origins.record == origins.record:
+            origins = shown.database.contents.origins  # which are read already
+        contents = Contents(
+            tuple(state.segments),
+            manifest.columns,
+            state.rows,
+            deleted[manifest.document_rows.documents(deleted) == deleted],
+            origins,
+            state.epoch,
+        )
+        readings, database = Readings(_reading_file(self.path, state)), None
+        if shown is not None:
+            if shown.readings.file == readings.file:
+                readings = shown.readings
+            if shown.database.contents.is_same(contents):
+                database = shown.database
+        return DocumentStore(database or Database(self._engine, contents), readings, self._looked)
 
     def vectors(self, rows: int | None = None) -> VectorFile:
         """The encoder's vectors on disk, by default of the committed rows."""
@@ -163,14 +230,14 @@ class CommitLog:
 
     def document_rows(self, stop: int | None = None) -> DocumentRows:
         """The documents of the rows 0 .. stop, by default the committed ones."""
-        known, first = self.head.document_rows, self.head.state.rows
+        known, first = self.manifest.document_rows, self.manifest.state.rows
         if stop is None or stop <= first:
             return known
         return known.followed_by(self.store.passages.rows(stop, first))
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, including staged ones."""
-        known, first = self.head.textless, self.head.state.rows
+        known, first = self.manifest.textless, self.manifest.state.rows
         return np.append(known, self.store.readings.textless(first))
 
     def moments(self, state: State | None = None) -> Moments:
@@ -214,7 +281,7 @@ class CommitLog:
 
     def live_rows(self) -> Rows:
         """Rows of documents that are not deleted."""
-        return np.delete(np.arange(self.state.rows), self.head.deleted)
+        return np.delete(np.arange(self.state.rows), self.manifest.deleted)
 
     def next_state(self) -> State:
         """The state to commit next, with a new generation."""
@@ -245,88 +312,174 @@ class CommitLog:
         """
         with self.transaction(undo):
             self.delete(delete)
-            self._restore(restore)
+            self._restoring = np.union1d(self._restoring, restore)
             self._tails |= {each.file.path.name: each.tail() for each in grown}
             self.set_state(state)
 
     @contextmanager
     def transaction(self, undo: Undo = "alone") -> Iterator[None]:
-        """A transaction of the store, within `turn`, or a part of the one that has begun.
+        """One commit, at the end, within `turn`; or a part of the one that has begun.
 
-        `undo` is how it can be undone: see `Head.remembered_by`.
+        `undo` is how it can be undone: see `Manifest.remembered_by`.
+
+        Raises
+        ------
+        OSError
+            If the disk failed. The manifest shows whether it is committed.
         """
-        if self.store.database.in_transaction:
+        if self.in_transaction:
             yield
             return
-        self._next, self._tails = self.head.state, {}
+        self.check_place()
+        self._next, self._tails = self.manifest.state, {}
         self._deleting, self._restoring = NO_ROWS, NO_ROWS
-        with self.store.transaction(lambda: self._publish(lambda: following)):
-            self._check_version()
+        self._checksums = self.manifest.checksums
+        self._draft = self.committed.draft(self.path / DRAFT)
+        self._writer = threading.get_ident()
+        try:
             yield
-            state = replace(self._next, version=self.head.state.version + 1)
-            is_moved = len(self._deleting) + len(self._restoring) > 0
-            self._next = self.head.remembered_by(state, self.path, undo, is_moved)
-            self.store.blocks.replace_from(self._tails, self._next.file_names)
-            self.store.set_state(self._next)
-            following = self.head.followed_by(
-                self.store, self._next, self._deleting, self._restoring
-            )
-        self.remove_strays()
+            manifest = self._following(undo)
+            self._end_transaction()
+            self._publish(manifest)
+        except BaseException as error:
+            self._end_transaction()
+            self._engine.restart()  # the next attempt writes other files of the same names
+            if isinstance(error, DISK_ERRORS):
+                raise disk_error(self.path, error) from error
+            if isinstance(error, duckdb.Error):
+                raise refused(self.path, error) from error
+            raise
+
+    def _end_transaction(self) -> None:
+        self._writer = None
+        self._file.discard()
+
+    def _following(self, undo: Undo) -> Manifest:
+        """The manifest to commit, whose files are all written."""
+        old, state = self.manifest, replace(self._next, version=self.manifest.state.version + 1)
+        is_moved = len(self._deleting) + len(self._restoring) > 0
+        state = old.remembered_by(state, self.path, undo, is_moved)
+        first, textless, document_rows = old.state.rows, NO_ROWS, DocumentRows(NO_ROWS, NO_ROWS)
+        if state.rows > first:
+            textless = self._draft.readings.textless(first)
+            document_rows = self._draft.passages.rows(state.rows, first)
+        state = self._with_segment(self._with_origins(self._with_readings(state)))
+        manifest = old.followed_by(
+            state,
+            dict(self._file.types),
+            deleted=self._deleting,
+            restored=self._restoring,
+            textless=textless[textless < state.rows],
+            document_rows=document_rows,
+        )
+        with suppress(OSError, CorruptError):  # of a full disk: a later commit does it
+            manifest = self._merged(manifest)
+        checksums = self._checksums.followed_by(self._tails, manifest.state.file_names)
+        return replace(manifest, checksums=checksums)
+
+    @property
+    def _file(self) -> Draft:
+        """The file of this transaction's new documents."""
+        return _file_of(self._draft)
+
+    def _with_segment(self, state: State) -> State:
+        """The state with the new documents as a segment."""
+        kept = [*self._file.contents.segments]
+        begin, generation = kept[-1].stop if kept else 0, self._next_generation(state)
+        path = self.path / replace(state, generation=generation).new_name("segment")
+        segment = self._file.finished(path, begin, state.staged)
+        if segment is None:
+            return replace(state, segments=kept)
+        return replace(state, generation=generation, segments=[*kept, segment])
+
+    def _with_origins(self, state: State) -> State:
+        """The state with the origins that this transaction has changed."""
+        if self._file.origins is None:
+            return state
+        state = replace(state, generation=self._next_generation(state))
+        record = write_origins(self.path / state.new_name("origins"), self._file.origins)
+        return replace(state, files=state.files | {"origins": record})
+
+    def _next_generation(self, state: State) -> int:
+        """A generation that no committed file has in its name."""
+        return max(state.generation, self.manifest.state.generation + 1)
+
+    def _with_readings(self, state: State) -> State:
+        """The state with the file of readings, and those that this transaction has added to it."""
+        added, file = self._draft.readings.added, self._draft.readings.file
+        if added:
+            if file is None:
+                file = ReadingFile(self.path / state.new_name("readings"))
+            first = file.nbytes // BLOCK_BYTES
+            if file.count:
+                self.check_tail(file)
+            file = file.followed_by(np.concatenate(added))
+            self._tails[file.path.name] = AppendedFile(file, first).tail()
+        if file is None:
+            return replace(state, readings=None, readings_count=0)
+        return replace(state, readings=file.path.name, readings_count=file.count)
+
+    def _merged(self, manifest: Manifest) -> Manifest:
+        """The manifest with fewer segments, if many have piled up."""
+        state = manifest.state
+        segments = [each for each in state.segments if each.stop <= state.rows]
+        first = to_merge(segments)
+        if len(segments) - first < 2:
+            return manifest
+        state = replace(state, generation=self._next_generation(state) + 1)
+        store, path = self._store_of(manifest), self.path / state.new_name("segment")
+        one = store.copied(path, segments[first].first, segments[-1].stop)
+        later = state.segments[len(segments) :]
+        return replace(manifest, state=replace(state, segments=[*segments[:first], one, *later]))
 
     def delete(self, rows: Rows) -> None:
         """Delete rows with this transaction."""
         if len(rows):
-            self.store.documents.delete(rows)
             self._deleting = np.union1d(self._deleting, rows)
-
-    def _restore(self, rows: Rows) -> None:
-        if len(rows):
-            self.store.documents.restore(rows)
-            self._restoring = rows
 
     def set_state(self, state: State) -> None:
         """Set the state that this transaction commits."""
         self._next = state
 
-    def before(self) -> Head | None:
-        """The head before the last change; None if that can't be undone."""
+    def set_blocks(self, file: AppendedFile) -> None:
+        """Give the last blocks of a file other checksums with this transaction."""
+        self._tails[file.file.path.name] = file.tail()
+
+    def replace_block(self, file: str, block: int, sha256: str) -> None:
+        """Give one block of a file another checksum with this transaction."""
+        self._checksums = self._checksums.replaced(file, block, sha256)
+
+    def before(self) -> Manifest | None:
+        """The manifest before the last change; None if that can't be undone."""
         record = self.state.files.get("before")
-        return Head.read(self.path, record.name) if record else None
+        if record is not None:
+            with suppress(OSError, CorruptError):
+                return Manifest.read(self.path, record.name)
+        return None
 
-    def commit_compacted(self, state: State, blocks: Mapping[str, Blocks]) -> None:
-        """Commit a state whose rows, in new files with these blocks, are the live ones."""
-        state = replace(state, version=self.state.version + 1, epoch=self.state.epoch + 1)
-        state = self.head.remembered_by(state, self.path, "never")
-        with self.store.database.writing():
-            self._check_version()
-            Head.remove(self.path)  # a crash must not leave an older one
-            self.store.compact(state, blocks)
-            self._publish(lambda: Head.of(self.store))
-        self.remove_strays()
+    def commit_compacted(self, manifest: Manifest) -> None:
+        """Commit a manifest whose rows, in new files, are the live ones; within `turn`."""
+        old = self.manifest
+        state = replace(manifest.state, version=old.state.version + 1, epoch=old.state.epoch + 1)
+        state = old.remembered_by(state, self.path, "never")
+        self._publish(replace(manifest, state=state))
 
-    def _publish(self, head: Callable[[], Head]) -> None:
-        """Show the committed state to this process and others."""
-        try:
-            self._show(head())
-            self.head.write(self.path)
-        except BaseException:
-            with suppress(OSError):  # without it, the catalog tells what is committed
-                Head.remove(self.path)
-            raise
+    def _publish(self, manifest: Manifest) -> None:
+        """Commit a manifest, and show it."""
+        self.check_place()
+        sync(self.path)  # names of the files that it names
+        publish(self.path / MANIFEST, manifest.write)
+        sync(self.path)
+        self._show(manifest)
         self._mark = mark(self.path)
-
-    def _check_version(self) -> None:
-        """Raise `OSError` if a failing disk has kept the last commit from the head."""
-        if self.store.version() != self.head.state.version:
-            Head.remove(self.path)
-            raise OSError(f"{self.path / HEAD}: out of date, and removed; run it again")
+        self.remove_strays()
 
     def check(self, file: BlockFile, first: int = 0, where: str = "") -> None:
         """Raise `CorruptError` if a block of a file, from `first` on, is damaged.
 
         Required before a block gets a new checksum, which would otherwise cover old damage.
         """
-        known = self.store.blocks.of(file.path.name)
+        known = self.manifest.checksums.of(file.path.name)
         if dict(file.blocks(first)) != {b: digest for b, digest in known.items() if b >= first}:
             raise CorruptError(f"{file.path}: damaged{where}; see `slimdex verify`")
 
@@ -336,24 +489,16 @@ class CommitLog:
 
     def forget_pending(self) -> None:
         """Discard an unfinished addition, within the transaction of another one."""
-        if self.state.unfinished:
-            self.check_tail(self.vectors(self.state.encoded))
-            kept = self.vectors()
-            self.store.discard_from(self.state.rows)
-            tail = AppendedFile(kept, kept.nbytes // BLOCK_BYTES).tail()
-            self.store.blocks.replace_from({self.state.vectors: tail}, self.state.file_names)
-
-    def read_again(self) -> None:
-        """Reload the committed state from the catalog and show it to others; within `turn`."""
-        if self.store.database.is_interrupted:
-            # DuckDB may end the checkpoint when it opens the file, and another crash would then
-            # leave an old head without a sign of it.
-            Head.remove(self.path)
-        with self.store.database.writing():
-            self._show(self._from_catalog())
-            if (head := Head.read(self.path)) is None or head.state != self.state:
-                self.head.write(self.path)
-        self._mark = mark(self.path)
+        state = self.state
+        if state.unfinished:
+            self.check_tail(self.vectors(state.encoded))
+            kept, old = self.vectors(), self._draft
+            old.origins.forget_stamps(state.rows)
+            self._draft = self.committed.without(state.rows).draft(self.path / DRAFT)
+            self._file.change_origins(_file_of(old).origins or {})
+            _file_of(old).discard()
+            self._draft.readings.discard_from(state.rows)
+            self.set_blocks(AppendedFile(kept, kept.nbytes // BLOCK_BYTES))
 
     def remove_strays(self) -> None:
         """Delete files of ours that the state does not name, as left by a crash.
@@ -368,16 +513,35 @@ class CommitLog:
 
     def _strays(self) -> list[Path]:
         named = self.state.file_names
-        ours = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
+        ours = (
+            path
+            for path in self.path.iterdir()
+            if OUR_FILES.fullmatch(path.name) or path.name in FORMAT_1
+        )
         return [path for path in ours if path.name not in named]
 
 
 def _fill(folder: Path, state: State) -> None:
     """Write the files of an index without documents."""
-    store = DocumentStore.create(folder / CATALOG, state)
-    try:
-        Head.of(store).write(folder)
-    finally:
-        store.database.close()
+    publish(folder / MANIFEST, Manifest.empty(state).write)
     if state.words is not None:
         WordIndex.create(folder / state.words)
+
+
+def _file_of(store: DocumentStore) -> Draft:
+    assert isinstance(store.database, Draft)
+    return store.database
+
+
+def _read(folder: Path) -> Manifest:
+    """Read the manifest; raises `UnreadableError` if it can't be read at the moment."""
+    try:
+        return Manifest.read(folder)
+    except OSError as error:
+        raise UnreadableError(f"{folder / MANIFEST}: {error.strerror or error}") from error
+
+
+def _reading_file(folder: Path, state: State) -> ReadingFile | None:
+    if state.readings is None:
+        return None
+    return ReadingFile(folder / state.readings, state.readings_count)

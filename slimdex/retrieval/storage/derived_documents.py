@@ -1,4 +1,4 @@
-"""Derived documents: files of the documents by row, rebuilt from the catalog when necessary."""
+"""Derived documents: files of the documents by row, rebuilt from the segments when necessary."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
 
-from ..atomic_files import CATALOG
 from ..catalog.state import Lines, State
 from .commit_log import AppendedFile, CommitLog
 from .document_file import DocumentFile, cut_text
 from .document_lines import UnwritableError
 
 READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
-"""Documents, and values of their columns, read from the catalog at a time."""
+"""Documents, and values of their columns, read from the segments at a time."""
 
 
 def with_documents(commit_log: CommitLog, state: State) -> tuple[State, list[AppendedFile]]:
@@ -30,7 +29,7 @@ def with_documents(commit_log: CommitLog, state: State) -> tuple[State, list[App
     Raises `CorruptError` if the block that an append changes is damaged.
     """
     lines, rows = commit_log.state.lines, commit_log.state.rows
-    if lines is None or not lines.fit(commit_log.store.columns.seen):
+    if lines is None or not lines.fit(commit_log.store.columns.types):
         return with_new_documents(commit_log, state)
     if state.rows == rows:
         return state, []
@@ -66,12 +65,12 @@ def _appended(
 ) -> tuple[State, list[AppendedFile]]:
     first_blocks = [part.nbytes // BLOCK_BYTES for part in file.parts]
     try:
-        file = file.append(values, commit_log.store.columns.seen)
-    except UnwritableError:  # such as times with zones: the catalog has all
+        file = file.append(values, commit_log.store.columns.types)
+    except UnwritableError:  # such as times with zones: the segments have all
         return replace(state, lines=None), []
     if file.rows != state.rows:
         raise CorruptError(
-            f"{commit_log.path / CATALOG}: documents of {file.rows} rows; expected {state.rows}"
+            f"{commit_log.path}: documents of {file.rows} rows; expected {state.rows}"
         )
     grown = map(AppendedFile, file.parts, first_blocks)
     return replace(state, lines=file.lines), [*grown]
@@ -80,7 +79,7 @@ def _appended(
 def _values(
     commit_log: CommitLog, start: int, stop: int, *, live: bool = False
 ) -> Iterator[Sequence[Any]]:
-    columns = max(len(commit_log.store.columns.seen), 1)
+    columns = max(len(commit_log.store.columns.types), 1)
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
         cuts = commit_log.store.passages.between(part.start, part.stop)
         for row, id, title, text, *metadata in commit_log.store.documents.values(

@@ -1,4 +1,4 @@
-"""Derived lexical index: rebuilt from the catalog when necessary.
+"""Derived lexical index: rebuilt from the segments when necessary.
 
 Each commit that adds rows names a folder with the words of all rows; most of its files are those of
 the previous folder.
@@ -18,13 +18,14 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..catalog.state import State
+from ..catalog.store import DocumentStore
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
 from .commit_log import CommitLog
-from .head import Head
+from .manifest import Manifest
 
 READ_AT_ONCE = 1024
-"""Documents read from the catalog at a time."""
+"""Documents read at a time."""
 MOST_DELETED = 0.2
 """Largest share of rows with words that are deleted, after an addition."""
 
@@ -53,10 +54,10 @@ def with_words(
         return
     name = state.new_name("words")
     if len(deleted) - words.blank_count > MOST_DELETED * (state.rows - words.blank_count):
-        WordIndex.create(commit_log.path / name, _rows(commit_log, 0, state.rows, deleted))
+        WordIndex.create(commit_log.path / name, _rows(commit_log.store, 0, state.rows, deleted))
         yield replace(state, words=name)
         return
-    rows = _rows(commit_log, len(words), state.rows)
+    rows = _rows(commit_log.store, len(words), state.rows)
     with ThreadPoolExecutor(1) as pool:
         if state.rows - len(words) <= READ_AT_ONCE:  # only this thread can read the transaction's
             written = pool.submit(words.write_extended, commit_log.path / name, [*rows], terms)
@@ -75,15 +76,15 @@ def with_new_words(commit_log: CommitLog, state: State, copies: Path | None = No
     if state.words is None:
         return state
     name, stop = state.new_name("words"), commit_log.state.rows if copies else state.rows
-    deleted = NO_ROWS if copies else commit_log.head.deleted
-    rows = _rows(commit_log, 0, stop, deleted, live=copies is not None)
+    deleted = NO_ROWS if copies else commit_log.manifest.deleted
+    rows = _rows(commit_log.store, 0, stop, deleted, live=copies is not None)
     WordIndex.create((copies or commit_log.path) / name, rows)
     return replace(state, words=name)
 
 
-def new_words(commit_log: CommitLog, head: Head, path: Path) -> WordIndex:
+def new_words(store: DocumentStore, manifest: Manifest, path: Path) -> WordIndex:
     """Create a lexical index of a committed state's rows in a folder, outside of the turn."""
-    return WordIndex.create(path, _rows(commit_log, 0, head.state.rows, head.deleted))
+    return WordIndex.create(path, _rows(store, 0, manifest.state.rows, manifest.deleted))
 
 
 def word_faults(path: Path, rows: int) -> list[str]:
@@ -97,12 +98,12 @@ def word_faults(path: Path, rows: int) -> list[str]:
 
 
 def _rows(
-    commit_log: CommitLog, start: int, stop: int, deleted: Rows = NO_ROWS, *, live: bool = False
+    store: DocumentStore, start: int, stop: int, deleted: Rows = NO_ROWS, *, live: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Id and text of each row, empty for `deleted` ones; if a text is cut, of its passages."""
     row, gone = start, set(deleted.tolist())
     for part in batches(stop, READ_AT_ONCE, start):
-        for named in commit_log.store.documents.named_contents(part.start, part.stop, live=live):
+        for named in store.documents.named_contents(part.start, part.stop, live=live):
             yield ("", "") if row in gone else named
             row += 1
         progress("indexing words", part.stop - start, stop - start)

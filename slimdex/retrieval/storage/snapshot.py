@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches, without
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
-from ..catalog.database import RenumberedError
 from ..catalog.passages_table import DocumentRows
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
@@ -24,8 +23,8 @@ from ..documents import Document
 from ..lexical.word_index import WordIndex
 from .commit_log import CommitLog
 from .document_file import DocumentFile, parts
-from .head import Head
 from .index_files import load_index
+from .manifest import Manifest
 
 if TYPE_CHECKING:
     import pyarrow
@@ -69,15 +68,16 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An immutable state, whose index is loaded on first use, and the catalog of its documents.
+    """An immutable state, whose documents and index are opened on first use.
 
-    Methods that read the catalog raise `RenumberedError` once a compaction has renumbered its rows:
-    then a newer snapshot is required.
+    What is open stays readable when later commits remove its files. What is not raises
+    `CorruptError` or `OSError` then: see `Collection.read`.
     """
 
     path: Path
-    head: Head
+    manifest: Manifest
     store: DocumentStore
+    ensure_open: Callable[[], None]
     _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until used
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _words: list[WordIndex] = field(default_factory=list)  # one or none
@@ -90,8 +90,9 @@ class Snapshot:
         """The committed state, with its indexes if they are in memory."""
         return cls(
             commit_log.path,
-            commit_log.head,
-            commit_log.store,
+            commit_log.manifest,
+            commit_log.committed,
+            commit_log.ensure_open,
             _loaded=[] if loaded is None else [loaded],
             _words=[] if words is None else [words],
         )
@@ -108,32 +109,32 @@ class Snapshot:
     @property
     def state(self) -> State:
         """The committed state."""
-        return self.head.state
+        return self.manifest.state
 
     @property
     def deleted(self) -> Rows:
         """Rows of deleted documents, in order."""
-        return self.head.deleted
+        return self.manifest.deleted
 
     @property
     def textless(self) -> Rows:
         """Rows of documents without text, in order."""
-        return self.head.textless
+        return self.manifest.textless
 
     @property
     def epoch(self) -> int:
         """Epoch of the row numbers."""
-        return self.head.state.epoch
+        return self.manifest.state.epoch
 
     @property
     def columns(self) -> Mapping[str, str]:
         """The user's columns: name -> DuckDB type."""
-        return self.head.columns
+        return self.manifest.columns
 
     @property
     def document_rows(self) -> DocumentRows:
         """The documents of rows."""
-        return self.head.document_rows
+        return self.manifest.document_rows
 
     def __len__(self) -> int:
         return self._count
@@ -175,7 +176,7 @@ class Snapshot:
         Maps of files that were deleted stay readable, so searches may still succeed.
         """
         state = self.state
-        for record in state.files.values():
+        for record in (*state.files.values(), *state.segments):
             record.check_size(self.path)
         state.vector_file(self.path, state.rows)
         state.norm_file(self.path)
@@ -191,11 +192,12 @@ class Snapshot:
 
     def opened(self) -> Snapshot:
         """Open the documents' files, so that they stay readable when deleted."""
-        self.document_file()
+        if self.document_file() is None:
+            self.store.database.open()
         return self
 
     def document_file(self) -> DocumentFile | None:
-        """The documents by row; None if only the catalog has them in their current form."""
+        """The documents by row; None if only the segments have them in their current form."""
         if not self._documents:  # two threads may do this at once, which is harmless
             lines, file = self.state.lines, None
             if lines is not None and lines.fit(self.columns):
@@ -234,33 +236,27 @@ class Snapshot:
         return Loaded(index, saved_rows)
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Documents by their first row, from the file if current, otherwise from the catalog."""
-        self.store.database.ensure_open()
+        """Documents by their first row, from the file if current, otherwise from the segments."""
+        self.ensure_open()
         file = self.document_file()
         if file is None:
-            return self.store.documents.read(rows, self.epoch)
+            return self.store.documents.read(rows)
         return file.documents(rows, self.columns)
 
     def every_document(self) -> Iterator[Document]:
         """Iterate over the documents, in the order of their rows."""
         rows = self.live_documents()
         for part in batches(len(rows), READ_AT_ONCE):
-            try:
-                documents = self.documents(rows[part].tolist())
-            except RenumberedError as error:
-                path = self.path
-                raise InputError(f"{path} was compacted meanwhile; begin again") from error
+            documents = self.documents(rows[part].tolist())
             yield from (documents[int(row)] for row in rows[part])
 
     def row_of(self, id: str) -> int:
         """First row of a document; raises `InputError` if its id is unknown."""
-        return self.store.ids.row_by_id([id], self.epoch)[id]
+        return self.store.ids.row_by_id([id])[id]
 
     def rows_of(self, ids: Sequence[str]) -> list[int]:
         """First rows of these ids, in their order; raises `InputError` if an id is unknown."""
-        rows = self.store.ids.row_by_id(ids, self.epoch)
-        if max(rows.values(), default=-1) >= self.state.rows:
-            raise RenumberedError  # added since: a newer snapshot has them
+        rows = self.store.ids.row_by_id(ids)
         return [rows[id] for id in ids]
 
     def listed(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
@@ -276,11 +272,11 @@ class Snapshot:
 
     def arrow(self, rows: Rows) -> pyarrow.Table:
         """Id, title, text and the user's columns of documents by their first rows, in order."""
-        return self.store.documents.arrow(rows, self.epoch)
+        return self.store.documents.arrow(rows)
 
     def rows_where(self, where: str | None) -> Rows:
         """First rows of live documents, or of those that match a condition, in order."""
         if where is None:
             return self.live_documents()
-        rows = self.store.documents.rows_where(where, self.state.rows, self.epoch)
+        rows = self.store.documents.rows_where(where, self.state.rows)
         return np.setdiff1d(rows, self.deleted, assume_unique=True)

@@ -15,8 +15,8 @@ from .snapshot import Snapshot
 class SnapshotManager:
     """The newest snapshot of a commit log, shared by threads.
 
-    It follows other processes' commits. After a failed change it asks the catalog for the outcome;
-    if the catalog can't be read, it asks again before the next operation.
+    It follows other processes' commits. After a failed change the manifest tells the outcome; if
+    it can't be read, it is read again before the next operation.
     """
 
     def __init__(self, commit_log: CommitLog) -> None:
@@ -40,22 +40,30 @@ class SnapshotManager:
         """
         self._shown = snapshot or self._shown.followed_by(self._commit_log)
 
-    def follow_compaction(self, snapshot: Snapshot) -> None:
-        """Show what is committed after a compaction that has renumbered a snapshot's rows."""
-        self._follow(catalog=snapshot is self._shown)
+    def opened(self) -> Snapshot:
+        """The committed state with its documents open, which stay readable.
+
+        Until then, other processes may remove the files of an older state.
+        """
+        while True:
+            snapshot = self.snapshot
+            try:
+                snapshot.store.database.open()
+            except (CorruptError, OSError):
+                if self.is_newest(snapshot):
+                    raise
+            else:
+                return snapshot
 
     def is_newest(self, snapshot: Snapshot) -> bool:
-        """True if no other state was committed since, by the head and the catalog."""
-        if self.snapshot.state != snapshot.state:
-            return False
-        self._follow(catalog=True)
-        return snapshot.state == self._shown.state
+        """True if no other state was committed since."""
+        return self.snapshot.state == snapshot.state
 
     @contextmanager
     def unchanged(self) -> Iterator[Snapshot]:
-        """The state in the catalog, with changes by this process locked out."""
+        """The committed state, with changes by this process locked out."""
         with self._changing:
-            self._follow(catalog=True)
+            self._follow()
             yield self._shown
 
     @contextmanager
@@ -67,9 +75,9 @@ class SnapshotManager:
         """
         log = self._commit_log
         with self._changing:
-            if log.store.database.in_transaction:  # of this thread: others wait
+            if log.in_transaction:  # of this thread: others wait
                 raise InputError(f"{log.path}: a change is under way; expected one at a time")
-            log.store.database.check_place()
+            log.check_place()
             if self._has_turn:
                 yield
                 return
@@ -98,13 +106,13 @@ class SnapshotManager:
         finally:
             self._has_turn = False
 
-    def _follow(self, *, catalog: bool = False) -> None:
+    def _follow(self) -> None:
         """Show what other processes have committed."""
-        if self._has_turn and not catalog:
+        if self._has_turn:
             return
         with self._following:
-            if catalog or self._in_doubt:
-                self._commit_log.follow_catalog()
+            if self._in_doubt:
+                self._commit_log.read_again()
                 self._in_doubt = False
             elif not self._has_turn:
                 self._commit_log.follow()

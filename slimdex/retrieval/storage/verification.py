@@ -11,36 +11,24 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
-from ..atomic_files import CATALOG, HEAD
+from ..atomic_files import MANIFEST
 from .commit_log import BlockFile, CommitLog
 from .derived_lexical import word_faults
-from .document_file import Part, parts
-from .head import Head
+from .document_file import parts
 from .snapshot import Snapshot
 
 
 def index_faults(commit_log: CommitLog, snapshot: Snapshot) -> list[str]:
-    """All faults; only the catalog's if it is damaged, since others can't be determined.
+    """All faults; only the segments' if they are damaged, since others can't be determined.
 
-    Reads every byte: checksums of derived files, of each block of vectors and norms, and of
-    DuckDB's blocks; and compares the numbers of documents, vectors, codes and moments.
+    Reads every byte: checksums of derived files, of each block of append-only files, of segments
+    and of DuckDB's blocks; and compares the numbers of documents, vectors, codes and moments.
     """
-    return catalog_faults(commit_log) or [
-        *head_faults(commit_log),
+    return segment_faults(commit_log) or [
         *vector_faults(commit_log),
         *replacement_faults(commit_log),
         *derived_faults(commit_log, snapshot),
     ]
-
-
-def head_faults(commit_log: CommitLog) -> list[str]:
-    """Faults of the head, if there is one."""
-    path = commit_log.path / HEAD
-    if commit_log.store.database.is_interrupted:
-        return []  # it may be of the commit before; the next change writes it
-    if path.exists() and Head.read(commit_log.path) != Head.of(commit_log.store):
-        return [f"{path}: damaged, or not the catalog's; expected what is committed"]
-    return []
 
 
 def vector_faults(commit_log: CommitLog) -> list[str]:
@@ -59,18 +47,32 @@ def replacement_faults(commit_log: CommitLog) -> list[str]:
     )
 
 
-def catalog_faults(commit_log: CommitLog) -> list[str]:
-    """Faults of the catalog: unreadable blocks, missing documents."""
-    catalog = commit_log.path / CATALOG
-    staged = commit_log.state.staged
+def segment_faults(commit_log: CommitLog) -> list[str]:
+    """Faults of the segments and readings: damaged bytes, missing documents."""
+    path, state, store = commit_log.path, commit_log.state, commit_log.committed
+    faults = list[str]()
+    for segment in state.segments:
+        faults += _attempt(lambda segment=segment: segment.check(path))  # type: ignore[misc]
+    if store.readings.file is not None:
+        faults += _block_faults(commit_log, store.readings.file)
+    if faults:
+        return faults
     try:
-        commit_log.store.read_all()
-        numbered = commit_log.store.is_numbered(staged)
+        store.read_all()
+        numbered = store.is_numbered(state.staged)
+        rows = store.passages.rows(state.rows)
     except CorruptError as error:
         return [str(error)]
-    return (
-        [] if numbered else [f"{catalog}: expected documents in rows 0 to {staged - 1}, each once"]
-    )
+    if not numbered:
+        return [f"{path}: expected documents in rows 0 to {state.staged - 1}, each once"]
+    known = commit_log.manifest
+    textless = store.readings.textless()
+    if not (
+        np.array_equal(rows.continued(), known.document_rows.continued())
+        and np.array_equal(textless[textless < state.rows], known.textless)
+    ):
+        return [f"{path / MANIFEST}: other passages than those of the segments"]
+    return []
 
 
 def derived_faults(commit_log: CommitLog, snapshot: Snapshot) -> list[str]:
@@ -85,7 +87,7 @@ def derived_faults(commit_log: CommitLog, snapshot: Snapshot) -> list[str]:
         faults += _row_faults(commit_log, path, lambda: VectorFile(path, 1, state.rows, np.float32))
     if state.lines:
         for part in parts(commit_log.path, state.lines, state.rows):
-            faults += _attempt(part.check) or _part_faults(commit_log, part)
+            faults += _attempt(part.check) or _block_faults(commit_log, part)
     if state.words:
         faults += word_faults(commit_log.path / state.words, state.rows)
     return faults or _attempt(lambda: _check_numbers(commit_log, snapshot))
@@ -112,7 +114,7 @@ def _row_faults(commit_log: CommitLog, path: Path, open_: Callable[[], VectorFil
     return [f"{path}: damaged in rows {_rows(file, block)}" for block in bad]
 
 
-def _part_faults(commit_log: CommitLog, part: Part) -> list[str]:
+def _block_faults(commit_log: CommitLog, part: BlockFile) -> list[str]:
     try:
         bad = _bad_blocks(commit_log, part)
     except OSError as error:
@@ -125,8 +127,8 @@ def _part_faults(commit_log: CommitLog, part: Part) -> list[str]:
 
 
 def _bad_blocks(commit_log: CommitLog, file: BlockFile) -> list[int]:
-    """Numbers of the blocks whose checksum differs from the catalog's."""
-    actual, expected = dict(file.blocks()), commit_log.store.blocks.of(file.path.name)
+    """Numbers of the blocks whose checksum differs from the manifest's."""
+    actual, expected = dict(file.blocks()), commit_log.manifest.checksums.of(file.path.name)
     return sorted(b for b in actual.keys() | expected.keys() if actual.get(b) != expected.get(b))
 
 

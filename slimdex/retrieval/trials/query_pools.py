@@ -100,7 +100,7 @@ def document_pool(
 def row_texts(snapshot: Snapshot, store: DocumentStore, rows: Rows) -> list[str]:
     """Title and text of the passage, or of the whole document, of each row."""
     firsts = snapshot.document_rows.documents(rows).tolist()
-    found = store.documents.read(sorted({*firsts}), snapshot.epoch)
+    found = store.documents.read(sorted({*firsts}))
     return [
         passage_content(found[first], row - first)
         for first, row in zip(firsts, rows.tolist(), strict=True)

@@ -63,7 +63,7 @@ def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
 def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Path) -> None:
     files, memory = made(tmp_path / "made.index", workload)
     stated = workload.files
-    assert files.keys() - {"head", "before", "writer", "database"} == stated.keys() - {"words"}
+    assert files.keys() - {"slimdex", "before", "writer"} == stated.keys() - {"words"}
     for name in ("vectors", "norms", "documents", "offsets"):
         assert files[name] == stated[name]
     for name in ("reducer", "rescorer", "moments"):
@@ -73,7 +73,7 @@ def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Pa
     assert files["codes"] == pytest.approx(stated["codes"], abs=padding + HEADER)
     assert files["codes"] == pytest.approx(stated["codes"], rel=0.1)
     assert memory == pytest.approx(workload.memory, abs=padding + HEADER)
-    assert 0.75 * stated["catalog"] < files["catalog"] < stated["catalog"]  # of random letters
+    assert 0.75 * stated["segment"] < files["segment"] < stated["segment"]  # of random letters
 
 
 def test_words_take_about_what_the_formula_says(copied: Copies, tmp_path: Path) -> None:

@@ -3,52 +3,43 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from datetime import date, datetime
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.atomic_files import FileRecord
-from slimdex.retrieval.catalog.state import FORMAT, Lines, State
-from slimdex.retrieval.catalog.store import DocumentStore
+from slimdex.retrieval.atomic_files import MANIFEST, FileRecord
+from slimdex.retrieval.catalog.segments import to_merge
+from slimdex.retrieval.catalog.state import FORMAT, Lines, Segment, State
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.storage.commit_log import CommitLog
+
+from ..forging import forge, rewrite
+from .stores import add, created
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[DocumentStore]:
-    """An empty catalog, open for changes."""
-    with created(tmp_path / "c.duckdb") as store:
-        yield store
+def log(tmp_path: Path) -> Iterator[CommitLog]:
+    with created(tmp_path / "x.index") as log:
+        yield log
 
 
-@contextmanager
-def created(path: Path) -> Iterator[DocumentStore]:
-    store = DocumentStore.create(path, State({}, 3, Settings()))
-    with store.database.writing():
-        yield store
-    store.database.close()
-
-
-def fill(store: DocumentStore, *documents: Document, rows: int | None = None) -> None:
-    store.documents.insert(0, documents)
-    count = len(documents) if rows is None else rows
-    store.set_state(State({}, 3, Settings(), rows=count, staged=len(documents)))
-
-
-def test_metadata_becomes_typed_columns(store: DocumentStore) -> None:
-    fill(
-        store,
+def test_metadata_becomes_typed_columns(log: CommitLog) -> None:
+    add(
+        log,
         Document("a", "one", metadata={"n": 1, "f": 1, "d": date(2020, 1, 1), "odd name": "x"}),
         Document("b", "two", metadata={"n": None, "f": 0.5, "l": {"k": [1]}}),
         Document("c", "three", metadata={"mixed": 1}),
         Document("d", "four", metadata={"mixed": "s"}),
     )
-    assert store.columns.committed == {
+    assert log.manifest.columns == {
         "n": "BIGINT",
         "f": "DOUBLE",
         "d": "DATE",
@@ -56,26 +47,29 @@ def test_metadata_becomes_typed_columns(store: DocumentStore) -> None:
         "l": "JSON",
         "mixed": "VARCHAR",
     }
-    documents = store.documents.read([1, 0])
+    documents = log.store.documents.read([1, 0])
     assert documents[0].metadata["d"] == date(2020, 1, 1)
     assert documents[1].metadata["l"] == {"k": [1]}
-    assert store.documents.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
+    assert log.store.documents.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
 
 
-def test_a_later_batch_adds_columns(store: DocumentStore) -> None:
-    store.documents.insert(0, [Document("a", "one")])
-    store.documents.insert(1, [Document("b", "two", metadata={"n": 4})])
-    assert store.documents.read([0, 1])[0].metadata == {"n": None}
-    assert store.documents.read([0, 1])[1].metadata == {"n": 4}
+@pytest.mark.parametrize("commits", [1, 2])
+def test_a_later_batch_adds_columns(log: CommitLog, commits: int) -> None:
+    with log.transaction() if commits == 1 else nullcontext():
+        add(log, Document("a", "one"))
+        add(log, Document("b", "two", metadata={"n": 4}))
+    assert log.store.documents.read([0, 1])[0].metadata == {"n": None}
+    assert log.store.documents.read([0, 1])[1].metadata == {"n": 4}
 
 
-def test_a_value_that_does_not_fit_its_column(store: DocumentStore) -> None:
-    store.documents.insert(0, [Document("a", "one", metadata={"n": 4})])
+def test_a_value_that_does_not_fit_its_column(log: CommitLog) -> None:
+    add(log, Document("a", "one", metadata={"n": 4}))
     with pytest.raises(InputError, match="'b': 'many' in column 'n'; expected BIGINT"):
-        store.documents.insert(1, [Document("b", "two", metadata={"n": "many"})])
+        add(log, Document("b", "two", metadata={"n": "many"}))
     for name in ("Text", "", 5):
         with pytest.raises(InputError, match=f"metadata {name!r}; expected a name other than row"):
-            store.documents.insert(1, [Document("b", "two", metadata={name: "many"})])  # type: ignore[dict-item]
+            add(log, Document("b", "two", metadata={name: "many"}))  # type: ignore[dict-item]
+    assert log.store.ids.by_row(9) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -92,83 +86,131 @@ def test_a_value_that_does_not_fit_its_column(store: DocumentStore) -> None:
         (2**62, 2**40, "BIGINT", [2**62, 2**40]),
     ],
 )
+@pytest.mark.parametrize("commits", [1, 2])
 def test_a_column_widens_and_loses_nothing(
-    store: DocumentStore, old: object, new: object, type_: str, found: list[object] | None
+    log: CommitLog,
+    old: object,
+    new: object,
+    type_: str,
+    found: list[object] | None,
+    commits: int,
 ) -> None:
-    with store.transaction():
-        store.documents.insert(0, [Document("a", "one", metadata={"n": old})])
-        store.documents.insert(1, [Document("b", "two", metadata={"N": new})])
-    assert store.columns.committed == {"n": type_}
-    values = [store.documents.read([0, 1])[row].metadata["n"] for row in (0, 1)]
+    """Also if the older value is in a segment, which keeps its type."""
+    with log.transaction() if commits == 1 else nullcontext():
+        add(log, Document("a", "one", metadata={"n": old}))
+        add(log, Document("b", "two", metadata={"N": new}))
+    assert log.manifest.columns == {"n": type_}
+    assert len(log.state.segments) == commits
+    documents = log.store.documents.read([0, 1])
+    values = [documents[row].metadata["n"] for row in (0, 1)]
     assert values == (found or [datetime(2020, 1, 2), datetime(2020, 1, 2, 3)])
 
 
-def test_invalid_json_in_a_column_is_reported(tmp_path: Path) -> None:
-    with created(tmp_path / "c.duckdb") as store, store.transaction():
-        store.documents.insert(0, [Document("a", "one", metadata={"n": {}})])
-    with duckdb.connect(str(tmp_path / "c.duckdb")) as stranger:
+def test_invalid_json_in_a_column_is_reported(log: CommitLog) -> None:
+    add(log, Document("a", "one", metadata={"n": {}}))
+    path = log.path / log.state.segments[0].name
+    with duckdb.connect(str(path)) as stranger:
         stranger.execute("UPDATE documents SET n = ?", ["[" * 9000 + "]" * 9000])
-    store = DocumentStore.open(tmp_path / "c.duckdb")
-    with pytest.raises(CorruptError, match=r"c\.duckdb: column 'n': JSON that can't be read"):
-        store.documents.read([0])
+        stranger.execute("CHECKPOINT")
+    forge(log.path)
+    other = CommitLog.open(log.path)
+    with pytest.raises(CorruptError, match="column 'n': JSON that can't be read"):
+        other.store.documents.read([0])
+    other.close()
 
 
 @pytest.mark.parametrize("columns", [0, 1, 496, 497, 498, 1100])
-def test_two_documents_of_one_row(store: DocumentStore, columns: int) -> None:
+def test_two_documents_of_one_row(log: CommitLog, columns: int) -> None:
     """Three columns of ours, and 500 that are read at once."""
     metadata = {f"c{i}": i for i in range(columns)}
-    with store.transaction():
-        store.documents.insert(0, [Document(f"id{i}", "one", metadata=metadata) for i in range(3)])
-    assert store.documents.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
-    with store.transaction():
-        store.database.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
+    add(log, *(Document(f"id{i}", "one", metadata=metadata) for i in range(3)))
+    assert log.store.documents.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
+    log.close()  # DuckDB opens no file twice in a process, unless both only read it
+    with duckdb.connect(str(log.path / log.state.segments[0].name)) as stranger:
+        stranger.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
+        stranger.execute("CHECKPOINT")
+    forge(log.path)
+    other = CommitLog.open(log.path)
     with pytest.raises(CorruptError, match="several documents have the same row"):
-        store.documents.read([0, 1])
+        other.store.documents.read([0, 1])
+    other.close()
 
 
 @pytest.mark.parametrize(
     ("digits", "shown"), [(400, "a number of 1329 bits"), (5000, "a number of 16610 bits")]
 )
-def test_numbers_beyond_any_column(store: DocumentStore, digits: int, shown: str) -> None:
+def test_numbers_beyond_any_column(log: CommitLog, digits: int, shown: str) -> None:
     """Python writes out no number of 5,000 digits, so no message may try to."""
-    store.documents.insert(0, [Document("a", "x", metadata={"n": 0.5})])
+    add(log, Document("a", "x", metadata={"n": 0.5}))
     with pytest.raises(InputError, match=f"'b': {shown} would lose digits"):
-        store.documents.insert(1, [Document("b", "y", metadata={"n": 10**digits})])
+        add(log, Document("b", "y", metadata={"n": 10**digits}))
 
 
 @pytest.mark.parametrize("first", [2**53 + 1, 0.5])
-def test_no_number_loses_digits(store: DocumentStore, first: float) -> None:
+def test_no_number_loses_digits(log: CommitLog, first: float) -> None:
     """Whole numbers that DOUBLE can't hold are not mixed with fractions."""
     second = 0.5 if isinstance(first, int) else 2**53 + 1
-    store.documents.insert(0, [Document("a", "x", metadata={"n": first})])
+    add(log, Document("a", "x", metadata={"n": first}))
     with pytest.raises(InputError, match="9007199254740993 would lose digits"):
-        store.documents.insert(1, [Document("b", "y", metadata={"n": second})])
-    store.documents.insert(1, [Document("b", "y", metadata={"n": 2})])
-    assert store.documents.read([0])[0].metadata["n"] == first
+        add(log, Document("b", "y", metadata={"n": second}))
+    add(log, Document("b", "y", metadata={"n": 2}))
+    assert log.store.documents.read([0])[0].metadata["n"] == first
 
 
-def test_conditions_see_rows_before_an_end_and_ids_live_documents_only(
-    store: DocumentStore,
-) -> None:
-    fill(store, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)), rows=4)
-    store.documents.delete(np.array([1]))
-    assert store.documents.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
-    assert store.ids.rows(["3", "0"]).tolist() == [0, 3]
+def test_conditions_see_rows_before_an_end_and_ids_live_documents_only(log: CommitLog) -> None:
+    add(log, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)), seen=4)
+    with log.transaction():
+        log.delete(np.array([1]))
+    assert log.store.documents.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
+    assert log.store.ids.rows(["3", "0"]).tolist() == [0, 3]
     for gone in ("1", "4", "nope"):
         with pytest.raises(InputError, match=f"unknown id '{gone}'"):
-            store.ids.rows(["0", gone])
+            log.store.ids.rows(["0", gone])
 
 
-def test_a_transaction_is_all_or_nothing(store: DocumentStore) -> None:
+def test_a_transaction_is_all_or_nothing(log: CommitLog) -> None:
     def fail() -> None:
-        with store.transaction():
-            store.documents.insert(0, [Document("a", "one", metadata={"n": 4})])
+        with log.transaction():
+            add(log, Document("a", "one", metadata={"n": 4}))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert store.columns.committed == {}
-    assert store.documents.contents(0, 9) == []
+    assert log.manifest.columns == {}
+    assert log.store.documents.contents(0, 9) == []
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=40))
+def test_segments_are_merged_so_that_few_are_left(tmp_path_factory, sizes: list[int]) -> None:  # type: ignore[no-untyped-def]
+    """Small additions in any order: every document stays, once, in its row."""
+    with created(tmp_path_factory.mktemp("merged") / "x.index") as log:
+        ids = list[str]()
+        for size in filter(None, sizes[:12]):
+            add(log, *(Document(str(len(ids) + i), "t") for i in range(size)))
+            ids += [str(len(ids) + i) for i in range(size)]
+        assert log.store.ids.by_row(len(ids)) == ids
+        assert len(log.state.segments) <= 9
+
+
+def test_a_segment_is_merged_with_those_that_reach_a_quarter_of_it() -> None:
+    """By hand: sizes of segments, and of those that stay."""
+
+    def merged(*sizes: int) -> list[int]:
+        stops = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        parts = [
+            Segment(f"s{i}", 1, "", stop - size, stop)
+            for i, (stop, size) in enumerate(zip(stops, sizes, strict=True))
+        ]
+        first = to_merge(parts)
+        return [*sizes[:first], sum(sizes[first:])] if first < len(sizes) else [*sizes]
+
+    assert merged(10_000, 2_400) == [10_000, 2_400]
+    assert merged(10_000, 2_500) == [12_500]
+    assert merged(50_000, 10_000, 2_500) == [62_500]
+    assert merged(90_000, 10_000, 2_500) == [90_000, 12_500]
+    assert merged(90_000, *[1] * 8) == [90_000, *[1] * 8]
+    assert merged(90_000, *[1] * 9) == [90_000, 9]
+    assert merged(3_000, *[200] * 4) == [3_800]
 
 
 def test_a_state_survives_json() -> None:
@@ -192,63 +234,54 @@ def test_a_state_survives_json() -> None:
         "offsets-000001.bin",
     }
     assert state.file_names == {*names.values(), *more}
-    with pytest.raises(CorruptError, match="state in the catalog"):
+    with pytest.raises(CorruptError, match="state in the manifest"):
         State.from_json('{"dim": 3}')
 
 
 @pytest.mark.parametrize(
-    ("found", "error", "reason"),
+    ("format_", "error", "reason"),
     [
-        (
-            str(FORMAT + 1),
-            InputError,
-            f"format {FORMAT + 1}; expected {FORMAT} (made by a newer slimdex)",
-        ),
-        ("0", CorruptError, "not a slimdex catalog: format 0; expected 1 or more"),
-        ("NULL", CorruptError, "not a slimdex catalog: format None; expected 1 or more"),
+        (FORMAT + 1, InputError, f"format {FORMAT + 1}; expected {FORMAT} (made by a newer"),
+        (0, CorruptError, f"format 0; expected {FORMAT}"),
+        (None, CorruptError, f"format None; expected {FORMAT}"),
     ],
 )
 def test_another_format_is_refused(
-    tmp_path: Path, found: str, error: type[Exception], reason: str
+    log: CommitLog, format_: int | None, error: type[Exception], reason: str
 ) -> None:
-    path = tmp_path / "c.duckdb"
-    DocumentStore.create(path, State({}, 3, Settings())).database.close()
-    with duckdb.connect(str(path)) as connection:
-        connection.execute(f"UPDATE state SET format = {found}")
+    rewrite(log.path, lambda header: header | {"format": format_})
     with pytest.raises(error) as raised:
-        DocumentStore.open(path)
-    assert str(raised.value) == f"{path}: {reason}"
+        CommitLog.open(log.path)
+    assert str(raised.value).startswith(f"{log.path / MANIFEST}: {reason}")
 
 
-def test_foreign_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "junk").write_bytes(b"junk" * 5000)
-    with pytest.raises(CorruptError, match="not a slimdex catalog, or damaged"):
-        DocumentStore.open(tmp_path / "junk")
-    duckdb.connect(str(tmp_path / "other")).close()
-    with pytest.raises(CorruptError, match="not a slimdex catalog, or damaged"):
-        DocumentStore.open(tmp_path / "other")
+def test_foreign_files_are_refused(log: CommitLog) -> None:
+    add(log, Document("a", "one"))
+    segment = log.path / log.state.segments[0].name
+    for content in (b"junk" * 5000, None):
+        segment.unlink()
+        if content is None:
+            duckdb.connect(str(segment)).close()
+        else:
+            segment.write_bytes(content)
+        forge(log.path)
+        other = CommitLog.open(log.path)
+        with pytest.raises(CorruptError, match=r"not a segment|damaged"):
+            other.store.documents.read([0])
+        other.close()
 
 
 UNCLOSED = """
-import sys, threading, weakref
+import sys
 from pathlib import Path
-from slimdex.retrieval.catalog.store import DocumentStore
+from slimdex.retrieval.storage.commit_log import CommitLog
 
-store, gone = DocumentStore(Path(sys.argv[1])), threading.Event()
-assert store.documents.read([0])[0].id == "a"
-watch = weakref.ref(store.database, lambda _: gone.set())
-del store
-assert gone.wait(60)
+assert CommitLog.open(Path(sys.argv[1])).store.documents.read([0])[0].id == "a"
 """
 
 
-def test_a_process_that_closes_nothing_exits_normally(tmp_path: Path) -> None:
-    """A thread closes the file soon after the last query, and releases it while Python ends.
-
-    A thread that Python ends within DuckDB's destructors aborts the process.
-    """
-    with created(tmp_path / "c.duckdb") as store, store.database.transaction():
-        fill(store, Document("a", "text"))
-    for _ in range(5):
-        command = [sys.executable, "-c", UNCLOSED, str(tmp_path / "c.duckdb")]
+def test_a_process_that_closes_nothing_exits_normally(log: CommitLog) -> None:
+    add(log, Document("a", "text"))
+    for _ in range(3):
+        command = [sys.executable, "-c", UNCLOSED, str(log.path)]
         assert subprocess.run(command, check=False).returncode == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -14,42 +13,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.catalog.store import DocumentStore
 from slimdex.retrieval.catalog.where.allowed import FUNCTIONS
 from slimdex.retrieval.catalog.where.checks import LONGEST_CONDITION, checked, seconds_allowed
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.storage.commit_log import CommitLog
 from tests.chance import CHANCE
 from tests.slow import slow
+
+from .stores import add, created
 
 COLUMNS = ("id", "title", "text", "l", "s", "n", "f", "d", "j", "odd name", "ünï")
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentStore]:
-    with created(tmp_path_factory.mktemp("where") / "c.duckdb") as store:
-        fill(store)
-        yield store
+    with created(tmp_path_factory.mktemp("where") / "x.index") as log:
+        fill(log)
+        yield log.store
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Iterator[DocumentStore]:
-    with created(tmp_path / "c.duckdb") as store:
-        yield store
+def empty(tmp_path: Path) -> Iterator[CommitLog]:
+    with created(tmp_path / "x.index") as log:
+        yield log
 
 
-@contextmanager
-def created(path: Path) -> Iterator[DocumentStore]:
-    """An empty catalog, open for changes."""
-    store = DocumentStore.create(path, State({}, 3, Settings()))
-    with store.database.writing():
-        yield store
-    store.database.close()
-
-
-def fill(store: DocumentStore) -> None:
-    store.columns.declare({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
+def fill(log: CommitLog) -> None:
     documents = [
         Document(
             f"id{i}",
@@ -68,8 +58,9 @@ def fill(store: DocumentStore) -> None:
         )
         for i in range(8)
     ]
-    store.documents.insert(0, documents)
-    store.set_state(State({}, 3, Settings(), rows=8, staged=8))
+    with log.transaction():
+        log.store.columns.declare({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
+        add(log, *documents)
 
 
 @pytest.mark.parametrize(
@@ -275,50 +266,41 @@ def test_invalid_conditions_are_refused(store: DocumentStore, where: str) -> Non
 
 
 @pytest.mark.slow
-def test_slow_conditions_are_interrupted(
-    empty: DocumentStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_conditions_are_interrupted(empty: CommitLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred checksums of each text."""
-    with empty.transaction():
-        documents = [Document(str(i), "ab " * 500) for i in range(3000)]
-        empty.documents.insert(0, documents)
-        empty.set_state(State({}, 3, Settings(), rows=3000, staged=3000))
+    add(empty, *(Document(str(i), "ab " * 500) for i in range(3000)))
     where = " OR ".join(f"sha256(substr(text, {i})) = ''" for i in range(100))
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
     with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
-        empty.documents.rows_where(where, 3000)
+        empty.store.documents.rows_where(where, 3000)
     with pytest.raises(InputError, match="took more"), empty.transaction():
-        empty.documents.rows_where(where, 3000)
+        empty.store.documents.rows_where(where, 3000)
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
-    assert empty.documents.rows_where("id = '7'", 3000).tolist() == [7]
+    assert empty.store.documents.rows_where("id = '7'", 3000).tolist() == [7]
     monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
     assert seconds_allowed() == 60
-    assert empty.documents.rows_where("id = '8'", 3000).tolist() == [8]
+    assert empty.store.documents.rows_where("id = '8'", 3000).tolist() == [8]
     for seconds in ("", "0", "nan", "inf", "-1", "a minute", "1e300"):
         monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)
         with pytest.raises(InputError, match="expected a number of seconds, more than 0"):
-            empty.documents.rows_where("id = '7'", 3000)
+            empty.store.documents.rows_where("id = '7'", 3000)
 
 
-def test_nothing_is_committed_after_an_error_that_was_caught(empty: DocumentStore) -> None:
+def test_nothing_is_committed_after_an_error_that_was_caught(empty: CommitLog) -> None:
     """DuckDB's own COMMIT would undo it and say nothing."""
-    store = empty
-    with store.transaction():
-        store.documents.insert(0, [Document("a", "one", metadata={"n": 1})])
-        store.set_state(State({}, 3, Settings(), rows=1, staged=1))
+    add(empty, Document("a", "one", metadata={"n": 1}))
 
     def change() -> None:
-        with store.transaction():
-            store.documents.insert(1, [Document("b", "two", metadata={"m": 1})])
+        with empty.transaction():
+            add(empty, Document("b", "two", metadata={"m": 1}))
             with pytest.raises(InputError):
-                store.documents.rows_where("CAST(id AS INT) = 1", 2)
+                empty.store.documents.rows_where("CAST(id AS INT) = 1", 2)
 
     with pytest.raises(OSError, match="aborted"):
         change()
-    assert store.columns.committed == {"n": "BIGINT"}
-    with store.transaction():
-        store.documents.insert(1, [Document("c", "three", metadata={"n": 2})])
-    assert store.ids.by_row(3) == ["a", "c"]
+    assert empty.manifest.columns == {"n": "BIGINT"}
+    add(empty, Document("c", "three", metadata={"n": 2}))
+    assert empty.store.ids.by_row(3) == ["a", "c"]
 
 
 def test_only_listed_functions(store: DocumentStore) -> None:
@@ -376,12 +358,3 @@ def test_random_conditions_end_in_rows_or_in_one_line(
         rows, message = set(), str(error)
     assert rows <= set(range(8))
     assert "\n" not in message
-
-
-def test_macros_of_the_catalog_do_not_affect_the_check(tmp_path: Path) -> None:
-    """The parser is a database of its own."""
-    DocumentStore.create(tmp_path / "c", State({}, 3, Settings())).database.close()
-    with duckdb.connect(str(tmp_path / "c")) as connection:
-        connection.execute("CREATE MACRO json_serialize_sql(x) AS '{\"error\": false}'")
-    with pytest.raises(InputError, match="SUBQUERY"):
-        checked("n = (SELECT 1)", ["n"])

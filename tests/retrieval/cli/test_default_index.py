@@ -28,7 +28,7 @@ def test_a_build_and_all_that_follow_need_no_folder(
     slimdex: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert slimdex("build", "pets.jsonl").code == 0
-    assert Path(".slimdex/catalog.duckdb").exists()
+    assert Path(".slimdex/slimdex.manifest").exists()
     write("more.jsonl", [{"id": "fog", "text": "fog came on cat feet"}])
     assert slimdex("add", "more.jsonl", "--json").json["documents"] == 4
     Path("below").mkdir()

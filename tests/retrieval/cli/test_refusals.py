@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.locks import NAMES
 
 from .running import Runner, write
@@ -79,7 +80,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
         (("build", "pets.jsonl", "--out", "pets"), "pets exists"),
         (("build", "pets.jsonl", "--out", "pets.jsonl"), "is no slimdex index"),
         (("search", "folder", "cat"), "folder: no slimdex index there"),
-        (("search", "foreign", "cat"), "not a slimdex catalog, or damaged"),
+        (("search", "foreign", "cat"), "slimdex.manifest: damaged; expected"),
         (("search", "pets"), "no query"),
         (("search", "pets", "cat", "--query", "dog"), "QUERY and --query"),
         (("search", "pets", "--queries", "none.txt"), "none.txt: no such file"),
@@ -104,7 +105,7 @@ def test_bad_input_changes_nothing(pets: Runner, words: tuple[str, ...], message
     Path("folder").mkdir()
     Path("empty.txt").write_text("\n")
     Path("foreign").mkdir()
-    Path("foreign/catalog.duckdb").write_bytes(b"junk" * 5000)
+    Path("foreign", MANIFEST).write_bytes(b"junk" * 5000)
     write("wrong.jsonl", [{"id": "z", "text": "cat", "year": "many"}])
     before = contents(Path("pets"))
     assert message in pets.refuses(*words)

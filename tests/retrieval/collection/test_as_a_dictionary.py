@@ -1,7 +1,7 @@
 """A collection against a dictionary and brute force, through thousands of steps by hypothesis.
 
-A crash is an exception at some durable step, after which the folder is copied as it is, catalog and
-log included, and the copy is opened, as by a process after a kill.
+A crash is an exception at some durable step, after which the folder is copied as it is, and the
+copy is opened, as by a process after a kill.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from hypothesis.stateful import (
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import adding
-from slimdex.retrieval.catalog import database
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.staging import Addition
@@ -82,7 +81,7 @@ class FailedError(OSError):
 
 @contextmanager
 def fault_at(step: int, error: type[Exception]) -> Iterator[None]:
-    """Raise an error at the given durable step: before an fsync or a rename, around a commit."""
+    """Raise an error at the given durable step: before an fsync or a rename."""
     left = step
 
     def count() -> None:
@@ -98,31 +97,9 @@ def fault_at(step: int, error: type[Exception]) -> Iterator[None]:
 
         return wrapper
 
-    class Transaction:
-        def __init__(self, *own: Any) -> None:
-            self._own = original(*own)
-
-        def __enter__(self) -> None:
-            self._own.__enter__()
-
-        def __exit__(self, kind: Any, error: Any, traceback: Any) -> Any:
-            if error is None:
-                try:
-                    count()
-                except Exception as fault:
-                    with suppress(type(fault)):
-                        self._own.__exit__(type(fault), fault, fault.__traceback__)
-                    raise
-            done = self._own.__exit__(kind, error, traceback)
-            if error is None:
-                count()
-            return done
-
-    original = database.Database.transaction
     with pytest.MonkeyPatch.context() as patch:
         for name in ("fsync", "replace"):
             patch.setattr(os, name, counted(getattr(os, name)))
-        patch.setattr(database.Database, "transaction", lambda *own: Transaction(*own))
         yield
 
 

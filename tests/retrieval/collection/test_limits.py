@@ -149,4 +149,4 @@ def test_new_columns_that_differ_in_case_are_one(collection: Collection) -> None
             columns=[{"Year": "BIGINT", "year": "DOUBLE"}],
         ),
     )
-    assert collection.store.columns.committed == {"Year": "DOUBLE"}
+    assert collection.store.columns.types == {"Year": "DOUBLE"}

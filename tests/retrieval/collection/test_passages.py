@@ -14,7 +14,6 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval import adding
-from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.passages_table import DocumentRows
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
@@ -27,6 +26,8 @@ from slimdex.retrieval.search.nearest import Searches, nearest
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.trials.query_pools import rows_of_documents
 from tests.encoders import ReadingEncoder, WordEncoder, failing
+
+from ..forging import forge
 
 TOKENS = 16
 PLAIN = Settings(beta=0.0, gamma=0.0, reducer="identity", kind="flat", candidates=5)
@@ -334,8 +335,11 @@ def test_verify_reports_passages_without_a_document(path: Path) -> None:
         )
     ):
         copy = Path(shutil.copytree(path, path.parent / str(number)))
-        with duckdb.connect(str(copy / CATALOG)) as connection:
+        (segment,) = copy.glob("segment-*.duckdb")
+        with duckdb.connect(str(segment)) as connection:
             connection.execute(sql)
+            connection.execute("CHECKPOINT")
+        forge(copy)
         (fault,) = verify(copy)
         assert "expected documents in rows 0 to" in fault or "passages (" in fault
 

@@ -9,20 +9,18 @@ from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Thread, current_thread, main_thread
 from typing import Any, ClassVar
 
 import pytest
 
 from slimdex.indexes.errors import InUseError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.atomic_files import HEAD
 from slimdex.retrieval.catalog.documents_table import DocumentsTable
-from slimdex.retrieval.catalog.passages_table import PassagesTable
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.operations.repair import verify
-from slimdex.retrieval.storage.head import Head
+from slimdex.retrieval.storage.commit_log import CommitLog
+from slimdex.retrieval.storage.manifest import Manifest
 from tests import forked
 from tests.encoders import WordEncoder
 
@@ -44,43 +42,42 @@ def add_notes(path: Path, name: str, count: int, told: Connection) -> None:
     told.send(refused)
 
 
-def die_before_the_head(path: Path) -> None:
-    """Commit a deletion, and be killed before other readers could see it."""
+def opened_and_killed(path: Path, owner: type, method: str) -> None:
+    """Delete a document, and be killed as a method of its commit is called."""
 
-    def write(head: Head, folder: Path) -> None:
+    def die(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    Head.write = write  # type: ignore[method-assign, assignment]
-    Collection.open(path, WordEncoder()).delete("gone")
+    collection = Collection.open(path, WordEncoder())
+    setattr(owner, method, die)
+    collection.delete("gone")
 
 
 def stop_while_writing(path: Path, told: Connection) -> None:
-    """Open the catalog for a change, and be stopped in the middle of it."""
+    """Begin a commit, and be stopped in the middle of it."""
     collection = Collection.open(path, WordEncoder())
-    with collection.change(), collection.store.database.writing():
+    with collection.change(), collection.commit_log.transaction():
         told.send(os.getpid())
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def test_waiting_for_a_stopped_process_is_limited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("slimdex.retrieval.catalog.catalog_file.WAIT", 0.5)
+def test_only_changes_wait_for_a_stopped_process(tmp_path: Path) -> None:
     path = tmp_path / "x"
     with Collection.create(path, WordEncoder(), SETTINGS) as collection:
         collection.add([Document("a", "tea")])
-        collection.store.database.stop_resting()
+    with Collection.open(path, WordEncoder(), wait=0.5) as collection:
         reader, told = Pipe(duplex=False)
         stopped = forked.process(stop_while_writing, path, told)
         number = reader.recv()
         try:
-            assert [hit.id for hit in collection.search("tea")] == ["a"]  # needs no catalog
+            assert [hit.id for hit in collection.search("tea", where="id = 'a'")] == ["a"]
+            assert collection.count("id = 'a'") == 1
             with pytest.raises(InUseError, match=f"process {number} is writing to it, since"):
-                collection.count("id = 'a'")
+                collection.delete("a")
         finally:
             os.kill(number, signal.SIGKILL)
         forked.exit_code(stopped, 60)
-        assert collection.count("id = 'a'") == 1
+        assert collection.delete("a") == 1
 
 
 def open_or_create_and_add(folder: Path, name: str, count: int, start: float) -> None:
@@ -147,48 +144,48 @@ def test_a_commit_by_another_process_is_seen_by_the_next_call(tmp_path: Path) ->
         assert one.version == other.version
 
 
-def test_a_commit_cut_short_by_a_kill_is_seen_by_all_readers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("owner", "method", "left"),
+    [
+        (Manifest, "write", ["kept", "gone"]),  # before the manifest is replaced
+        (CommitLog, "_show", ["kept"]),  # after it
+    ],
+)
+def test_all_readers_see_the_same_after_a_kill(
+    tmp_path: Path, owner: type, method: str, left: list[str]
+) -> None:
     path = tmp_path / "x"
     with Collection.create(path, WordEncoder(), SETTINGS) as early:
         early.add([Document("kept", "tea"), Document("gone", "cake")])
-        process = forked.process(die_before_the_head, path)
+        process = forked.process(opened_and_killed, path, owner, method)
         process.join()
         assert process.exitcode == -signal.SIGKILL
         with Collection.open(path, WordEncoder()) as late:
-            assert [document.id for document in late] == ["kept"]
+            assert [document.id for document in late] == left
             assert early.version == late.version
-            assert [document.id for document in early] == ["kept"]
+            assert [document.id for document in early] == left
+            assert late.add([Document("new", "rain")]).documents == 1
+            assert early.verify() == []
 
 
-def test_reads_of_the_catalog_are_consistent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a head, while another process commits between any two queries."""
-    path, whole = tmp_path / "x", PassagesTable.rows
+def test_a_snapshot_stays_readable_after_later_commits(tmp_path: Path) -> None:
+    """Also after a compaction, which renumbers rows and removes the files that it reads."""
+    path = tmp_path / "x"
     with (
         Collection.create(path, WordEncoder(), SETTINGS) as one,
         Collection.open(path, WordEncoder()) as other,
     ):
-        one.add([Document("kept", "tea"), Document("new", "cake")])
-        threads = list[Thread]()
-
-        def rows(table: PassagesTable, stop: int, start: int = 0) -> Any:
-            actual = whole(table, stop, start)
-            if not threads and current_thread() is main_thread():
-                threads.append(Thread(target=other.add, args=([Document("new", "ships")],)))
-                threads[0].start()
-                threads[0].join(1)
-            return actual
-
-        monkeypatch.setattr(PassagesTable, "rows", rows)
-        threads.append(current_thread())  # not yet
-        other.add([Document("third", "rain")])
-        threads.clear()
-        (path / HEAD).unlink()
-        view = one.snapshot
-        threads[0].join()
-        assert (view.state.rows, len(view)) in ((3, 3), (4, 3))
-        assert one.get("new").text == "ships"
+        one.add([Document(str(n), f"tea {n}", metadata={"n": n}) for n in range(30)])
+        snapshot = one.snapshot.opened()
+        before = snapshot.rows_where("n < 20").tolist()
+        other.delete([str(n) for n in range(0, 30, 2)])
+        other.add([Document("1", "cake", metadata={"n": 0.5, "m": 1})])
+        assert other.compact() == 16
+        assert one.count("n < 20") == 10
+        assert snapshot.rows_where("n < 20").tolist() == before == [*range(20)]
+        assert snapshot.store.documents.read([3])[3].metadata == {"n": 3}
+        assert [each.id for each in snapshot.every_document()] == [str(n) for n in range(30)]
+        assert one.get("1").metadata == {"n": 0.5, "m": 1}
 
 
 def test_a_filter_does_not_restart_at_each_commit(

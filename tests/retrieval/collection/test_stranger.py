@@ -19,13 +19,22 @@ from safetensors.numpy import load_file, save_file
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors
-from slimdex.retrieval.atomic_files import CATALOG, FIXED, HEAD, FileRecord, check_folder, sha256
+from slimdex.retrieval.atomic_files import (
+    FIXED,
+    MANIFEST,
+    SPILL,
+    FileRecord,
+    check_folder,
+    sha256,
+)
 from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.operations.repair import repair, verify
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow
+
+from ..forging import forge, rewrite_state
 
 QUERIES = ["parse a date", "remove a directory"]
 
@@ -60,20 +69,22 @@ def find(path: Path, role: str) -> Path:
     return file
 
 
-def catalog(path: Path, *statements: str) -> None:
-    with duckdb.connect(str(path / CATALOG)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-    (path / HEAD).unlink(missing_ok=True)
+def change_segments(path: Path, *statements: str) -> None:
+    """Execute statements in each segment, as its author could."""
+    for segment in path.glob("segment-*.duckdb"):
+        with duckdb.connect(str(segment)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+            connection.execute("CHECKPOINT")
+    forge(path)
 
 
 def change_state(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    with duckdb.connect(str(path / CATALOG)) as connection:
-        ((body,),) = connection.execute("SELECT body FROM state").fetchall()
-        values = json.loads(body)
+    def changed(values: dict[str, Any]) -> dict[str, Any]:
         change(values)
-        connection.execute("UPDATE state SET body = ?", [json.dumps(values)])
-    (path / HEAD).unlink(missing_ok=True)
+        return values
+
+    rewrite_state(path, changed)
 
 
 def vouch(path: Path, role: str) -> None:
@@ -91,7 +102,7 @@ def refused(path: Path, match: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [CATALOG, "vectors", "codes", "reducer", "norms", "moments", "documents"]
+    "name", [MANIFEST, "segment", "vectors", "codes", "reducer", "norms", "moments", "documents"]
 )
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
 def test_links_pipes_and_folders_are_refused(
@@ -108,7 +119,7 @@ def test_links_pipes_and_folders_are_refused(
         file.mkdir()
     before = outside.read_bytes()
     match = "a link" if kind == "link" else "no file"
-    if name == CATALOG and kind != "link":
+    if name == MANIFEST and kind != "link":
         with pytest.raises(InputError, match="no slimdex index there"):
             search(path)
     else:
@@ -117,7 +128,14 @@ def test_links_pipes_and_folders_are_refused(
 
 
 @pytest.mark.parametrize(
-    "name", [f"{CATALOG}.wal", f"{CATALOG}.tmp", "codes-000003.faiss.tmp", "norms-000003.f32"]
+    "name",
+    [
+        "segment-000000.duckdb.tmp.wal",
+        SPILL,
+        f"{MANIFEST}.tmp",
+        "codes-000003.faiss.tmp",
+        "norms-000099.f32",
+    ],
 )
 def test_links_at_names_that_are_written_are_refused(path: Path, tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
@@ -139,33 +157,22 @@ def test_the_index_folder_itself_may_be_a_link(path: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("statements", "match"),
     [
-        (["CREATE MACRO lower(x) AS 'mine'"], "a macro, 'lower'"),
-        (["CREATE MACRO duckdb_functions() AS TABLE SELECT 1"], "a macro, 'duckdb_functions'"),
-        (["CREATE TYPE mood AS ENUM ('a')"], "a type, 'mood'"),
         (["CREATE SCHEMA s"], "a schema, 's'"),
-        (["CREATE SEQUENCE s"], "a sequence, 's'"),
         (["CREATE INDEX i ON documents(id)"], "an? index, 'i'"),
         (
             [
                 "CREATE TRIGGER t AFTER INSERT ON documents FOR EACH STATEMENT "
-                "INSERT INTO blocks VALUES ('x', 1, 'y')"
+                "INSERT INTO passages VALUES (1, [], [], [], 'y')"
             ],
             "a trigger, 't'",
         ),
         (["CREATE VIEW live AS FROM documents"], "a view, 'live'"),
         (["CREATE VIEW more AS SELECT 1"], "a view, 'more'"),
         (["CREATE TABLE more(x INT)"], "tables are .*more"),
-        (["DROP TABLE blocks"], "tables are"),
-        (["ALTER TABLE blocks ADD COLUMN x INT"], "'x' of the table 'blocks'"),
-        (["ALTER TABLE state ALTER body TYPE VARCHAR"], "'body' of the table 'state'"),
+        (["DROP TABLE passages"], "tables are"),
+        (["ALTER TABLE passages ADD COLUMN x INT"], "'x' of the table 'passages'"),
+        (["ALTER TABLE passages ALTER parts TYPE JSON"], "'parts' of the table 'passages'"),
         (["ALTER TABLE documents ADD COLUMN x INT DEFAULT 3"], "computed column, 'x'"),
-        (
-            [
-                "ALTER TABLE state RENAME TO other",
-                "CREATE VIEW state AS SELECT count(*) FROM range(1000000000000000)",
-            ],
-            "a view, 'state'",
-        ),
         (
             [
                 "CREATE TABLE other AS SELECT * FROM documents",
@@ -178,7 +185,7 @@ def test_the_index_folder_itself_may_be_a_link(path: Path, tmp_path: Path) -> No
             [
                 "DROP TABLE documents",
                 'CREATE TABLE documents("row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, '
-                "deleted BOOLEAN, x VARCHAR GENERATED ALWAYS AS (lower(id)))",
+                "x VARCHAR GENERATED ALWAYS AS (lower(id)))",
             ],
             "computed column, 'x'",
         ),
@@ -186,24 +193,41 @@ def test_the_index_folder_itself_may_be_a_link(path: Path, tmp_path: Path) -> No
             [
                 "DROP TABLE documents",
                 'CREATE TABLE documents("row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, '
-                "deleted BOOLEAN, CHECK (id > ''))",
+                "CHECK (id > ''))",
             ],
             "a constraint",
         ),
-        (["DELETE FROM state"], "state"),
-        (["INSERT INTO state SELECT * FROM state"], "state"),
     ],
 )  # fmt: skip
-def test_a_catalog_with_anything_but_plain_tables_is_refused(
+def test_a_segment_with_anything_but_plain_tables_is_refused(
     path: Path, statements: list[str], match: str
 ) -> None:
-    catalog(path, *statements)
-    with pytest.raises(CorruptError, match=match):
-        search(path)
+    change_segments(path, *statements)
+    with Collection.open(path) as collection, pytest.raises(CorruptError, match=match):
+        collection.count("id = 'x'")
 
 
-def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    def change(values: dict[str, Any]) -> None:
+def test_macros_and_types_of_a_segment_are_not_ours(path: Path) -> None:
+    """They are in its own schema, which no query of ours searches."""
+    with Collection.open(path) as collection:
+        expected = collection.count("lower(id) = id"), collection.count("id > 'm'")
+        columns = collection.info()["columns"]
+    change_segments(
+        path,
+        "CREATE MACRO lower(x) AS 'mine'",
+        "CREATE MACRO starts_with(x, y) AS error('mine')",
+        "CREATE MACRO duckdb_views() AS TABLE SELECT 1",
+        "CREATE TYPE mine AS ENUM ('a')",
+        "CREATE SEQUENCE s",
+    )
+    with Collection.open(path) as collection:
+        assert (collection.count("lower(id) = id"), collection.count("id > 'm'")) == expected
+        assert collection.info()["columns"] == columns
+        assert collection.verify() == []
+
+
+def put(*keys: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(values: Any) -> None:
         for key in keys[:-1]:
             values = values[key]
         values[keys[-1]] = value
@@ -248,7 +272,7 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("lines", "offsets", value="documents-000002.jsonl"), "expected offsets-000001"),
         (put("lines", "bytes", value=-1), "bytes of documents=-1"),
         (put("lines", "columns", value={"a": 3}), "columns of documents"),
-        (put("lines", "columns", value=["a"]), "state in the catalog"),
+        (put("lines", "columns", value=["a"]), "state in the manifest"),
         (put("lines", "x", value=3), "unexpected keyword"),
         (put("files", "codes", "name", value="../x.faiss"), "expected codes-000001"),
         (put("files", "codes", "name", value="codes-000001.faiss\n"), "expected codes-000001"),
@@ -261,6 +285,14 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("rows", value=-1), "rows=-1"),
         (put("rows", value=10**9), "rows=1000000000; expected at most"),
         (put("encoded", value=1.5), "encoded=1.5"),
+        (put("segments", value=[]), "segments of 0 rows; expected 300"),
+        (put("segments", 0, "name", value="../x.duckdb"), "expected segment-000001"),
+        (put("segments", 0, "first", value=1), "row 1; expected 0"),
+        (put("segments", 0, "stop", value=0), "the end of a segment=0"),
+        (put("segments", 0, "bytes", value=None), "bytes of a segment=None"),
+        (put("segments", 0, "x", value=1), "unexpected keyword"),
+        (put("readings", value="../readings-000001.bin"), "expected readings-000001"),
+        (put("readings_count", value=-1), "readings_count=-1"),
         (put("generation", value=0), "generation=0"),
         (put("settings", "k", value="24"), "k='24'"),
         (put("settings", "k", value=1000), "k=1000"),
@@ -309,13 +341,13 @@ def test_invalid_states_are_refused(
 def test_an_index_with_an_invalid_state_is_not_opened(path: Path, tmp_path: Path) -> None:
     (tmp_path / "vectors-000001.f16").write_bytes(b"mine")
     change_state(path, put("vectors", value="../vectors-000001.f16"))
-    refused(path, "state in the catalog: file")
+    refused(path, "state in the manifest: file")
     assert (tmp_path / "vectors-000001.f16").read_bytes() == b"mine"
 
 
 def test_a_state_that_is_no_json_object_is_refused() -> None:
     for text in ("[]", "3", "null", '"x"', "{", "[" * 100_000):
-        with pytest.raises(CorruptError, match="state in the catalog"):
+        with pytest.raises(CorruptError, match="state in the manifest"):
             State.from_json(text)
 
 
@@ -441,7 +473,7 @@ def test_repair_of_an_untrusted_index_reads_no_derived_file(path: Path, made: Pa
     assert verify(path) == []
     assert search(path) == search(made)
     kept = {file.name for file in path.iterdir()} & names
-    assert kept - {*FIXED} == {"vectors-000001.f16"}
+    assert kept - {*FIXED} == {"vectors-000001.f16", "segment-000002.duckdb"}
     change_state(path, put("requested", "kind", value="IVF100000000,Flat"))
     with pytest.raises(InputError, match=r"kind 'IVF100000000,Flat' .* expected one of flat"):
         repair(path, untrusted=True)
@@ -460,9 +492,8 @@ def test_an_untrusted_encoder_runs_no_code(path: Path) -> None:
 def test_the_configuration_is_locked(path: Path) -> None:
     with (
         Collection.open(path, WordEncoder()) as collection,
-        collection.store.database.writing(),
+        collection.store.database.reading() as connection,
     ):
-        connection = collection.store.database._connection
         for statement in (
             "SET enable_external_access = true",
             "SET lock_configuration = false",
@@ -535,7 +566,7 @@ def test_invalid_passages_add_nothing_to_answers(
 ) -> None:
     """Searches answer, or are refused in one line; every answer is part of a text."""
     path = Path(shutil.copytree(long, tmp_path / "x.index"))
-    catalog(path, statement)
+    change_segments(path, statement)
 
     def ask() -> None:
         with Collection.open(path, ReadingEncoder()) as collection:

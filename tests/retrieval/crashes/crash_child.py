@@ -1,10 +1,9 @@
 """Builds an index, or adds to one, and kills itself, really, at the n-th durable step.
 
 A step is anything that changes what a later process would find: an fsync, a rename, a removal,
-a file written by FAISS or safetensors, the beginning or end of a DuckDB transaction, a checkpoint.
-Each counts twice, before it happens and after. Files in memory, which tantivy's threads and other
-processes create and remove at any time, don't count, nor do files that don't exist: how often a
-reader closes the catalog, and then looks for a journal, depends on the clock.
+a file written by FAISS or safetensors, or attached to DuckDB, the end of DuckDB's transaction, a
+checkpoint. Each counts twice, before it happens and after. Files in memory, which tantivy's threads
+and other processes create and remove at any time, don't count, nor do files that don't exist.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from slimdex.indexes import tensors
 from slimdex.indexes.reducers import linear, moments
 from slimdex.indexes.search import rescoring
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog import duckdb_connection
+from slimdex.retrieval.catalog import engine
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding
@@ -108,8 +107,8 @@ def run(
         setattr(module, "save_tensors", stepped(tensors.save_tensors))  # noqa: B010
     setattr(faiss, "write_index", stepped(faiss.write_index))  # noqa: B010
 
-    started = duckdb_connection.started
-    setattr(duckdb_connection, "started", lambda path: _Stepping(started(path), step))  # noqa: B010
+    started = engine.started
+    setattr(engine, "started", lambda folder: _Stepping(started(folder), step))  # noqa: B010
     change(path, stored)
     to_parent.send(steps)
 
@@ -121,10 +120,10 @@ class _Stepping:
         self._connection, self._step = connection, step
 
     def execute(self, sql: str, *values: Any) -> Any:
-        if not sql.startswith(("BEGIN", "COMMIT", "CHECKPOINT", "CREATE")):
+        if not sql.startswith(("COMMIT", "CHECKPOINT", "ATTACH", "DETACH")):
             return self._connection.execute(sql, *values)
         self._step()
-        result = self._connection.execute(sql)
+        result = self._connection.execute(sql, *values)
         self._step()
         return result
 

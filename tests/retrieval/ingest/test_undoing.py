@@ -243,11 +243,11 @@ def test_only_files_of_the_state_before_stay(path: Path) -> None:
         state = collection.state
         assert names == state.file_names
         assert {name.partition("-")[0] for name in names - state.used_names} == {
-            "codes", "norms", "reducer", "rescorer"
+            "codes", "norms", "reducer", "rescorer", "segment"
         }  # fmt: skip
         collection.delete(["9"])
         left = {file.name for file in path.glob("*-0*")} - collection.state.used_names
-        assert {name.partition("-")[0] for name in left} == {"moments"}
+        assert {name.partition("-")[0] for name in left} == {"moments", "segment"}
 
 
 @pytest.mark.parametrize("role", ["before", "moments", "codes", "norms", "words"])

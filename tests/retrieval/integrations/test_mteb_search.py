@@ -108,7 +108,7 @@ def test_sizes_of_a_search_are_those_of_its_index(own_set: Path, tmp_path: Path)
         info, index = there.info(), there.reduced_index
         assert sizes.ram_bytes == index.nbytes
         assert sizes.ram_bytes_per_vector == info["memory"]["ram_bytes_per_vector"] == 3
-        others = ("doc", "off", *FIXED)
+        others = ("doc", "off", "segment", *FIXED)
         vectors = {n: b for n, b in info["files"].items() if not n.startswith(others)}
         assert sizes.disk_bytes == sum(vectors.values())
         assert sizes.settings == info["settings"]

@@ -73,7 +73,7 @@ def without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def held(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """The types of the columns, and each document's metadata."""
     with Collection.open(path, WordEncoder()) as collection:
-        return collection.store.columns.committed, {d.id: dict(d.metadata) for d in collection}
+        return dict(collection.store.columns.types), {d.id: dict(d.metadata) for d in collection}
 
 
 SCALARS = {

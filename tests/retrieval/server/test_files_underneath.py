@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes.errors import UnreadableError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.atomic_files import CATALOG
+from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
 from tests.encoders import WordEncoder
 
@@ -68,41 +67,21 @@ async def test_searches_go_on_after_the_words_are_deleted(tmp_path: Path) -> Non
         assert after.json()["queries"] == before.json()["queries"]
 
 
-async def test_changes_are_refused_while_the_catalog_is_gone(tmp_path: Path) -> None:
+async def test_changes_are_refused_while_the_manifest_is_gone(tmp_path: Path) -> None:
     path = made(tmp_path / "notes.index")
     async with asking({"notes": path}) as (client, service):
         while not service.is_ready:
             await asyncio.sleep(0.01)
-        (path / CATALOG).rename(tmp_path / "kept")
+        (path / MANIFEST).rename(tmp_path / "kept")
         put = await client.put("/indexes/notes/documents/new", json={"text": "rain"})
         assert put.status_code == 503, put.text
-        assert not (path / CATALOG).exists()
+        assert not (path / MANIFEST).exists()
         ready = await client.get("/ready")
         assert (ready.status_code, ready.json()) == (503, {"status": "recovering"})
-        (tmp_path / "kept").rename(path / CATALOG)
+        (tmp_path / "kept").rename(path / MANIFEST)
         put = await client.put("/indexes/notes/documents/new", json={"text": "rain"})
         assert put.status_code == 200, put.text
         assert (await client.get("/ready")).json() == {"status": "ready"}
     with Collection.open(path, WordEncoder()) as collection:
         assert collection.get("new").text == "rain"
         assert collection.verify() == []
-
-
-def commit_beside(core: Collection, replaced: bool) -> None:
-    """Commit a state while the catalog is renamed, and perhaps another one takes its place."""
-    with core.change(), core.commit_log.transaction():
-        core.commit_log.set_state(core.commit_log.next_state())
-        kept = (core.path / CATALOG).rename(core.path.with_name("kept"))
-        if replaced:
-            shutil.copy(kept, core.path / CATALOG)
-
-
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_change_fails_if_its_catalog_is_deleted_or_replaced(
-    tmp_path: Path, replaced: bool
-) -> None:
-    path = made(tmp_path / "x")
-    with Collection.open(path, WordEncoder()) as collection:
-        with pytest.raises(UnreadableError, match="deleted or replaced while it was open"):
-            commit_beside(collection, replaced)
-        assert (path / CATALOG).exists() == replaced

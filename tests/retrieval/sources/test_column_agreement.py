@@ -115,9 +115,9 @@ def test_an_empty_column_leaves_the_index_column_as_it_is(value: str) -> None:
     for source in (csv("c.csv", "", ""), jsonl("d.jsonl", None)):
         shutil.rmtree("x", ignore_errors=True)
         collection = indexed(value)
-        before = collection.store.columns.committed
+        before = collection.store.columns.types
         assert not about_columns(add(collection, opened(source)))
-        assert collection.store.columns.committed == before
+        assert collection.store.columns.types == before
         assert held(collection)[f"{source[0]}0"] is None
 
 
@@ -168,7 +168,7 @@ def test_a_column_of_days_refuses_words_and_stays(old: str, new: str, type_: str
     with pytest.raises(InputError) as raised:
         add(collection, opened(csv("b.csv", old, new)))
     assert str(raised.value).startswith(f"b.csv, row 2: {new!r} in column 'v' is not {type_}: ")
-    assert collection.store.columns.committed["v"] == type_
+    assert collection.store.columns.types["v"] == type_
     assert list(held(collection)) == ["a0"]
 
 

@@ -25,7 +25,6 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.atomic_files import CATALOG
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
@@ -34,6 +33,8 @@ from slimdex.retrieval.sources.given_vectors import check_vectors, open_vectors,
 from slimdex.retrieval.sources.source import open_source, read_pairs
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
+
+from ..forging import forge
 
 EXAMPLES = int(os.environ.get("SLIMDEX_EXAMPLES", CHANCE.count(150, 40)))
 LONGEST = 20
@@ -302,16 +303,19 @@ def test_state_texts(opened: Collection, data: st.DataObject) -> None:
 @pytest.mark.slow
 @fuzzed
 @given(st.data())
-def test_catalogs(tmp_path: Path, made: Path, data: st.DataObject) -> None:
+def test_segments(tmp_path: Path, made: Path, data: st.DataObject) -> None:
     folder = tmp_path / "y.index"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(made, folder)
-    whole = (made / CATALOG).read_bytes()
+    (segment,) = folder.glob("segment-*.duckdb")
+    whole = segment.read_bytes()
     if data.draw(st.booleans()):  # as one block is damaged, not as all after it are moved
         at, piece = data.draw(st.integers(0, len(whole))), data.draw(INSERTED)
-        (folder / CATALOG).write_bytes(whole[:at] + piece + whole[at + len(piece) :])
+        segment.write_bytes(whole[:at] + piece + whole[at + len(piece) :])
     else:
-        (folder / CATALOG).write_bytes(data.draw(damaged(whole)))
+        segment.write_bytes(data.draw(damaged(whole)))
+
+    forge(folder)
 
     def use() -> None:
         verify(folder)

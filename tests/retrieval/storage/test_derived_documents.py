@@ -97,7 +97,7 @@ def same(collection: Collection) -> None:
 def test_values_of_every_type_are_the_catalogs(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(relation())
-        assert len(collection.store.columns.committed) == len(TYPES)
+        assert len(collection.store.columns.types) == len(TYPES)
         same(collection)
         (hits,) = collection.search_many(["text"], limit=9)
         values = collection.store.documents.read(range(9)).values()
@@ -112,7 +112,7 @@ def test_times_with_zones_stay_in_the_catalog(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add([Document("a", "some text", metadata={"n": 1})])
         assert {path.name for path in (tmp_path / "x").glob("documents*")} == {
-            "documents-000002.jsonl"
+            "documents-000003.jsonl"
         }
         collection.add(zoned)
         assert collection.state.lines is None
@@ -127,7 +127,7 @@ def test_times_with_zones_stay_in_the_catalog(tmp_path: Path) -> None:
     assert verify(tmp_path / "x") == []
 
 
-def test_a_compaction_ends_an_iteration_over_the_catalog(tmp_path: Path) -> None:
+def test_an_iteration_over_segments_sees_no_compaction(tmp_path: Path) -> None:
     zoned = duckdb.sql(
         "SELECT 'z' || i AS id, 'text' AS text, CAST('10:00:00+02' AS TIMETZ) AS v "
         "FROM range(3000) t(i)"
@@ -138,8 +138,7 @@ def test_a_compaction_ends_an_iteration_over_the_catalog(tmp_path: Path) -> None
         assert next(documents).id == "z0"
         collection.delete("z1")
         collection.compact()
-        with pytest.raises(InputError, match="was compacted meanwhile; begin again"):
-            list(documents)
+        assert [document.id for document in documents] == [f"z{i}" for i in range(1, 3000)]
 
 
 WIDENED = [

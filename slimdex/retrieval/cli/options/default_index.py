@@ -37,6 +37,6 @@ def new_index() -> Path:
 
 def is_index(path: str | Path) -> bool:
     """True for the folder of an index."""
-    from ...atomic_files import CATALOG
+    from ... import atomic_files
 
-    return os.path.isfile(os.path.join(path, CATALOG))  # false for words longer than a name
+    return atomic_files.is_index(path)

@@ -21,7 +21,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
 from ...atomic_files import sync
-from ...catalog.passages_table import PartlyRead
+from ...catalog.readings import PartlyRead
 from ...catalog.state import Replacement, State
 from ...encoders.adapters import plain_spec, source_spec
 from ...encoders.base import Encoder, as_recorded, is_same_encoder

@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import note
-from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ...atomic_files import publish
-from ...catalog.state import State
-from ...catalog.store import Blocks
-from ...storage.commit_log import BlockFile, CommitLog
+from ...catalog.passages_table import DocumentRows
+from ...catalog.readings import ReadingFile, Readings
+from ...catalog.state import Segment, State
+from ...catalog.store import DocumentStore
+from ...storage.commit_log import AppendedFile, BlockFile, CommitLog
 from ...storage.derived_documents import with_new_documents
 from ...storage.derived_lexical import with_new_words
+from ...storage.manifest import Checksums, Manifest
 from ...storage.snapshot import Loaded, Snapshot
 from ...storage.work_folder import work_folder
 
@@ -41,27 +45,26 @@ class Copies:
     Attributes
     ----------
     folder : contains them.
-    state : names them.
-    blocks : checksums of the blocks of append-only ones.
+    manifest : names them.
     index : in memory; None if nothing is committed yet.
     """
 
     folder: Path
-    state: State
-    blocks: dict[str, Blocks]
+    manifest: Manifest
     index: ReducedIndex | None = None
 
     @classmethod
     def of(
         cls,
         folder: Path,
-        state: State,
+        manifest: Manifest,
         files: Sequence[BlockFile],
         index: ReducedIndex | None = None,
     ) -> Copies:
         """The copies, with the checksums of their blocks."""
-        blocks: dict[str, Blocks] = {file.path.name: [*file.blocks()] for file in files}
-        return cls(folder, state, blocks, index)
+        tails = {file.path.name: AppendedFile(file).tail() for file in files}
+        checksums = Checksums().followed_by(tails, manifest.state.file_names)
+        return cls(folder, replace(manifest, checksums=checksums), index)
 
 
 def compact(collection: Collection) -> int:
@@ -100,11 +103,11 @@ def _copied(collection: Collection, snapshot: Snapshot, folder: Path) -> Copies 
 
 
 def _commit_copies(collection: Collection, copies: Copies) -> None:
-    state, index = copies.state, copies.index
+    state, index = copies.manifest.state, copies.index
     for path in copies.folder.iterdir():
         if path.name in state.file_names:
             os.replace(path, collection.path / path.name)
-    collection.commit_log.commit_compacted(state, copies.blocks)
+    collection.commit_log.commit_compacted(copies.manifest)
     loaded = None
     if index is not None:
         if index.metric is not None and (norms := state.norm_file(collection.path)) is not None:
@@ -122,8 +125,8 @@ def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copie
     gone, state = old.rows - len(live), replace(old, generation=old.generation + 1)
     encoded = old.vector_file(commit_log.path, old.encoded)
     commit_log.check(encoded)
-    kept = np.concatenate([live, np.arange(old.rows, old.encoded)])
-    vectors = encoded.copy(folder / state.new_name("vectors"), kept)
+    kept = np.concatenate([live, np.arange(old.rows, old.staged)])
+    vectors = encoded.copy(folder / state.new_name("vectors"), kept[kept < old.encoded])
     state = replace(
         state,
         vectors=vectors.path.name,
@@ -131,12 +134,27 @@ def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copie
         staged=old.staged - gone,
         encoded=old.encoded - gone,
         fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
+        files={role: file for role, file in old.files.items() if role != "origins"},
+    )
+    if not snapshot.store.is_numbered(old.staged):
+        raise CorruptError(f"{commit_log.path}: damaged documents; see `slimdex verify`")
+    state = _with_segments(snapshot.store, state, old, folder)
+    state, files = _with_readings(snapshot.store.readings, state, kept, folder)
+    files.append(vectors)
+    rows = snapshot.document_rows
+    is_live = np.isin(rows.firsts, live)
+    manifest = Manifest(
+        state,
+        snapshot.columns,
+        NO_ROWS,
+        np.searchsorted(live, without(snapshot.textless, snapshot.deleted)),
+        DocumentRows(np.searchsorted(live, rows.firsts[is_live]), rows.counts[is_live]),
     )
     if old.settings is None:
-        return Copies.of(folder, state, [vectors])
+        return Copies.of(folder, manifest, files)
     state, grown = with_new_documents(commit_log, state, folder)
     state = with_new_words(commit_log, state, folder)
-    files = [vectors, *(each.file for each in grown)]
+    files += [each.file for each in grown]
     state, replacing = _compacted_replacement(commit_log, state, live, folder)
     files += replacing
     norms, before = None, snapshot.index
@@ -149,7 +167,33 @@ def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copie
     index.extend()
     codes = publish(folder / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})
-    return Copies.of(folder, state, files, index)
+    return Copies.of(folder, replace(manifest, state=state), files, index)
+
+
+def _with_segments(store: DocumentStore, state: State, old: State, folder: Path) -> State:
+    """The state with a segment of the live documents, and one of a running addition."""
+    segments = list[Segment]()
+    if state.rows:
+        segments.append(store.compacted(folder / state.new_name("segment"), state.rows))
+    if old.unfinished:
+        state = replace(state, generation=state.generation + 1)
+        gone = old.rows - state.rows
+        path = folder / state.new_name("segment")
+        segments.append(store.moved(path, old.rows, old.staged, gone))
+    return replace(state, segments=segments)
+
+
+def _with_readings(
+    readings: Readings, state: State, kept: Rows, folder: Path
+) -> tuple[State, list[BlockFile]]:
+    """The state with the readings of the rows that are kept, in order, and their file."""
+    entries = readings.entries()
+    entries = entries[np.isin(entries[:, 0], kept)]
+    entries[:, 0] = np.searchsorted(kept, entries[:, 0])
+    if not len(entries):
+        return replace(state, readings=None, readings_count=0), []
+    file = ReadingFile(folder / state.new_name("readings")).followed_by(entries)
+    return replace(state, readings=file.path.name, readings_count=file.count), [file]
 
 
 def _compacted_replacement(

@@ -21,8 +21,8 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ...catalog.state import State
 from ...storage.commit_log import AppendedFile
 from ...storage.derived_documents import with_documents
-from ...storage.head import Undo
 from ...storage.index_files import encode_rows, fit, save_codes
+from ...storage.manifest import Undo
 from ...storage.snapshot import Loaded, Snapshot
 from ...storage.work_folder import work_folder
 

@@ -22,8 +22,8 @@ async def health() -> dict[str, str]:
 
 @routes.get("/ready")
 async def ready(request: Request, response: Response) -> dict[str, str]:
-    """Report whether queries are accepted: models are loaded, catalogs are open, files are whole,
-    the queue is short."""
+    """Report whether queries are accepted: models are loaded, files are readable and whole, the
+    queue is short."""
     status = await _status(service_of(request))
     if status != READY:
         response.status_code = 503
@@ -34,7 +34,7 @@ async def _status(service: Service) -> str:
     indexes = service.indexes.values()
     if not service.is_ready:
         return "loading"
-    if not all([await index.can(lambda collection: collection.store.state()) for index in indexes]):
+    if not all([await index.can(lambda it: it.commit_log.check_manifest()) for index in indexes]):
         return "recovering"
     if not all([await index.can(Collection.check_files) for index in indexes]):
         return "damaged"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.progress import listening
 
 from ... import console
@@ -81,14 +81,19 @@ def _told_if_built(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        from slimdex.retrieval.storage.head import Head
-
-        found = Head.read(path) if is_interrupt(error) else None
-        if found is None or found.state.settings is None:
+        if not (is_interrupt(error) and _holds_documents(path)):
             raise
         raise StoppedError(
             f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
         ) from error
+
+
+def _holds_documents(path: Path) -> bool:
+    from slimdex.retrieval.storage.manifest import Manifest
+
+    with suppress(OSError, SlimdexError):
+        return Manifest.read(path).state.settings is not None
+    return False
 
 
 def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:

@@ -1,0 +1,171 @@
+"""Draft: documents that a transaction adds, in a file that becomes a segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ..documents import OWN_COLUMNS
+from ..duckdb_library import duckdb
+from ..sql import identifier, literal
+from .database import CHANGED, GONE, Database, Origins, views_of
+from .schema import TABLES
+from .segments import BLOCKS, published
+from .state import Segment
+
+DRAFT = "draft"
+"""Name of the file in SQL; statements that change documents name its tables."""
+COLUMNS_FOR_NEW_TABLE = 100
+"""Number of new columns from which a new table is cheaper: adding one costs as much as all before
+it."""
+
+
+class Draft(Database):
+    """Documents of a commit, and those that the next one adds; for one thread.
+
+    The file is made with the first columns or documents.
+
+    Attributes
+    ----------
+    types : the user's columns of all documents: name -> DuckDB type.
+    columns : those of the file.
+    origins : of documents, where they differ from those in the segments; None if unchanged.
+    """
+
+    def __init__(self, base: Database, file: Path) -> None:
+        super().__init__(base.engine, base.contents)
+        self._base, self._file = base, file
+        self.types: dict[str, str] = dict(base.contents.columns)
+        self.columns = dict[str, str]()
+        self.origins: Origins | None = None
+        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._is_shown = False  # by views of all columns and origins
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """Execute a change of the file's tables."""
+        self._open().execute(sql, list(values))
+
+    @contextmanager
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The connection, which sees the changes."""
+        if self._cursor is None and self.origins is None:
+            with self._base.reading() as cursor:
+                yield cursor
+            return
+        try:
+            cursor = self._open()
+            if not self._is_shown:
+                self._show(cursor)
+            yield cursor
+        except duckdb.Error as error:
+            raise self._read_error(error) from error
+
+    def _make_gone(self) -> None:
+        if self._cursor is None:
+            self._base.live()
+
+    def add_columns(self, columns: Mapping[str, str]) -> None:
+        """Give the file's documents those of some columns that they lack."""
+        new = {name: type_ for name, type_ in columns.items() if name not in self.columns}
+        if not new:
+            return
+        cursor, named = self._open(), {identifier(name): type_ for name, type_ in new.items()}
+        if len(named) < COLUMNS_FOR_NEW_TABLE:
+            for name, type_ in named.items():
+                cursor.execute(f"ALTER TABLE draft.documents ADD COLUMN {name} {type_}")
+        else:
+            empty = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in named.items())
+            cursor.execute(
+                f"CREATE OR REPLACE TABLE draft.documents AS SELECT *, {empty} FROM draft.documents"
+            )
+        self._read_types()
+
+    def retype(self, column: str, type_: str) -> None:
+        """Give a column another type, in which no value is lost."""
+        self.types[column] = type_
+        if column in self.columns:
+            self.execute(
+                f"ALTER TABLE draft.documents ALTER COLUMN {identifier(column)} TYPE {type_}"
+            )
+            self._read_types()
+        self._is_shown = False
+
+    def _read_types(self) -> None:
+        """Take over the names that DuckDB gives to the types of the file's columns."""
+        self.columns = {
+            name: type_
+            for name, type_, *_ in self._open().execute("DESCRIBE draft.documents").fetchall()
+            if name not in OWN_COLUMNS
+        }
+        self.types |= self.columns
+        self._is_shown = False
+
+    def change_origins(self, origins: Origins) -> None:
+        """Give documents other origins."""
+        if origins:
+            self.origins = {**self._changed, **origins}
+            self._is_shown = False
+
+    @property
+    def _changed(self) -> Origins:
+        return self.contents.origins.values if self.origins is None else self.origins
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        if self._cursor is None:
+            for left in self._file.parent.glob(f"{self._file.name}*"):
+                left.unlink()
+            self._base.open()
+            with self.engine.working() as session:
+                self._cursor = session.cursor()
+            self._cursor.execute(f"ATTACH {literal(str(self._file.absolute()))} AS draft {BLOCKS}")
+            self._cursor.execute("BEGIN TRANSACTION")
+            for table, columns in TABLES.items():
+                self._cursor.execute(f"CREATE TABLE draft.{table}({columns})")
+            gone = self.contents.deleted.tolist()
+            self._cursor.execute(f"CREATE TEMP TABLE gone AS FROM {GONE}", [gone])
+        return self._cursor
+
+    def _show(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Make the views that this connection sees."""
+        changed = [[*self._changed], [*self._changed.values()]]
+        cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS FROM {CHANGED}", changed)
+        with self.engine.working() as session:
+            tables = [(each.name, session.columns(each)) for each in self.contents.segments]
+        views = views_of([*tables, (DRAFT, self.columns)], self.types, are_changed=True)
+        for view, sql in views.items():
+            cursor.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {sql}")
+        self._is_shown = True
+
+    def finished(self, path: Path, first: int, stop: int) -> Segment | None:
+        """Make the documents, of the rows first .. stop, a durable file; None if there are none.
+
+        No query and no change may follow.
+        """
+        if self._cursor is None:
+            return None
+        ((count,),) = self._cursor.execute("SELECT count(*) FROM draft.documents").fetchall()
+        if not count:
+            self.discard()
+            return None
+        self._cursor.execute("COMMIT")
+        self._cursor.execute("CHECKPOINT draft")
+        self._cursor.execute("DETACH draft")
+        self._cursor.close()
+        self._cursor = None
+        return published(self._file, path, first, stop)
+
+    def discard(self) -> None:
+        """Drop the documents."""
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            with suppress(duckdb.Error):
+                cursor.execute("ROLLBACK")
+            with suppress(duckdb.Error):
+                cursor.execute("DETACH draft")
+            with suppress(duckdb.Error):
+                cursor.close()
+        for left in self._file.parent.glob(f"{self._file.name}*"):
+            with suppress(OSError):
+                left.unlink()

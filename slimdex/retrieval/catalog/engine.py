@@ -1,0 +1,197 @@
+"""Engine: DuckDB in memory, to which the segments of an index are attached read-only.
+
+It starts on first use: searches without filters need no DuckDB.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from slimdex.indexes.errors import CorruptError, InputError
+
+from ..atomic_files import SPILL
+from ..duckdb_library import duckdb
+from ..sql import identifier, literal
+from .duckdb_connection import DISK_NUMBERS, LIMITS, disk_error, one_line
+from .schema import checked_columns
+from .state import Segment
+
+_ABANDONED = list[Any]()
+"""Sessions that a forked process inherited and must not close."""
+
+
+def started(folder: Path) -> duckdb.DuckDBPyConnection:
+    """Start DuckDB in memory, with access to one folder."""
+    connection = duckdb.connect(config=LIMITS | {"temp_directory": str(folder / SPILL)})
+    connection.execute(f"SET allowed_directories = [{literal(f'{folder}/')}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+class Session:
+    """A running DuckDB: attached segments, schemas with views of them, and connections.
+
+    It can access no file outside of the index's folder, as filters must not read others.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._connection = folder, started(folder.absolute())
+        self._columns = dict[str, dict[str, str]]()  # of attached segments
+        self._users = Counter[str]()  # of these
+        self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
+        self._ended = deque[tuple[str, Sequence[str]]]()
+        self._numbers = count()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A new connection."""
+        return self._connection.cursor()
+
+    def schema(self, segments: Sequence[Segment]) -> str:
+        """Make an empty schema for views of some segments; return its name."""
+        name = f"commit{next(self._numbers)}"
+        self._connection.execute(f"CREATE SCHEMA {name}")
+        for segment in segments:
+            self._users[segment.name] += 1
+        return name
+
+    def fill(
+        self, schema: str, tables: Mapping[str, tuple[str, Sequence[Any]]], views: Mapping[str, str]
+    ) -> None:
+        """Make tables of queries and their values, and views of queries, in a schema."""
+        cursor = self.taken(schema)
+        for name, (sql, values) in tables.items():
+            cursor.execute(f"CREATE TABLE {name} AS {sql}", list(values))
+        for name, sql in views.items():
+            cursor.execute(f"CREATE VIEW {name} AS {sql}")
+        self.give_back(cursor, schema)
+
+    def columns(self, segment: Segment) -> dict[str, str]:
+        """The columns of a segment's documents: name -> type; it is attached if necessary.
+
+        Raises `CorruptError` if it is missing, damaged, or not made by slimdex.
+        """
+        if segment.name not in self._columns:
+            path = self._folder / segment.name
+            segment.check_size(self._folder)
+            try:
+                self._connection.execute(
+                    f"ATTACH {literal(str(path.absolute()))} AS {identifier(segment.name)} "
+                    "(TYPE duckdb, READ_ONLY)"
+                )
+                try:
+                    self._columns[segment.name] = checked_columns(self._connection, segment.name)
+                except BaseException:
+                    self._connection.execute(f"DETACH {identifier(segment.name)}")
+                    raise
+            except duckdb.Error as error:
+                if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
+                    raise disk_error(path, error) from error
+                raise CorruptError(f"{path}: damaged ({one_line(error)})") from error
+            except CorruptError as error:
+                raise CorruptError(f"{path}: not a segment of slimdex: {error}") from error
+        return self._columns[segment.name]
+
+    def end(self, schema: str, segments: Sequence[str]) -> None:
+        """Drop a schema soon.
+
+        May be called by the garbage collector, at any moment.
+        """
+        self._ended.append((schema, segments))
+
+    def drop_ended(self) -> None:
+        """Drop the schemas that have ended."""
+        while self._ended:
+            schema, segments = self._ended.popleft()
+            with suppress(duckdb.Error):
+                self._connection.execute(f"DROP SCHEMA {schema} CASCADE")
+            self._users.subtract(segments)
+
+    def detach_unused(self) -> None:
+        """Detach the segments that no schema reads, once a new one has been made."""
+        for name in [name for name in self._columns if self._users[name] <= 0]:
+            del self._users[name], self._columns[name]
+            with suppress(duckdb.Error):  # after some errors it rejects all statements
+                self._connection.execute(f"DETACH {identifier(name)}")
+
+    def taken(self, schema: str) -> duckdb.DuckDBPyConnection:
+        """A connection that uses a schema."""
+        cursor, current = self._idle.pop() if self._idle else (self.cursor(), "")
+        if current != schema:
+            cursor.execute(f"USE memory.{schema}")
+        return cursor
+
+    def give_back(self, cursor: duckdb.DuckDBPyConnection, schema: str) -> None:
+        """Take a connection back."""
+        self._idle.append((cursor, schema))
+
+    def close(self) -> None:
+        """End DuckDB, once the last connection in use has ended."""
+        with suppress(duckdb.Error):  # it is in use: the last thread that uses it ends it
+            while self._idle:
+                self._idle.pop()[0].close()
+            self._connection.close()
+
+
+class Engine:
+    """The session of an index's folder in this process.
+
+    Attributes
+    ----------
+    lock : held while segments are attached and schemas made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.is_closed = False
+        self._session: Session | None = None
+        self._process, self.lock = os.getpid(), RLock()
+
+    def ensure_open(self) -> None:
+        """Raise `InputError` if this was closed."""
+        if self.is_closed:
+            raise InputError(f"{self.folder} was closed; expected an open collection")
+
+    def session(self) -> Session:
+        """The session, within `lock`; started if necessary, also after a fork."""
+        self.ensure_open()
+        self.leave_fork()
+        if self._session is None:
+            self._session = Session(self.folder)
+        self._session.drop_ended()
+        return self._session
+
+    def leave_fork(self) -> None:
+        """Forget the session of the process that this one was forked from."""
+        if os.getpid() != self._process:
+            _ABANDONED.append((self._session, self.lock))
+            self._session, self._process, self.lock = None, os.getpid(), RLock()
+
+    def restart(self) -> None:
+        """Start another session next time; who reads in this one goes on."""
+        self.leave_fork()
+        with self.lock:
+            self._session = None
+
+    @contextmanager
+    def working(self) -> Iterator[Session]:
+        """The session, for one thread at a time."""
+        self.leave_fork()
+        with self.lock:
+            yield self.session()
+
+    def close(self) -> None:
+        """End DuckDB; later calls raise `InputError`."""
+        self.is_closed = True
+        self.leave_fork()
+        with self.lock:
+            session, self._session = self._session, None
+            if session is not None:
+                session.close()

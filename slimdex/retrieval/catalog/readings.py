@@ -1,0 +1,145 @@
+"""Readings: how much of texts and passages the encoder read.
+
+A file of entries (row, tokens, tokens read), 64-bit integers: only rows whose text was read in
+part, or that have no text. It only grows; of several entries of a row, the last one holds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.vectors.vector_file import block_digests
+
+from .passages_table import DocumentRows
+
+PartlyRead = Mapping[int, tuple[int, int]]
+"""Row -> tokens of its text and tokens read; both 0 if it has no text."""
+ENTRY = np.dtype("<i8")
+WIDTH = 3
+ENTRY_BYTES = WIDTH * ENTRY.itemsize
+FORGOTTEN = -1
+"""Tokens of a row that was read whole in the end."""
+Entries = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ReadingFile:
+    """The file, and its committed number of entries."""
+
+    path: Path
+    count: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Committed size in bytes."""
+        return self.count * ENTRY_BYTES
+
+    def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block from `first` on; the last may be short."""
+        return block_digests(self.path, self.nbytes, first)
+
+    def entries(self) -> Entries:
+        """All entries (count, 3); raises `CorruptError` if the file is too short."""
+        values = np.fromfile(self.path, dtype=ENTRY, count=self.count * WIDTH)
+        if len(values) < self.count * WIDTH:
+            raise CorruptError(f"{self.path}: {len(values)} numbers; expected {self.count * WIDTH}")
+        return values.reshape(-1, WIDTH)
+
+    def followed_by(self, entries: Entries) -> ReadingFile:
+        """Append entries durably; returns the longer file."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        with os.fdopen(descriptor, "r+b") as file:
+            file.truncate(self.nbytes)
+            file.seek(self.nbytes)
+            file.write(np.ascontiguousarray(entries, dtype=ENTRY).data)
+            file.flush()
+            os.fsync(file.fileno())
+        return ReadingFile(self.path, self.count + len(entries))
+
+
+class Readings:
+    """Rows whose text was read only in part, with the tokens they have and those read.
+
+    Parameters
+    ----------
+    file : of the committed entries; None without any.
+    """
+
+    def __init__(self, file: ReadingFile | None = None) -> None:
+        self.file = file
+        self.added = list[Entries]()
+        self._known: Entries | None = None
+
+    def put(self, partly: PartlyRead) -> None:
+        """Add rows whose text was read only in part."""
+        if partly:
+            self._add([[row, tokens, read] for row, (tokens, read) in sorted(partly.items())])
+
+    def forget(self, start: int, stop: int) -> None:
+        """Forget how much of the texts of rows start .. stop was read, before they are read again.
+
+        Rows without text stay.
+        """
+        known = self.entries()
+        inside = (known[:, 0] >= start) & (known[:, 0] < stop) & (known[:, 1] != 0)
+        self._forget(known[inside, 0])
+
+    def discard_from(self, row: int) -> None:
+        """Forget the rows from `row` on, which go."""
+        known = self.entries()
+        self._forget(known[known[:, 0] >= row, 0])
+
+    def _forget(self, rows: Rows) -> None:
+        if len(rows):
+            self._add([[row, FORGOTTEN, FORGOTTEN] for row in rows.tolist()])
+
+    def _add(self, entries: list[list[int]]) -> None:
+        self.added.append(np.array(entries, dtype=np.int64))
+        self._known = None
+
+    def entries(self) -> Entries:
+        """The entry of each row (n, 3), by row."""
+        if self._known is None:
+            committed = [] if self.file is None else [self.file.entries()]
+            empty = np.zeros((0, WIDTH), dtype=np.int64)
+            latest = np.concatenate([empty, *committed, *self.added])[::-1]
+            _, last = np.unique(latest[:, 0], return_index=True)
+            known = latest[last]
+            self._known = known[known[:, 1] != FORGOTTEN]
+        return self._known
+
+    def of(self, rows: Rows) -> PartlyRead:
+        """Those of the given rows whose text was read only in part: row -> tokens, tokens read."""
+        known = self.entries()
+        chosen = known[np.isin(known[:, 0], rows)]
+        return {row: (tokens, read) for row, tokens, read in chosen.tolist()}
+
+    def textless(self, start: int = 0) -> Rows:
+        """Rows from `start` on of documents without text, and so without a vector, in order."""
+        if self.file is None and not self.added:
+            return np.zeros(0, dtype=np.int64)
+        known = self.entries()
+        rows: Rows = known[(known[:, 0] >= start) & (known[:, 1] == 0), 0]
+        return rows
+
+    def count_cut(self, rows: DocumentRows, deleted: Rows, first: int = 0) -> tuple[int, float]:
+        """Number of live documents from row `first` on whose text or passages were read only in
+        part, and the share of these tokens that was read.
+
+        `rows` are those of the documents, and `deleted` those of deleted ones.
+        """
+        known = self.entries()
+        known = known[(known[:, 0] >= first) & (known[:, 1] > known[:, 2]) & (known[:, 2] >= 0)]
+        known = known[np.isin(known[:, 0], deleted, invert=True)]
+        if not len(known):
+            return 0, 1.0
+        count = len(np.unique(rows.documents(known[:, 0])))
+        return count, float(known[:, 2].sum() / known[:, 1].sum())

@@ -1,0 +1,145 @@
+"""Format 1: indexes of before segments, whose documents and state were in one DuckDB file.
+
+They are converted when they are first opened. The new manifest's rename commits that, so a kill
+leaves an index of the one format or of the other.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows
+from slimdex.indexes.errors import CorruptError, InputError
+
+from ..atomic_files import CATALOG, MANIFEST, publish, sync
+from ..catalog.engine import started
+from ..catalog.passages_table import DocumentRows
+from ..catalog.readings import ENTRY, ReadingFile
+from ..catalog.schema import check_plain
+from ..catalog.segments import written_by
+from ..catalog.state import Segment, State
+from ..duckdb_library import duckdb
+from ..locks import FileLock
+from ..sql import literal
+from .manifest import Checksums, Manifest
+
+OWN = ("row", "id", "title", "text", "deleted", "slimdex_origin")
+"""Columns of the old table of documents that are not the user's."""
+
+
+def convert(folder: Path, wait: float) -> None:
+    """Give an index of format 1 a manifest and segments.
+
+    Raises `InputError` if a commit was interrupted, which only the version that began it can end,
+    or if the folder can't be written to.
+    """
+    with FileLock(folder, "writer").held(wait):
+        if (folder / MANIFEST).exists():  # by another process, meanwhile
+            return
+        for left in (f"{CATALOG}.wal", f"{CATALOG}.journal"):
+            if (folder / left).exists():
+                raise InputError(
+                    f"{folder / left}: an interrupted commit of an older slimdex; expected that "
+                    "version to open the index first, and end it"
+                )
+        with closing(started(folder.absolute())) as connection:
+            try:
+                connection.execute(
+                    f"ATTACH {literal(str((folder / CATALOG).absolute()))} AS old (READ_ONLY)"
+                )
+                check_plain(connection, "old")
+                manifest = _converted(folder, connection)
+            except (duckdb.Error, CorruptError, KeyError, TypeError, ValueError) as error:
+                reason = " ".join(str(error).split())
+                raise CorruptError(f"{folder / CATALOG}: not of format 1 ({reason})") from error
+        sync(folder)
+        publish(folder / MANIFEST, manifest.write)
+        sync(folder)
+
+
+def _converted(folder: Path, connection: duckdb.DuckDBPyConnection) -> Manifest:
+    """Write the files of a manifest, and return it."""
+    ((format_, body),) = connection.execute("SELECT format, body FROM old.state").fetchall()
+    if format_ != 1:
+        raise ValueError(f"format {format_}")
+    values: dict[str, Any] = json.loads(body)
+    generation, rows, staged = values["generation"], values["rows"], values["staged"]
+    segments = list[Segment]()
+    for first, stop in ((0, rows), (rows, staged)):  # the documents, and those being added
+        if first < stop:
+            generation += 1
+            path = folder / f"segment-{generation:06d}.duckdb"
+            segments.append(_segment(connection, path, first, stop))
+    generation += 1
+    partly = np.array(
+        connection.execute('SELECT "row", tokens, read FROM old.partly_read ORDER BY 1').fetchall(),
+        dtype=ENTRY,
+    ).reshape(-1, 3)
+    checksums = _checksums(connection)
+    readings = None
+    if len(partly):
+        file = ReadingFile(folder / f"readings-{generation:06d}.bin").followed_by(partly)
+        readings = file.path.name
+        checksums = checksums.followed_by(
+            {readings: (0, [*file.blocks()])}, {*checksums.digits, readings}
+        )
+    values |= {
+        "generation": generation,
+        "segments": [vars(segment) for segment in segments],
+        "readings": readings,
+        "readings_count": len(partly),
+        "kept": [],
+        "files": {role: file for role, file in values["files"].items() if role != "before"},
+    }
+    document_rows = DocumentRows(*_rows(connection, "passages", rows))
+    deleted = _column(connection, f'documents WHERE deleted AND "row" < {rows}')
+    textless = _column(connection, f'partly_read WHERE tokens = 0 AND "row" < {rows}')
+    described = connection.execute("DESCRIBE old.documents").fetchall()
+    columns = {name: type_ for name, type_, *_ in described if name not in OWN}
+    return Manifest(
+        State.from_json(json.dumps(values)),
+        columns,
+        document_rows.all_rows(deleted),
+        np.unique(textless),
+        document_rows,
+        checksums,
+    )
+
+
+def _segment(connection: duckdb.DuckDBPyConnection, path: Path, first: int, stop: int) -> Segment:
+    inside = f'WHERE "row" >= {first} AND "row" < {stop} ORDER BY "row"'
+    return written_by(
+        connection,
+        path,
+        (first, stop),
+        f"SELECT * EXCLUDE (deleted) FROM old.documents {inside}",
+        f"SELECT * FROM old.passages {inside}",
+    )
+
+
+def _column(connection: duckdb.DuckDBPyConnection, table: str) -> Rows:
+    found = connection.execute(f'SELECT "row" FROM old.{table} ORDER BY 1').fetchnumpy()
+    rows: Rows = found["row"].astype(np.int64)
+    return rows
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, table: str, stop: int) -> tuple[Rows, Rows]:
+    """First rows of the documents with several rows before `stop`, and their numbers."""
+    found = connection.execute(
+        f'SELECT "row", len(starts) AS count FROM old.{table} '
+        f'WHERE len(starts) > 1 AND "row" < {stop} ORDER BY 1'
+    ).fetchnumpy()
+    return found["row"].astype(np.int64), found["count"].astype(np.int64)
+
+
+def _checksums(connection: duckdb.DuckDBPyConnection) -> Checksums:
+    digits = dict[str, str]()
+    blocks = connection.execute("SELECT file, sha256 FROM old.blocks ORDER BY file, block")
+    for file, checksum in blocks.fetchall():
+        digits[file] = digits.get(file, "") + checksum
+    return Checksums(digits)

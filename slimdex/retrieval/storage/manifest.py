@@ -1,0 +1,247 @@
+"""Manifest: a committed state in one small file, whose replacement is the commit.
+
+It has the state, the user's columns, sets of rows and the checksums of the blocks of append-only
+files. All other files are written and made durable before, and what no manifest names does not
+exist. A reader sees the commit of another process by one look at the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from slimdex.indexes.arrays import Rows, without
+from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
+from slimdex.indexes.json_text import READABLE, parsed
+
+from ..atomic_files import MANIFEST, publish
+from ..catalog.passages_table import DocumentRows
+from ..catalog.state import FORMAT, State
+
+DIGEST = hashlib.sha256().digest_size
+HEX = 2 * DIGEST
+"""Characters of a block's checksum."""
+LENGTH = 8
+"""Bytes of the length of the JSON, which follows the digest; sets of rows follow the JSON."""
+SETS = ("deleted", "textless", "continued")
+"""Sets of rows, a bit for each row, without the zero bytes at the end. The last one contains the
+rows of documents after each one's first."""
+CHECKSUMS = re.compile(rf"([0-9a-f]{{{HEX}}})*")
+Undo = Literal["alone", "with the last", "never"]
+"""Ways to undo a commit: see `Manifest.remembered_by`."""
+Mark = tuple[int, int, int]
+"""Changes with the file: inode, time and size."""
+Blocks = list[tuple[int, str]]
+"""Blocks of a file: number and SHA-256."""
+
+
+@dataclass(frozen=True)
+class Checksums:
+    """SHA-256 of each block of append-only files: name -> hexadecimal digits of all of them."""
+
+    digits: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, file: str) -> dict[int, str]:
+        """Checksum of each block of a file."""
+        digits = self.digits.get(file, "")
+        return {i // HEX: digits[i : i + HEX] for i in range(0, len(digits), HEX)}
+
+    def replaced(self, file: str, block: int, sha256: str) -> Checksums:
+        """With another checksum of one block of a file."""
+        digits = self.digits.get(file, "").ljust(block * HEX, "0")
+        changed = digits[: block * HEX] + sha256 + digits[(block + 1) * HEX :]
+        return Checksums({**self.digits, file: changed})
+
+    def followed_by(
+        self, tails: Mapping[str, tuple[int, Blocks]], files: Collection[str]
+    ) -> Checksums:
+        """With other last blocks: file -> the first of these, and all; only of some `files`."""
+        digits = {file: known for file, known in self.digits.items() if file in files}
+        for file, (first, blocks) in tails.items():
+            more = "".join(checksum for _, checksum in blocks)
+            digits[file] = digits.get(file, "")[: first * HEX] + more
+        return Checksums(digits)
+
+
+@dataclass(frozen=True, eq=False)
+class Manifest:
+    """A committed state, and the rows and columns of its documents.
+
+    Attributes
+    ----------
+    columns : the user's columns: name -> DuckDB type.
+    deleted : rows of deleted documents, in order.
+    textless : rows of documents without text, in order.
+    document_rows : the documents of rows.
+    checksums : of the blocks of append-only files.
+    """
+
+    state: State
+    columns: Mapping[str, str]
+    deleted: Rows
+    textless: Rows
+    document_rows: DocumentRows
+    checksums: Checksums = field(default_factory=Checksums)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Manifest) and self._bytes() == other._bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def empty(cls, state: State) -> Manifest:
+        """The manifest of an index without documents."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(state, {}, none, none, DocumentRows(none, none))
+
+    def followed_by(
+        self,
+        state: State,
+        columns: Mapping[str, str],
+        *,
+        deleted: Rows,
+        restored: Rows,
+        textless: Rows,
+        document_rows: DocumentRows,
+    ) -> Manifest:
+        """The manifest of the commit that follows.
+
+        It deletes some rows, and restores some that were deleted; `textless` and `document_rows`
+        are those of its new rows.
+        """
+        gone = np.union1d(self.deleted, deleted) if len(deleted) else self.deleted
+        return Manifest(
+            state,
+            columns,
+            without(gone, restored) if len(restored) else gone,
+            np.append(self.textless, textless),
+            self.document_rows.followed_by(document_rows),
+            self.checksums,
+        )
+
+    def remembered_by(
+        self, state: State, folder: Path, undo: Undo, is_moved: bool = False
+    ) -> State:
+        """The state to commit next, with what undoing it needs; this one is written to a file.
+
+        Parameters
+        ----------
+        undo : "alone"; "with the last" change; or "never", nor the changes before it. A commit that
+            changes neither documents nor files is undone with the last change, and one that
+            replaces the vectors, or prepares that, never.
+        is_moved : True if documents are deleted or come back.
+        """
+        old, files = self.state, {r: f for r, f in state.files.items() if r != "before"}
+        if undo == "never" or _vectors(old) != _vectors(state):
+            return replace(state, files=files, kept=[])
+        if undo == "with the last" or not (is_moved or _contents(old) != _contents(state)):
+            return state
+        state = replace(state, generation=max(state.generation, old.generation + 1))
+        used = replace(old, files={r: f for r, f in old.files.items() if r != "before"}, lines=None)
+        name = state.new_name("before")
+        before = publish(folder / name, replace(self, checksums=Checksums()).write)
+        kept = [] if old.settings is None else sorted(used.used_names)
+        return replace(state, files=files | {"before": before}, kept=kept)
+
+    @classmethod
+    def read(cls, folder: Path, name: str = MANIFEST) -> Manifest:
+        """Read the file of an index's folder.
+
+        Raises `OSError` if it is missing, `CorruptError` if it is damaged, and `InputError` if its
+        format is newer.
+        """
+        path = folder / name
+        data = path.read_bytes()
+        if hashlib.sha256(data[DIGEST:]).digest() != data[:DIGEST]:
+            raise CorruptError(f"{path}: damaged; expected the checksum at its beginning")
+        try:
+            return cls._parsed(memoryview(data)[DIGEST:], path)
+        except SlimdexError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError) as error:  # not ours
+            raise CorruptError(f"{path}: {' '.join(str(error).split())}") from error
+
+    @classmethod
+    def _parsed(cls, data: memoryview, path: Path) -> Manifest:
+        start = LENGTH + int.from_bytes(data[:LENGTH], "little")
+        header = parsed(str(data[LENGTH:start], "utf-8"), READABLE)
+        if not isinstance(format_ := header["format"], int) or format_ < FORMAT:
+            raise ValueError(f"format {format_!r}; expected {FORMAT}")
+        if format_ > FORMAT:
+            raise InputError(
+                f"{path}: format {format_}; expected {FORMAT} (made by a newer slimdex)"
+            )
+        state, columns = State.from_json(header["state"]), header["columns"]
+        sets = dict[str, Rows]()
+        for name in SETS:
+            stop = start + header["bytes"][name]
+            sets[name] = _rows_of(data[start:stop], state.rows)
+            start = stop
+        checksums = header["checksums"]
+        if not all(isinstance(type_, str) for type_ in columns.values()):
+            raise ValueError("expected names of types")
+        if not all(CHECKSUMS.fullmatch(digits) for digits in checksums.values()):
+            raise ValueError("expected checksums of blocks")
+        rows = DocumentRows.of_continued(sets["continued"])
+        return cls(state, columns, sets["deleted"], sets["textless"], rows, Checksums(checksums))
+
+    def write(self, path: Path) -> None:
+        """Write it to a file."""
+        body = self._bytes()
+        path.write_bytes(hashlib.sha256(body).digest() + body)
+
+    def _bytes(self) -> bytes:
+        row_sets = [self.deleted, self.textless, self.document_rows.continued()]
+        sets = [_bits_of(rows) for rows in row_sets]
+        header = json.dumps(
+            {
+                "format": FORMAT,
+                "state": self.state.to_json(),
+                "columns": dict(self.columns),
+                "bytes": {name: len(bits) for name, bits in zip(SETS, sets, strict=True)},
+                "checksums": dict(self.checksums.digits),
+            }
+        ).encode()
+        return b"".join([len(header).to_bytes(LENGTH, "little"), header, *sets])
+
+
+def _vectors(state: State) -> tuple[Any, ...]:
+    """The encoder's vectors, their map, and those that will replace them."""
+    return state.vectors, state.dim, state.files.get("map"), state.replacement
+
+
+def _contents(state: State) -> tuple[Any, ...]:
+    """Parts of a state that change with documents, settings or files."""
+    files = [state.files.get(role) for role in ("moments", "reducer", "rescorer", "codes")]
+    return state.rows, state.settings, state.norms, state.words, files
+
+
+def mark(folder: Path) -> Mark | None:
+    """Facts that change when another manifest is written; None without one."""
+    try:
+        status = os.stat(folder / MANIFEST)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _bits_of(rows: Rows) -> bytes:
+    """A bit for each row up to the last of these, which are set; they are in order."""
+    bits = np.zeros(rows[-1] + 1 if len(rows) else 0, dtype=np.bool_)
+    bits[rows] = True
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def _rows_of(bits: memoryview, stop: int) -> Rows:
+    rows: Rows = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little"))
+    if len(rows) and rows[-1] >= stop:
+        raise ValueError(f"row {rows[-1]}; expected fewer than {stop}")
+    return rows

@@ -1,0 +1,127 @@
+"""The manifest: a committed state in a file that is small, whatever the number of documents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.atomic_files import MANIFEST
+from slimdex.retrieval.catalog.passages_table import DocumentRows
+from slimdex.retrieval.catalog.state import Segment, State
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.storage.manifest import Checksums, Manifest
+from tests.chance import CHANCE
+from tests.encoders import WordEncoder
+
+ONE_EACH = DocumentRows(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def manifest(
+    rows: int, deleted: list[int], textless: list[int], documents: DocumentRows
+) -> Manifest:
+    segments = [Segment("segment-000001.duckdb", 1, "", 0, rows)]
+    state = State(
+        {"type": "given"}, 4, Settings(), rows=rows, staged=rows, encoded=rows, segments=segments
+    )
+    return Manifest(
+        state, {"n": "BIGINT"}, np.array(deleted, int), np.array(textless, int), documents
+    )
+
+
+def random_rows(seed: int, rows: int) -> DocumentRows:
+    random, firsts, counts, row = CHANCE.random("manifest", seed), list[int](), list[int](), 0
+    while row < rows:
+        count = random.choice([1, 1, 2, 3, 9])
+        if 1 < count <= rows - row:
+            firsts.append(row)
+            counts.append(count)
+        row += count
+    return DocumentRows(np.array(firsts, int), np.array(counts, int))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_written_values_are_read_back(tmp_path: Path, seed: int) -> None:
+    random = CHANCE.random("sets", seed)
+    some = [sorted(random.sample(range(200), random.choice([0, 1, 50, 200]))) for _ in range(2)]
+    deleted, textless = some
+    written = manifest(200, deleted, textless, random_rows(seed, 200))
+    written.write(tmp_path / MANIFEST)
+    read = Manifest.read(tmp_path)
+    assert read == written
+    for name in ("deleted", "textless"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(written, name))
+    for name in ("firsts", "counts"):
+        expected = getattr(written.document_rows, name)
+        np.testing.assert_array_equal(getattr(read.document_rows, name), expected)
+    assert read.columns == {"n": "BIGINT"}
+
+
+def test_a_million_rows_take_three_bits_each_at_most(tmp_path: Path) -> None:
+    rows = 1_000_000
+    documents = DocumentRows(np.arange(0, rows, 2), np.full(rows // 2, 2))
+    full = manifest(rows, [*range(0, rows, 3)], [*range(1, rows, 3)], documents)
+    for actual, most in ((full, 3 * rows // 8 + 2000), (manifest(rows, [], [], ONE_EACH), 2000)):
+        actual.write(tmp_path / MANIFEST)
+        assert (tmp_path / MANIFEST).stat().st_size < most
+        assert Manifest.read(tmp_path) == actual
+
+
+def test_damage_is_found(tmp_path: Path) -> None:
+    file = tmp_path / MANIFEST
+    with pytest.raises(FileNotFoundError):
+        Manifest.read(tmp_path)
+    written = manifest(20, [1, 19], [2], random_rows(1, 20))
+    written.write(file)
+    data = bytearray(file.read_bytes())
+    for place in (0, len(data) // 2, len(data) - 1):
+        data[place] ^= 4
+        file.write_bytes(data)
+        with pytest.raises(CorruptError):
+            Manifest.read(tmp_path)
+        data[place] ^= 4
+    replace(written, deleted=np.array([20])).write(file)  # beyond the last row
+    with pytest.raises(CorruptError, match="row 20; expected fewer than 20"):
+        Manifest.read(tmp_path)
+    with pytest.raises(ValueError, match="row 0"):
+        DocumentRows.of_continued(np.array([0, 2]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), max_size=6))
+def test_checksums_of_blocks_against_a_plain_list(changes: list[tuple[int, int]]) -> None:
+    """Each change cuts the list at one of its blocks, and appends some."""
+    checksums, expected = Checksums(), list[str]()
+    for number, (first, count) in enumerate(changes):
+        first = min(first, len(expected))
+        new = [f"{number:060x}{i:04x}" for i in range(count)]
+        expected = expected[:first] + new
+        tail = first, [*enumerate(new, first)]
+        checksums = checksums.followed_by({"a": tail, "b": (0, [])}, {"a", "b"})
+        assert checksums.of("a") == dict(enumerate(expected))
+    if expected:
+        other = checksums.replaced("a", len(expected) - 1, "f" * 64)
+        assert other.of("a") == dict(enumerate([*expected[:-1], "f" * 64]))
+    assert checksums.followed_by({}, {"b"}).of("a") == {}
+
+
+def test_a_disk_that_fails_as_an_index_is_created_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, written = tmp_path / "x", Manifest.write
+
+    def failing(self: Manifest, path: Path) -> None:
+        monkeypatch.setattr(Manifest, "write", written)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Manifest, "write", failing)
+    with pytest.raises(OSError, match="Input/output"):
+        Collection.create(path, WordEncoder(4))
+    assert [*tmp_path.iterdir()] == []
+    with Collection.create(path, WordEncoder(4)) as collection:
+        assert len(collection) == 0
