@@ -17,7 +17,7 @@ from slimdex.indexes.errors import InputError, shortened
 
 from ..sql import identifier
 from .database import COLUMNS_AT_ONCE, Database
-from .draft import Draft
+from .draft import draft_of
 from .metadata_columns import MetadataColumns
 from .passages_table import PassagesTable
 from .schema import OWN
@@ -202,8 +202,7 @@ class DocumentOrigins:
         return self._database.live(table="origins")
 
     def _change(self, origins: list[tuple[int, str | None]]) -> None:
-        assert isinstance(self._database, Draft)
-        self._database.change_origins(dict(origins))
+        draft_of(self._database).change_origins(dict(origins))
 
     def known(self, place: str) -> set[str]:
         """Origins of the live documents of a place."""

@@ -19,7 +19,7 @@ from ..passages import Passage
 from ..sql import identifier
 from .column_fit import MisfitError, as_stored, shown
 from .database import COLUMNS_AT_ONCE, Database
-from .draft import Draft
+from .draft import draft_of
 from .duckdb_connection import DISK_ERRORS, is_damage, one_line
 from .metadata_columns import MetadataColumns
 from .passages_table import Cut, DocumentRows, PassagesTable
@@ -38,11 +38,6 @@ class DocumentsTable:
     ) -> None:
         self._database, self._columns, self._passages = database, columns, passages
 
-    @property
-    def _draft(self) -> Draft:
-        assert isinstance(self._database, Draft)
-        return self._database
-
     def insert(self, first_row: int, documents: Sequence[Document]) -> None:
         """Insert documents as rows first_row, first_row + 1, ...
 
@@ -59,7 +54,7 @@ class DocumentsTable:
             ("text", "VARCHAR", [d.text for d in documents]),
             ("slimdex_origin", "VARCHAR", [d.origin or None for d in documents]),
         ]
-        for column in list(self._draft.columns):
+        for column in list(draft_of(self._database).columns):
             given = [m.get(column.lower(), ("", None))[1] for m in metadata]
             values.append((column, *self._stored(column, given, documents)))
         names = ", ".join(identifier(column) for column, _, _ in values)
@@ -67,7 +62,7 @@ class DocumentsTable:
         sql = f"INSERT INTO draft.documents({names}) SELECT {unnested}"
         parts = {first_row + i: Cut(parts=d.parts) for i, d in enumerate(documents) if d.parts}
         try:
-            self._draft.execute(sql, [column for _, _, column in values])
+            draft_of(self._database).execute(sql, [column for _, _, column in values])
             self._passages.insert(parts)
         except DISK_ERRORS:
             raise
@@ -103,7 +98,7 @@ class DocumentsTable:
         """
         more = np.cumsum(cut.counts - 1)
         after = cut.firsts - np.concatenate([[0], more[:-1]])
-        self._draft.execute(
+        draft_of(self._database).execute(
             """UPDATE draft.documents SET "row" = numbered.new FROM (
                 SELECT "row" AS old, "row" + more AS new FROM (SELECT "row" FROM draft.documents)
                 ASOF JOIN (SELECT unnest(?::BIGINT[]) AS after, unnest(?::BIGINT[]) AS more)

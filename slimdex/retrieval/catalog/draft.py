@@ -22,6 +22,12 @@ COLUMNS_FOR_NEW_TABLE = 100
 it."""
 
 
+def draft_of(database: Database) -> Draft:
+    """The database of a transaction, to change it."""
+    assert isinstance(database, Draft)
+    return database
+
+
 class Draft(Database):
     """Documents of a commit, and those that the next one adds; for one thread.
 

@@ -11,7 +11,7 @@ from ..documents import check_columns
 from ..duckdb_library import duckdb
 from ..sql import identifier
 from .database import Database
-from .draft import Draft
+from .draft import draft_of
 
 TEXTS = ("JSON", "VARCHAR")
 """Types that hold any value as text."""
@@ -32,11 +32,6 @@ class MetadataColumns:
     def types(self) -> Mapping[str, str]:
         """The columns; in a transaction, those that it commits."""
         return self._database.types
-
-    @property
-    def _draft(self) -> Draft:
-        assert isinstance(self._database, Draft)
-        return self._database
 
     def declare(self, columns: Mapping[str, str]) -> None:
         """Create columns of the given DuckDB types; this transaction's values don't change the
@@ -59,8 +54,8 @@ class MetadataColumns:
                 existing[name.lower()] = name
                 new[name] = type_
         check_columns(len(existing), "the index with these documents")
-        self._draft.types |= new
-        self._draft.add_columns(new)
+        draft_of(self._database).types |= new
+        draft_of(self._database).add_columns(new)
         for name, type_ in columns.items():
             self.widen(existing[name.lower()], type_)
         self.use({name.lower() for name in columns})
@@ -68,7 +63,7 @@ class MetadataColumns:
     def use(self, names: Set[str]) -> None:
         """Give the new documents those columns whose lower-case names these are."""
         used = {name: type_ for name, type_ in self.types.items() if name.lower() in names}
-        self._draft.add_columns(used)
+        draft_of(self._database).add_columns(used)
 
     def widen(self, column: str, type_: str) -> bool:
         """Widen a column for values of a DuckDB type; return True if its type changed."""
@@ -148,7 +143,7 @@ class MetadataColumns:
         if type_ == self.types[column]:
             return
         self._check_digits(column, type_)
-        self._draft.retype(column, type_)
+        draft_of(self._database).retype(column, type_)
 
     def _check_digits(self, column: str, type_: str) -> None:
         """Raise `InputError` if existing numbers would lose digits in a wider type."""

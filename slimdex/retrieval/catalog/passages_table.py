@@ -21,7 +21,7 @@ from slimdex.indexes.json_text import parsed
 from ..documents import Document, Part
 from ..passages import Passage
 from .database import Database
-from .draft import Draft
+from .draft import draft_of
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,6 @@ class PassagesTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    @property
-    def _draft(self) -> Draft:
-        assert isinstance(self._database, Draft)
-        return self._database
-
     def rows(self, stop: int, start: int = 0) -> DocumentRows:
         """Documents with several rows among the rows start .. stop."""
         columns = self._database.fetch_columns(
@@ -184,7 +179,7 @@ class PassagesTable:
             [parts_written(cut.parts) for cut in cuts.values()],
         ]
         if cuts:
-            self._draft.execute(
+            draft_of(self._database).execute(
                 """INSERT INTO draft.passages SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[][]),
                 unnest(?::BIGINT[][]), unnest(?::VARCHAR[][]), unnest(?::VARCHAR[])""",
                 columns,
@@ -197,7 +192,7 @@ class PassagesTable:
 
     def drop_uncut(self) -> None:
         """Delete the new entries without passages."""
-        self._draft.execute("DELETE FROM draft.passages WHERE starts IS NULL")
+        draft_of(self._database).execute("DELETE FROM draft.passages WHERE starts IS NULL")
 
     def _read(self, where: str, values: list[Any]) -> dict[int, Cut]:
         rows = self._database.fetch(

@@ -65,6 +65,8 @@ def written_by(
 
 def published(new: Path, path: Path, first: int, stop: int) -> Segment:
     """Make a closed file durable, and rename it to a segment's path."""
+    if (log := new.with_name(f"{new.name}.wal")).exists():  # it would be lost
+        raise OSError(f"{log}: DuckDB has not written it back")
     sync(new)
     segment = Segment(path.name, new.stat().st_size, sha256(new), first, stop)
     os.replace(new, path)

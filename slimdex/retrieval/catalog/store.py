@@ -11,7 +11,7 @@ from ..sql import identifier
 from .database import COLUMNS_AT_ONCE, Database
 from .document_ids import DocumentIds, DocumentOrigins, LastLooked
 from .documents_table import DocumentsTable
-from .draft import Draft
+from .draft import Draft, draft_of
 from .metadata_columns import MetadataColumns
 from .passages_table import PassagesTable
 from .readings import Readings
@@ -63,14 +63,14 @@ class DocumentStore:
 
     def drop_rows(self, rows: Rows, first: int) -> None:
         """Delete some of the new documents, not cut yet; close the gaps from `first` on."""
-        assert isinstance(self.database, Draft)
+        draft = draft_of(self.database)
         for table in ("documents", "passages"):
-            self.database.execute(
+            draft.execute(
                 f'DELETE FROM draft.{table} WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
                 [rows.tolist()],
             )
         for table in ("passages", "documents"):
-            self.database.execute(
+            draft.execute(
                 f"""UPDATE draft.{table} SET "row" = numbered.new FROM (
                     SELECT "row" AS old, ? + row_number() OVER (ORDER BY "row") - 1 AS new
                     FROM (SELECT "row" FROM draft.documents)

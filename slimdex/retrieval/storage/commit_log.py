@@ -37,7 +37,7 @@ from ..atomic_files import (
 )
 from ..catalog.database import ChangedOrigins, Contents, Database, write_origins
 from ..catalog.document_ids import LastLooked
-from ..catalog.draft import Draft
+from ..catalog.draft import Draft, draft_of
 from ..catalog.duckdb_connection import DISK_ERRORS, disk_error, refused
 from ..catalog.engine import Engine
 from ..catalog.passages_table import DocumentRows
@@ -380,7 +380,7 @@ class CommitLog:
     @property
     def _file(self) -> Draft:
         """The file of this transaction's new documents."""
-        return _file_of(self._draft)
+        return draft_of(self._draft.database)
 
     def _with_segment(self, state: State) -> State:
         """The state with the new documents as a segment."""
@@ -492,11 +492,11 @@ class CommitLog:
         state = self.state
         if state.unfinished:
             self.check_tail(self.vectors(state.encoded))
-            kept, old = self.vectors(), self._draft
-            old.origins.forget_stamps(state.rows)
+            kept, old = self.vectors(), self._file
+            self._draft.origins.forget_stamps(state.rows)
             self._draft = self.committed.without(state.rows).draft(self.path / DRAFT)
-            self._file.change_origins(_file_of(old).origins or {})
-            _file_of(old).discard()
+            self._file.change_origins(old.origins or {})
+            old.discard()
             self._draft.readings.discard_from(state.rows)
             self.set_blocks(AppendedFile(kept, kept.nbytes // BLOCK_BYTES))
 
@@ -526,11 +526,6 @@ def _fill(folder: Path, state: State) -> None:
     publish(folder / MANIFEST, Manifest.empty(state).write)
     if state.words is not None:
         WordIndex.create(folder / state.words)
-
-
-def _file_of(store: DocumentStore) -> Draft:
-    assert isinstance(store.database, Draft)
-    return store.database
 
 
 def _read(folder: Path) -> Manifest:

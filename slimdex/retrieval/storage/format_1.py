@@ -16,7 +16,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError, InputError
 
-from ..atomic_files import CATALOG, MANIFEST, publish, sync
+from ..atomic_files import CATALOG, MANIFEST, file_name, publish, sync
 from ..catalog.engine import started
 from ..catalog.passages_table import DocumentRows
 from ..catalog.readings import ENTRY, ReadingFile
@@ -70,11 +70,14 @@ def _converted(folder: Path, connection: duckdb.DuckDBPyConnection) -> Manifest:
     values: dict[str, Any] = json.loads(body)
     generation, rows, staged = values["generation"], values["rows"], values["staged"]
     segments = list[Segment]()
-    for first, stop in ((0, rows), (rows, staged)):  # the documents, and those being added
-        if first < stop:
+    for span in ((0, rows), (rows, staged)):  # the documents, and those being added
+        if span[0] < span[1]:
             generation += 1
-            path = folder / f"segment-{generation:06d}.duckdb"
-            segments.append(_segment(connection, path, first, stop))
+            path = folder / file_name("segment", generation)
+            inside = 'WHERE "row" >= {} AND "row" < {} ORDER BY "row"'.format(*span)
+            documents = f"SELECT * EXCLUDE (deleted) FROM old.documents {inside}"
+            passages = f"SELECT * FROM old.passages {inside}"
+            segments.append(written_by(connection, path, span, documents, passages))
     generation += 1
     partly = np.array(
         connection.execute('SELECT "row", tokens, read FROM old.partly_read ORDER BY 1').fetchall(),
@@ -83,7 +86,7 @@ def _converted(folder: Path, connection: duckdb.DuckDBPyConnection) -> Manifest:
     checksums = _checksums(connection)
     readings = None
     if len(partly):
-        file = ReadingFile(folder / f"readings-{generation:06d}.bin").followed_by(partly)
+        file = ReadingFile(folder / file_name("readings", generation)).followed_by(partly)
         readings = file.path.name
         checksums = checksums.followed_by(
             {readings: (0, [*file.blocks()])}, {*checksums.digits, readings}
@@ -96,9 +99,11 @@ def _converted(folder: Path, connection: duckdb.DuckDBPyConnection) -> Manifest:
         "kept": [],
         "files": {role: file for role, file in values["files"].items() if role != "before"},
     }
-    document_rows = DocumentRows(*_rows(connection, "passages", rows))
-    deleted = _column(connection, f'documents WHERE deleted AND "row" < {rows}')
-    textless = _column(connection, f'partly_read WHERE tokens = 0 AND "row" < {rows}')
+    several = f'len(starts) FROM old.passages WHERE len(starts) > 1 AND "row" < {rows}'
+    firsts, counts = _rows(connection, several)
+    document_rows = DocumentRows(firsts, counts)
+    deleted, _ = _rows(connection, f'1 FROM old.documents WHERE deleted AND "row" < {rows}')
+    textless, _ = _rows(connection, f'1 FROM old.partly_read WHERE tokens = 0 AND "row" < {rows}')
     described = connection.execute("DESCRIBE old.documents").fetchall()
     columns = {name: type_ for name, type_, *_ in described if name not in OWN}
     return Manifest(
@@ -111,30 +116,11 @@ def _converted(folder: Path, connection: duckdb.DuckDBPyConnection) -> Manifest:
     )
 
 
-def _segment(connection: duckdb.DuckDBPyConnection, path: Path, first: int, stop: int) -> Segment:
-    inside = f'WHERE "row" >= {first} AND "row" < {stop} ORDER BY "row"'
-    return written_by(
-        connection,
-        path,
-        (first, stop),
-        f"SELECT * EXCLUDE (deleted) FROM old.documents {inside}",
-        f"SELECT * FROM old.passages {inside}",
-    )
-
-
-def _column(connection: duckdb.DuckDBPyConnection, table: str) -> Rows:
-    found = connection.execute(f'SELECT "row" FROM old.{table} ORDER BY 1').fetchnumpy()
-    rows: Rows = found["row"].astype(np.int64)
-    return rows
-
-
-def _rows(connection: duckdb.DuckDBPyConnection, table: str, stop: int) -> tuple[Rows, Rows]:
-    """First rows of the documents with several rows before `stop`, and their numbers."""
-    found = connection.execute(
-        f'SELECT "row", len(starts) AS count FROM old.{table} '
-        f'WHERE len(starts) > 1 AND "row" < {stop} ORDER BY 1'
-    ).fetchnumpy()
-    return found["row"].astype(np.int64), found["count"].astype(np.int64)
+def _rows(connection: duckdb.DuckDBPyConnection, rest: str) -> tuple[Rows, Rows]:
+    """Rows that a query selects, and a number beside each."""
+    found = connection.execute(f'SELECT "row", {rest} ORDER BY 1').fetchall()
+    both = np.array(found, dtype=np.int64).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
 
 
 def _checksums(connection: duckdb.DuckDBPyConnection) -> Checksums:
