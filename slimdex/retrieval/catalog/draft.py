@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import randbelow
 from typing import Any
 
+from ..atomic_files import file_name
 from ..documents import OWN_COLUMNS
 from ..duckdb_library import duckdb
 from ..sql import identifier, literal
@@ -40,9 +42,11 @@ class Draft(Database):
     origins : of documents, where they differ from those in the segments; None if unchanged.
     """
 
-    def __init__(self, base: Database, file: Path) -> None:
+    def __init__(self, base: Database) -> None:
         super().__init__(base.engine, base.contents)
-        self._base, self._file = base, file
+        self._base = base
+        # A name of its own: DuckDB may have the file of a change that failed open for a while.
+        self._file = base.path / f"{file_name('segment', randbelow(10**12))}.tmp"
         self.types: dict[str, str] = dict(base.contents.columns)
         self.columns = dict[str, str]()
         self.origins: Origins | None = None
@@ -120,8 +124,6 @@ class Draft(Database):
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         if self._cursor is None:
-            for left in self._file.parent.glob(f"{self._file.name}*"):
-                left.unlink()
             self._base.open()
             with self.engine.working() as session:
                 self._cursor = session.cursor()

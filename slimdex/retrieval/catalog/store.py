@@ -57,9 +57,9 @@ class DocumentStore:
         database = Database(self.database.engine, replace(contents, segments=kept))
         return DocumentStore(database, self.readings, self.looked)
 
-    def draft(self, file: Path) -> DocumentStore:
+    def draft(self) -> DocumentStore:
         """A store for the next commit, whose new documents are written to a file."""
-        return DocumentStore(Draft(self.database, file), Readings(self.readings.file), self.looked)
+        return DocumentStore(Draft(self.database), Readings(self.readings.file), self.looked)
 
     def drop_rows(self, rows: Rows, first: int) -> None:
         """Delete some of the new documents, not cut yet; close the gaps from `first` on."""

@@ -28,7 +28,6 @@ from ..atomic_files import (
     MANIFEST,
     OUR_FILES,
     check_folder,
-    file_name,
     is_index,
     publish,
     publish_folder,
@@ -50,9 +49,6 @@ from ..lexical.word_index import WordIndex
 from ..locks import WAIT, FileLock, check_wait
 from .manifest import Blocks, Manifest, Undo, mark
 from .work_folder import remove_left_work
-
-DRAFT = f"{file_name('segment', 0)}.tmp"
-"""File of the documents that a transaction adds."""
 
 
 class BlockFile(Protocol):
@@ -334,7 +330,7 @@ class CommitLog:
         self._next, self._tails = self.manifest.state, {}
         self._deleting, self._restoring = NO_ROWS, NO_ROWS
         self._checksums = self.manifest.checksums
-        self._draft = self.committed.draft(self.path / DRAFT)
+        self._draft = self.committed.draft()
         self._writer = threading.get_ident()
         try:
             yield
@@ -494,7 +490,7 @@ class CommitLog:
             self.check_tail(self.vectors(state.encoded))
             kept, old = self.vectors(), self._file
             self._draft.origins.forget_stamps(state.rows)
-            self._draft = self.committed.without(state.rows).draft(self.path / DRAFT)
+            self._draft = self.committed.without(state.rows).draft()
             self._file.change_origins(old.origins or {})
             old.discard()
             self._draft.readings.discard_from(state.rows)
