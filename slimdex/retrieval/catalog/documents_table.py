@@ -44,6 +44,7 @@ class DocumentsTable:
         Metadata become columns, new ones typed by their values. A value that does not fit its
         column widens the column if that loses nothing.
         """
+        draft_of(self._database).expect(len(documents))
         metadata = [by_lower_name(document) for document in documents]
         self._columns.ensure(types_of(metadata, self._columns.settled))
         self._columns.use({name for values in metadata for name in values})

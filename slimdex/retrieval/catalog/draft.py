@@ -11,10 +11,10 @@ from typing import Any
 from ..atomic_files import file_name
 from ..documents import OWN_COLUMNS
 from ..duckdb_library import duckdb
-from ..sql import identifier, literal
+from ..sql import identifier
 from .database import CHANGED, GONE, Database, Origins, views_of
 from .schema import TABLES
-from .segments import BLOCKS, published
+from .segments import FEW_ROWS, attaching, published
 from .state import Segment
 
 DRAFT = "draft"
@@ -51,7 +51,12 @@ class Draft(Database):
         self.columns = dict[str, str]()
         self.origins: Origins | None = None
         self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._rows = FEW_ROWS  # or more, unless `expect` says otherwise
         self._is_shown = False  # by views of all columns and origins
+
+    def expect(self, rows: int) -> None:
+        """Prepare for documents of at least so many rows."""
+        self._rows = rows
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
         """Execute a change of the file's tables."""
@@ -127,7 +132,7 @@ class Draft(Database):
             self._base.open()
             with self.engine.working() as session:
                 self._cursor = session.cursor()
-            self._cursor.execute(f"ATTACH {literal(str(self._file.absolute()))} AS draft {BLOCKS}")
+            self._cursor.execute(attaching(self._file, DRAFT, self._rows))
             self._cursor.execute("BEGIN TRANSACTION")
             for table, columns in TABLES.items():
                 self._cursor.execute(f"CREATE TABLE draft.{table}({columns})")

@@ -15,15 +15,23 @@ from .database import Database
 from .duckdb_connection import DISK_ERRORS, disk_error
 from .state import Segment
 
-BLOCKS = "(TYPE duckdb, BLOCK_SIZE 16384)"
-"""How segments are made: with DuckDB's smallest blocks, as an addition may be one document."""
 FEW_ROWS = 1024
 """Rows of a small segment."""
+SMALL_BLOCKS, BLOCKS = 16_384, 65_536
+"""Bytes of a block in small segments, DuckDB's least, and in others: texts of a kilobyte and more
+take half as many bytes in these, and a document alone four times as many."""
 MOST_SMALL = 8
 """Small segments before they are merged."""
 SHARE = 4
 """A segment is merged with the later ones once they have one row for so many of its own: so each
 row is copied a few times, and a million rows added by thousands are in about a dozen segments."""
+
+
+def attaching(new: Path, name: str, rows: int) -> str:
+    """The statement that makes a file of so many rows."""
+    block = SMALL_BLOCKS if rows < FEW_ROWS else BLOCKS
+    place = literal(str(new.absolute()))
+    return f"ATTACH {place} AS {name} (TYPE duckdb, BLOCK_SIZE {block})"
 
 
 def written(
@@ -45,7 +53,7 @@ def written_by(
     new, name = path.with_name(path.name + ".tmp"), f"written_{token_hex(4)}"
     new.unlink(missing_ok=True)
     try:
-        connection.execute(f"ATTACH {literal(str(new.absolute()))} AS {name} {BLOCKS}")
+        connection.execute(attaching(new, name, rows[1] - rows[0]))
         try:
             connection.execute(f"CREATE TABLE {name}.documents AS {documents}")
             connection.execute(f"CREATE TABLE {name}.passages AS {passages}")
