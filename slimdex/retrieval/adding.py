@@ -56,7 +56,9 @@ def add(collection: Collection, addition: Addition, *, refit: str = "auto") -> A
     start, commit_log = perf_counter(), collection.commit_log
     prepared = Prepared(collection, addition)
     with collection.change():
-        with commit_log.transaction() if prepared.is_small else nullcontext():
+        # What another addition left is dropped by a commit, before its vectors are overwritten.
+        is_one_commit = prepared.is_small and not commit_log.state.unfinished
+        with commit_log.transaction() if is_one_commit else nullcontext():
             before = collection.snapshot.columns
             staged = stage(commit_log, prepared.addition, lambda: prepared.encoder)
             notes = widened(before, collection.store.columns.types)

@@ -52,9 +52,11 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
     ids = replace(ids, readings=known)
 
     def missing(first: int) -> Rows:
-        places = [reading.place for reading in ids.readings]
+        now = collection.store.origins
+        # Documents whose origins have changed since are left to the next sync, which reads them.
+        places = [each.place for each in ids.readings if each.known <= now.known(each.place)]
         origins = [*sources.origins(ids.readings)]
-        missing_rows = collection.store.origins.missing(places, origins, first)
+        missing_rows = now.missing(places, origins, first)
         gone = [row for row, id, place in missing_rows if _is_gone(id, place, sources, ids)]
         return np.array(gone, dtype=np.int64)
 

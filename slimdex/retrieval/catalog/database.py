@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,8 @@ class ChangedOrigins:
     def values(self) -> Origins:
         """The origins."""
         if self.record is not None:
-            with suppress(OSError, CorruptError, ValueError, AttributeError):
+            self.record.check_size(self._folder)  # an older state's may be gone
+            with suppress(CorruptError, ValueError, AttributeError):
                 self.record.check(self._folder)
                 read = parsed((self._folder / self.record.name).read_text())
                 return {int(row): str(origin) for row, origin in read.items()}
@@ -128,8 +129,9 @@ class Database:
         StatementError
             If DuckDB refused a statement.
         """
+        session = None
         try:
-            with self.engine.working() as session:
+            with self.session() as session:
                 schema = self._schema(session)
                 cursor = session.taken(schema)
             try:
@@ -137,7 +139,8 @@ class Database:
             finally:
                 session.give_back(cursor, schema)
         except duckdb.Error as error:
-            if isinstance(error, duckdb.FatalException):
+            if isinstance(error, duckdb.FatalException) and session is not None:
+                session.has_failed = True
                 self.engine.restart()
             raise self._read_error(error) from error
 
@@ -145,6 +148,18 @@ class Database:
         """Open the segments: they stay readable after they are removed from the folder."""
         with self.reading():
             pass
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """The session that has the segments, for one thread at a time.
+
+        It stays the same, whatever others begin, but for a failure and in a forked process.
+        """
+        with self.engine.working() as current:
+            usable = self._made is not None and self._made[0].is_usable
+            session = self._made[0] if usable and self._made is not None else current
+            self._schema(session)
+            yield session
 
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:
@@ -168,7 +183,7 @@ class Database:
         return f'(SELECT {columns} FROM {table} ANTI JOIN gone USING ("row") WHERE "row" < {stop})'
 
     def _make_gone(self) -> None:
-        with self.engine.working() as session:
+        with self.session() as session:
             schema = self._schema(session)
             if not self._has_gone:
                 gone = f"FROM {GONE}", [self.contents.deleted.tolist()]
@@ -217,7 +232,7 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
     parts, missing = list[str](), dict(columns)
     for name, types in tables:
         cast = [
-            f"CAST({identifier(column)} AS {columns[column]}) AS {identifier(column)}"
+            f"CAST({identifier(column)} AS {_type(columns[column])}) AS {identifier(column)}"
             for column, type_ in types.items()
             if columns.get(column, type_) != type_
         ]
@@ -228,9 +243,19 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
     own = [column.split() for column in TABLES["documents"].replace('"', "").split(",")]
     empty = [*(own if not tables else []), *([c, t] for c, t in missing.items())]
     if empty:
-        nulls = ", ".join(f"NULL::{type_} AS {identifier(column)}" for column, type_ in empty)
+        nulls = ", ".join(f"NULL::{_type(type_)} AS {identifier(name)}" for name, type_ in empty)
         parts.append(f"SELECT {nulls} WHERE false")
     return " UNION ALL BY NAME ".join(parts)
+
+
+@cache
+def _type(text: str) -> str:
+    """DuckDB's text of a type; raises `CorruptError` for anything else in a manifest."""
+    with duckdb.connect() as scratch:
+        try:
+            return str(scratch.sqltype(text))
+        except duckdb.Error as error:
+            raise CorruptError(f"{text!r} in the manifest; expected a type of DuckDB") from error
 
 
 def _plain_union(table: str, files: Sequence[str]) -> str:

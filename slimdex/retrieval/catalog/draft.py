@@ -120,17 +120,17 @@ class Draft(Database):
     def change_origins(self, origins: Origins) -> None:
         """Give documents other origins."""
         if origins:
-            self.origins = {**self._changed, **origins}
+            self.origins = {**self.changed, **origins}
             self._is_shown = False
 
     @property
-    def _changed(self) -> Origins:
+    def changed(self) -> Origins:
+        """All origins that differ from those in the segments."""
         return self.contents.origins.values if self.origins is None else self.origins
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         if self._cursor is None:
-            self._base.open()
-            with self.engine.working() as session:
+            with self._base.session() as session:
                 self._cursor = session.cursor()
             self._cursor.execute(attaching(self._file, DRAFT, self._rows))
             self._cursor.execute("BEGIN TRANSACTION")
@@ -142,9 +142,9 @@ class Draft(Database):
 
     def _show(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Make the views that this connection sees."""
-        changed = [[*self._changed], [*self._changed.values()]]
+        changed = [[*self.changed], [*self.changed.values()]]
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS FROM {CHANGED}", changed)
-        with self.engine.working() as session:
+        with self._base.session() as session:
             tables = [(each.name, session.columns(each)) for each in self.contents.segments]
         views = views_of([*tables, (DRAFT, self.columns)], self.types, are_changed=True)
         for view, sql in views.items():

@@ -44,11 +44,17 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._connection = folder, started(folder.absolute())
+        self._process, self.has_failed = os.getpid(), False
         self._columns = dict[str, dict[str, str]]()  # of attached segments
         self._users = Counter[str]()  # of these
         self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
         self._ended = deque[tuple[str, Sequence[str]]]()
         self._numbers = count()
+
+    @property
+    def is_usable(self) -> bool:
+        """True unless DuckDB rejects all statements, or this process was forked since."""
+        return not self.has_failed and self._process == os.getpid()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A new connection."""

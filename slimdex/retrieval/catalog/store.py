@@ -109,11 +109,14 @@ class DocumentStore:
     def moved(self, path: Path, first: int, stop: int, by: int) -> Segment:
         """Write the rows first .. stop of a running addition to a segment, `by` rows earlier."""
         inside = f'WHERE "row" >= {first} AND "row" < {stop}'
+        origin = "origins.slimdex_origin AS slimdex_origin"
         return written(
             self.database,
             path,
             (first - by, stop - by),
-            f'SELECT * REPLACE ("row" - {by} AS "row") FROM documents {inside}',
+            f"""SELECT documents.* REPLACE (documents."row" - {by} AS "row", {origin})
+            FROM (FROM documents {inside}) documents
+            JOIN (FROM origins {inside}) origins ON documents."row" = origins."row" """,
             f'SELECT * REPLACE ("row" - {by} AS "row") FROM passages {inside}',
         )
 

@@ -65,11 +65,10 @@ def encode_pending(
     for window in windows:
         grown = AppendedFile(vectors, vectors.nbytes // BLOCK_BYTES)
         vectors.append(window.vectors)
-        state = replace(state, encoded=len(vectors))
         with commit_log.transaction():
             commit_log.set_blocks(grown)
             commit_log.store.readings.put(window.partly)
-            commit_log.set_state(state)
+            commit_log.set_state(replace(commit_log.state, encoded=len(vectors)))
         done += window.encoded
     return done
 

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
-from slimdex.indexes.errors import CorruptError, InputError, UnreadableError
+from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, UnreadableError
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
@@ -95,8 +95,20 @@ class CommitLog:
         self._deleting = self._restoring = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
         self._writer: int | None = None  # thread within `transaction`
+        self._showing = threading.RLock()  # a thread that has read an older one must not show it
         self._mark = mark(path)
-        self._show(_read(path))
+        manifest = _read(path)
+        self.shown = manifest, self._store_of(manifest)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The committed one."""
+        return self.shown[0]
+
+    @property
+    def committed(self) -> DocumentStore:
+        """The committed documents."""
+        return self.shown[1]
 
     @property
     def state(self) -> State:
@@ -162,17 +174,17 @@ class CommitLog:
 
     def follow(self) -> None:
         """Take over what other processes have committed; outside of `turn`."""
-        current = mark(self.path)
-        if current != self._mark and self.is_in_place:
+        if mark(self.path) != self._mark and self.is_in_place:
             self.read_again()
 
     def read_again(self) -> None:
         """Take over what is committed."""
-        current = mark(self.path)
-        manifest = _read(self.path)
-        if manifest != self.manifest:
-            self._show(manifest)
-        self._mark = current
+        with self._showing:
+            current = mark(self.path)
+            manifest = _read(self.path)
+            if manifest != self.manifest:
+                self._show(manifest)
+            self._mark = current
 
     def check_manifest(self) -> None:
         """Raise `UnreadableError` or `CorruptError` if the manifest can't be read."""
@@ -185,21 +197,20 @@ class CommitLog:
         Raises `InUseError` if others have the turn for longer than `wait`.
         """
         with self._turn.held(self.wait):
-            self.follow()
+            self.check_place()
+            self.read_again()
             if self._strays():
                 sync(self.path)  # the renaming of a manifest that names them no longer
             self.remove_strays()
             yield
 
     def _show(self, manifest: Manifest) -> None:
-        self.committed = self._store_of(manifest)
-        self.manifest = manifest
-        self._next = manifest.state
+        self.shown = manifest, self._store_of(manifest)
 
     def _store_of(self, manifest: Manifest) -> DocumentStore:
         """The documents of a manifest; those of the present one if they are the same."""
         state, deleted = manifest.state, manifest.deleted
-        shown: DocumentStore | None = getattr(self, "committed", None)
+        shown = self.committed if hasattr(self, "shown") else None
         origins = ChangedOrigins(self.path, state.files.get("origins"))
         if shown is not None and shown.database.contents.origins.record == origins.record:
             origins = shown.database.contents.origins  # which are read already
@@ -352,7 +363,9 @@ class CommitLog:
 
     def _following(self, undo: Undo) -> Manifest:
         """The manifest to commit, whose files are all written."""
-        old, state = self.manifest, replace(self._next, version=self.manifest.state.version + 1)
+        old = self.manifest
+        generation = max(self._next.generation, old.state.generation)
+        state = replace(self._next, version=old.state.version + 1, generation=generation)
         is_moved = len(self._deleting) + len(self._restoring) > 0
         state = old.remembered_by(state, self.path, undo, is_moved)
         first, textless, document_rows = old.state.rows, NO_ROWS, DocumentRows(NO_ROWS, NO_ROWS)
@@ -368,7 +381,7 @@ class CommitLog:
             textless=textless[textless < state.rows],
             document_rows=document_rows,
         )
-        with suppress(OSError, CorruptError):  # of a full disk: a later commit does it
+        with suppress(OSError, SlimdexError):  # on a full disk: a later commit does it
             manifest = self._merged(manifest)
         checksums = self._checksums.followed_by(self._tails, manifest.state.file_names)
         return replace(manifest, checksums=checksums)
@@ -464,10 +477,11 @@ class CommitLog:
         """Commit a manifest, and show it."""
         self.check_place()
         sync(self.path)  # names of the files that it names
-        publish(self.path / MANIFEST, manifest.write)
-        sync(self.path)
-        self._show(manifest)
-        self._mark = mark(self.path)
+        with self._showing:
+            publish(self.path / MANIFEST, manifest.write)
+            sync(self.path)
+            self._show(manifest)
+            self._mark = mark(self.path)
         self.remove_strays()
 
     def check(self, file: BlockFile, first: int = 0, where: str = "") -> None:
@@ -475,7 +489,10 @@ class CommitLog:
 
         Required before a block gets a new checksum, which would otherwise cover old damage.
         """
-        known = self.manifest.checksums.of(file.path.name)
+        name, checksums = file.path.name, self.manifest.checksums
+        if self.in_transaction:
+            checksums = self._checksums.followed_by(self._tails, {name, *self._checksums.digits})
+        known = checksums.of(name)
         if dict(file.blocks(first)) != {b: digest for b, digest in known.items() if b >= first}:
             raise CorruptError(f"{file.path}: damaged{where}; see `slimdex verify`")
 
@@ -487,11 +504,11 @@ class CommitLog:
         """Discard an unfinished addition, within the transaction of another one."""
         state = self.state
         if state.unfinished:
-            self.check_tail(self.vectors(state.encoded))
             kept, old = self.vectors(), self._file
+            self.check(self.vectors(state.encoded), kept.nbytes // BLOCK_BYTES)
             self._draft.origins.forget_stamps(state.rows)
             self._draft = self.committed.without(state.rows).draft()
-            self._file.change_origins(old.origins or {})
+            self._file.origins = {r: o for r, o in old.changed.items() if r < state.rows}
             old.discard()
             self._draft.readings.discard_from(state.rows)
             self.set_blocks(AppendedFile(kept, kept.nbytes // BLOCK_BYTES))

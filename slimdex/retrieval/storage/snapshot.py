@@ -90,8 +90,7 @@ class Snapshot:
         """The committed state, with its indexes if they are in memory."""
         return cls(
             commit_log.path,
-            commit_log.manifest,
-            commit_log.committed,
+            *commit_log.shown,
             commit_log.ensure_open,
             _loaded=[] if loaded is None else [loaded],
             _words=[] if words is None else [words],
@@ -178,6 +177,8 @@ class Snapshot:
         state = self.state
         for record in (*state.files.values(), *state.segments):
             record.check_size(self.path)
+        if self.store.readings.file is not None:
+            self.store.readings.entries()
         state.vector_file(self.path, state.rows)
         state.norm_file(self.path)
         if state.lines is not None:

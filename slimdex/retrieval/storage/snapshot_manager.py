@@ -111,10 +111,12 @@ class SnapshotManager:
         if self._has_turn:
             return
         with self._following:
+            if self._has_turn:  # it came meanwhile
+                return
             if self._in_doubt:
                 self._commit_log.read_again()
                 self._in_doubt = False
-            elif not self._has_turn:
+            else:
                 self._commit_log.follow()
             self._adopt()
 
