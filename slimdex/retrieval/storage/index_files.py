@@ -83,8 +83,9 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
     Raises `CorruptError` if a file is missing or damaged; `slimdex repair` rebuilds it.
     """
     assert state.settings is not None
-    for record in state.files.values():
-        record.check(folder)
+    for role, record in state.files.items():
+        if role != "origins":  # which are of no concern here, and may have been replaced since
+            record.check(folder)
     reducer = _reducer(folder, state)
     codes = FaissIndex.load(folder / state.files["codes"].name, kind_named(state.settings.kind))
     _expect(folder, state, "codes", codes.dim, reducer.n_components)

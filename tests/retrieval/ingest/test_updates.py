@@ -270,7 +270,12 @@ def test_what_a_failed_change_has_committed_is_seen(
         with pytest.raises(KeyboardInterrupt):
             collection.delete(first)
         assert len(collection) == 1199
-        patch.setattr(commit_log, "read_again", unreadable)
+
+        def interrupted_for_good(*args: Any, **named: Any) -> None:
+            patch.setattr(commit_log, "read_again", unreadable)
+            interrupted(*args, **named)
+
+        patch.setattr(commit_log, "commit", interrupted_for_good)
         with pytest.raises(KeyboardInterrupt):
             collection.delete(second)
         assert len(collection) == 1199  # as far as can be told
