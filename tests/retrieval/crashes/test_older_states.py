@@ -1,0 +1,188 @@
+"""No commit is built on an older state than the newest, whatever came between."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.retrieval.atomic_files import MANIFEST
+from slimdex.retrieval.catalog.store import DocumentStore
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.storage import commit_log as commit_logs
+from slimdex.retrieval.storage.manifest import Manifest
+from tests.encoders import WordEncoder
+
+
+def documents(start: int, stop: int) -> list[Document]:
+    return [Document(str(i), f"word{i} cat dog {i * 7 % 13}") for i in range(start, stop)]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index of 40 documents, where additions of over a thousand are several commits."""
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 1000)
+    with Collection.create(tmp_path / "i.index", WordEncoder()) as collection:
+        collection.add(documents(0, 40))
+    return tmp_path / "i.index"
+
+
+class Stopping(WordEncoder):
+    """Raises KeyboardInterrupt once it has encoded more than 1,500 texts."""
+
+    count = 0
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        self.count += len(texts)
+        if self.count > 1500:
+            raise KeyboardInterrupt
+        return super().encode(texts)
+
+
+def interrupt(path: Path, start: int, stop: int) -> None:
+    """Begin a large addition, and leave it."""
+    with Collection.open(path, Stopping()) as left, pytest.raises(KeyboardInterrupt):
+        left.add(documents(start, stop))
+
+
+def test_a_search_that_has_read_an_older_manifest_does_not_show_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, may_go, has_read = commit_logs._read, threading.Event(), threading.Event()
+
+    def slowly(folder: Path) -> Manifest:
+        manifest = read(folder)
+        if threading.current_thread().name == "search":
+            has_read.set()
+            may_go.wait()
+        return manifest
+
+    with Collection.open(path, WordEncoder()) as one, Collection.open(path, WordEncoder()) as two:
+        assert len(one) == 40
+        search = threading.Thread(target=lambda: len(one), name="search")
+        monkeypatch.setattr(commit_logs, "_read", slowly)
+        two.add(documents(40, 41))
+        search.start()
+        assert has_read.wait(60)
+        two.add(documents(41, 42))
+        threading.Timer(0.5, may_go.set).start()
+        one.add(documents(100, 101))
+        search.join()
+        assert {"40", "41", "100"} <= {each.id for each in one} == {each.id for each in two}
+    assert verify(path) == []
+
+
+@pytest.mark.parametrize("count", [1, 2000])
+def test_an_addition_after_one_that_was_left(path: Path, count: int) -> None:
+    """Its vectors are overwritten only when no manifest counts them."""
+    interrupt(path, 100, 3100)
+    with Collection.open(path, WordEncoder()) as collection:
+        assert collection.state.unfinished
+        collection.add(documents(5000, 5000 + count))
+        assert len(collection) == 40 + count
+        assert collection.verify() == []
+
+
+def test_a_small_addition_that_fails_keeps_the_one_that_was_left(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt(path, 100, 3100)
+    with Collection.open(path, WordEncoder()) as collection:
+        with pytest.raises(InputError, match="twice"):
+            collection.add(documents(5000, 5001) * 2)
+        assert collection.state.unfinished
+        assert collection.verify() == []
+        assert collection.add(documents(100, 3100)).documents == 3000
+
+
+def test_no_name_is_given_twice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge that succeeds only between two windows of an addition, which is left."""
+    copied = DocumentStore.copied
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.add(documents(40, 1100))
+        monkeypatch.setattr(DocumentStore, "copied", full)
+        collection.add(documents(1100, 1500))
+        segments = [segment.name for segment in collection.state.segments]
+    assert len(segments) > 1
+
+    class Freeing(Stopping):
+        def encode(self, texts: Sequence[str]) -> Matrix:
+            monkeypatch.setattr(DocumentStore, "copied", copied)
+            return super().encode(texts)
+
+    for start in (2000, 6000):
+        with Collection.open(path, Freeing()) as left, pytest.raises(KeyboardInterrupt):
+            left.add(documents(start, start + 4000))
+        with Collection.open(path) as opened:
+            names = [segment.name for segment in opened.state.segments]
+            assert len({*names}) == len(names)
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.add(documents(16_000, 18_000))
+        assert len(collection) == 3500
+        assert collection.get("3").text == "word3 cat dog 8"
+        assert collection.verify() == []
+
+
+def test_a_folder_that_is_replaced_while_a_change_waits_keeps_its_files(path: Path) -> None:
+    backup = Path(shutil.copytree(path, path.with_name("backup")))
+    with Collection.open(backup, WordEncoder()) as other:
+        other.add(documents(40, 60))
+    with Collection.open(path, WordEncoder()) as collection:
+        turn = collection.commit_log._turn
+        held = turn.held
+
+        @contextmanager
+        def waiting(seconds: float) -> Iterator[None]:
+            path.rename(path.with_name("old"))
+            backup.rename(path)
+            with held(seconds):
+                yield
+
+        turn.held = waiting  # type: ignore[method-assign]
+        with pytest.raises(InputError, match="was moved or replaced"):
+            collection.delete("3")
+    assert verify(path) == []
+    with Collection.open(path) as restored:
+        assert len(restored) == 60
+
+
+@pytest.mark.parametrize("later", ["TIMESTAMP_NS '2020-01-01'", "1.5::DECIMAL(38, 37)"])
+def test_a_type_that_older_values_do_not_fit_is_refused(path: Path, later: str) -> None:
+    earlier = "TIMESTAMP '1500-01-01'" if "TIME" in later else "1234567890::BIGINT"
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.add(duckdb.sql(f"SELECT 'a' AS id, 'tea' AS text, {earlier} AS v"))
+        kept = collection.get("a")
+        try:
+            collection.add(duckdb.sql(f"SELECT 'b' AS id, 'tea' AS text, {later} AS v"))
+        except InputError:
+            assert "b" not in collection
+        assert collection.get("a").text == kept.text
+        assert collection.count("v IS NOT NULL") == len(
+            [each for each in ("a", "b") if each in collection]
+        )
+        assert collection.verify() == []
+
+
+def test_a_type_in_a_manifest_is_no_statement(path: Path) -> None:
+    manifest, evil = Manifest.read(path), path / "evil.bin"
+    (segment,) = manifest.state.segments
+    type_ = f"BIGINT) AS n) FROM \"{segment.name}\".main.documents; COPY (SELECT 1) TO '{evil}'; --"
+    replace(manifest, columns={"n": type_}).write(path / MANIFEST)
+    with Collection.open(path) as collection, pytest.raises(CorruptError, match="in the manifest"):
+        collection.count("id = '1'")
+    assert not evil.exists()
