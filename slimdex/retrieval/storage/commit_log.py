@@ -508,7 +508,9 @@ class CommitLog:
             self.check(self.vectors(state.encoded), kept.nbytes // BLOCK_BYTES)
             self._draft.origins.forget_stamps(state.rows)
             self._draft = self.committed.without(state.rows).draft()
-            self._file.origins = {r: o for r, o in old.changed.items() if r < state.rows}
+            kept_origins = {r: o for r, o in old.changed.items() if r < state.rows}
+            if kept_origins != self._file.changed:
+                self._file.origins = kept_origins
             old.discard()
             self._draft.readings.discard_from(state.rows)
             self.set_blocks(AppendedFile(kept, kept.nbytes // BLOCK_BYTES))
