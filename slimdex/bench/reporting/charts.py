@@ -66,7 +66,7 @@ TITLES = {
 
 
 def pictures(retrieval: Sequence[Row], peers: Sequence[Row]) -> dict[str, bytes]:
-    """Name of the picture -> PNG, for the rows that there are; panels are one below the other."""
+    """Name of the picture -> PNG, for the existing rows; panels are one below the other."""
     panels: dict[str, list[Chart]] = {
         "peers": [chart for task in tasks(peers) for chart in _peer_map(of_task(peers, task))],
         "quality": [*_quality(retrieval)],

@@ -64,7 +64,7 @@ def write_origins(path: Path, origins: Origins) -> FileRecord:
 
 @dataclass(frozen=True)
 class Contents:
-    """What the documents of a commit are.
+    """The documents of a commit.
 
     Attributes
     ----------

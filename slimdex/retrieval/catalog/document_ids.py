@@ -40,7 +40,7 @@ class Looked:
 
 @dataclass
 class LastLooked:
-    """What was looked up last, in any commit."""
+    """The ids and rows of the last lookup, in any commit."""
 
     value: Looked = Looked()
 

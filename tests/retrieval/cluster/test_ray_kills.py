@@ -37,7 +37,7 @@ SETTINGS = Settings(24)
 
 
 class Slow(ReadingEncoder):
-    """Takes as long for each text as a small transformer, so that there is time to be killed in."""
+    """Takes as long for each text as a small transformer, to leave time for a kill."""
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         time.sleep(0.005 * len(texts))

@@ -1,4 +1,4 @@
-"""What a failure in the last moment of a change leaves: memory says what the manifest says."""
+"""After a failure at the end of a change, memory and manifest agree."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_a_folder_that_is_replaced_while_a_change_waits_keeps_its_files(path: Pa
             with held(seconds):
                 yield
 
-        turn.held = waiting  # type: ignore[method-assign]
+        turn.held = waiting  # type: ignore[assignment,method-assign]
         with pytest.raises(InputError, match="was moved or replaced"):
             collection.delete("3")
     assert verify(path) == []

@@ -1,4 +1,4 @@
-"""What an addition does about a fit that has seen few of the documents."""
+"""Refitting after additions, if the fit has seen few of the documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an index holds, costs and finds: `slimdex info`, `health` and `eval`."""
+"""Facts about an index: `slimdex info`, `health` and `eval`."""
 
 from __future__ import annotations
 
