@@ -1,9 +1,9 @@
-"""Adding: documents are staged, encoded and committed; an interrupted addition is finished."""
+"""Adding: documents are prepared, then staged and committed in the writers' turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -12,16 +12,19 @@ from numpy.typing import ArrayLike
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import note
 
 from .catalog.metadata_columns import widened
+from .catalog.store import DocumentStore
 from .ingest import writer
-from .ingest.encoding import EncodingError, encode_pending
-from .ingest.preparing import Prepared
-from .ingest.staging import Addition, DuplicateKeyError, stage
+from .ingest.encoding import EncodingError, append_vectors
+from .ingest.preparing import Prepared, prepared
+from .ingest.staging import Addition, ChangedOriginsError, DuplicateKeyError, Staged
 from .ingest.writer import Added, Finished
 from .quality import refitting
 from .sources.given_vectors import GivenVectors, as_given
 from .sources.tabular.records import as_documents
+from .storage.commit_log import CommitLog
 from .storage.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -45,33 +48,24 @@ def add_given(
 
 
 def add(collection: Collection, addition: Addition, *, refit: str = "auto") -> Added:
-    """Encode, stage and commit documents, or finish an interrupted addition.
+    """Encode, stage and commit documents.
+
+    Texts that an interrupted addition has encoded are not encoded again.
 
     `refit` is as for `Collection.add`.
     """
     refitting.check_refit(refit)
-    if addition.vectors is None and not collection.has_encoder and addition.documents is not None:
+    if addition.vectors is None and not collection.has_encoder:
         raise InputError(f"{collection.path}: built from given vectors; expected vectors for these")
     collection.check_writable()  # before texts are encoded, which takes long
-    start, commit_log = perf_counter(), collection.commit_log
-    prepared = Prepared(collection, addition)
-    with collection.change():
-        # What another addition left is dropped by a commit, before its vectors are overwritten.
-        is_one_commit = prepared.is_small and not commit_log.state.unfinished
-        with commit_log.transaction() if is_one_commit else nullcontext():
-            before = collection.snapshot.columns
-            staged = stage(commit_log, prepared.addition, lambda: prepared.encoder)
-            notes = widened(before, collection.store.columns.types)
-            if commit_log.state.unfinished:
-                encoded = encode_pending(
-                    commit_log, prepared.encoder, addition.vectors, staged.gone
-                )
-                finished = writer.add_pending(collection, staged.gone, prepared.terms)
-            else:
-                encoded = 0
-                if len(staged.gone):
-                    writer.commit_deletion(commit_log, staged.gone)
-                finished = Finished(Added(0, 0, [], deleted=len(staged.gone)))
+    collection.commit_log.check_place()
+    start = perf_counter()
+    with prepared(collection, addition) as ready, collection.change():
+        before = collection.snapshot
+        with ready.transaction() as (commit_log, staged):
+            notes = widened(before.columns, commit_log.store.columns.types)
+            encoded, finished = _committed(commit_log, before, ready, staged)
+            encoded += ready.encoded
         _show(collection, finished)
     added = replace(
         finished.added,
@@ -83,20 +77,22 @@ def add(collection: Collection, addition: Addition, *, refit: str = "auto") -> A
     return _settled(collection, added, start, refit) if added.documents else added
 
 
-def resume(
-    collection: Collection,
-    vectors: GivenVectors | None = None,
-    *,
-    refit: str = "auto",
-) -> Added:
-    """Finish an interrupted addition from where its vectors end.
-
-    Parameters
-    ----------
-    vectors : the given vectors of the whole addition, if it had some.
-    refit : as for `Collection.add`.
-    """
-    return add(collection, Addition(None, vectors=vectors), refit=refit)
+def _committed(
+    commit_log: CommitLog, before: Snapshot, ready: Prepared, staged: Staged
+) -> tuple[int, Finished]:
+    """Commit staged documents at the end of the transaction; also the number of texts encoded."""
+    if staged.first == staged.stop:
+        if len(staged.gone):
+            writer.commit_deletion(commit_log, staged.gone)
+        return 0, Finished(Added(0, 0, [], deleted=len(staged.gone)))
+    given = ready.addition.vectors
+    appended, encoded = append_vectors(
+        commit_log, lambda: ready.encoder, staged.rows, staged.gone, ready.known, given
+    )
+    finished = writer.add_staged(
+        commit_log, before, staged, appended, ready.terms, are_given=given is not None
+    )
+    return encoded, finished
 
 
 def _show(collection: Collection, finished: Finished) -> None:
@@ -117,17 +113,26 @@ def of_sources(
     collection: Collection,
     sources: Sources,
     ids: MadeUpIds,
-    missing: Callable[[int], Rows] | None = None,
+    missing: Callable[[DocumentStore, int], Rows] | None = None,
 ) -> Addition:
     """The documents of sources with their ids; `missing` is as for `Addition`."""
     return Addition(
         sources.documents(ids.readings),
         sources.columns(collection.store),
         sources.vectors,
-        sources.fingerprint(),
+        ids.known_origins,
         ids.origins,
         missing,
     )
+
+
+def with_new_ids(attempt: Callable[[], Added]) -> Added:
+    """Add sources; start over if others choose the same ids for other files meanwhile."""
+    while True:
+        try:
+            return attempt()
+        except ChangedOriginsError:
+            note("others have added files of the same names meanwhile; the addition starts over")
 
 
 @contextmanager

@@ -28,8 +28,8 @@ CATALOG = "catalog.duckdb"
 """The file instead of it in an index of format 1: see `storage.format_1`."""
 FORMAT_1 = (CATALOG, "head.bin", "database.lock", "database.gate")
 """Files of format 1 that no index has otherwise."""
-SPILL = "spill.tmp"
-"""Folder where DuckDB keeps what does not fit into its memory limit."""
+SPILL = re.compile(r"spill-[0-9a-f]{8}\.tmp")
+"""Folders where a running DuckDB keeps what does not fit into its memory limit."""
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
 """Format of vectors (`vector_file.STORED`) -> ending of their file."""
 ENDINGS = {
@@ -94,11 +94,11 @@ def check_folder(folder: Path) -> None:
     """
     with os.scandir(folder) as entries:
         for entry in entries:
-            is_work = WORK.fullmatch(entry.name) is not None
-            if not is_work and entry.name != SPILL and not _is_ours(entry.name):
+            is_work = any(names.fullmatch(entry.name) for names in (WORK, SPILL))
+            if not is_work and not _is_ours(entry.name):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if is_work or entry.name == SPILL:
+                if is_work:
                     continue
                 if entry.name.removesuffix(".tmp").endswith(FOLDERS):
                     with suppress(FileNotFoundError):  # a writer has replaced it

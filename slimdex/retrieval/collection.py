@@ -48,6 +48,7 @@ from .storage.commit_log import CommitLog
 from .storage.network_filesystems import check_local
 from .storage.snapshot import Snapshot
 from .storage.snapshot_manager import SnapshotManager
+from .storage.work_folder import left_files
 
 if TYPE_CHECKING:
     import pyarrow
@@ -779,7 +780,7 @@ class Collection(Searchable):
 
     @property
     def state(self) -> State:
-        """The committed state, including that of an unfinished addition."""
+        """The committed state."""
         _ = self.snapshot  # follows other processes
         return self.commit_log.state
 
@@ -877,7 +878,7 @@ class Collection(Searchable):
         while True:
             snapshot = self.snapshot
             if snapshot.state.settings is None:
-                unfinished = "; an unfinished build: run it again" if snapshot.state.source else ""
+                unfinished = "; an unfinished build: run it again" * bool(left_files(self.path))
                 raise InputError(f"{self.path} holds no documents yet{unfinished}")
             try:
                 return read(snapshot, *args)

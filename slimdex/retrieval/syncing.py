@@ -11,6 +11,7 @@ from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 
 from . import adding
+from .catalog.store import DocumentStore
 from .ingest.made_up_ids import MadeUpIds
 from .ingest.writer import Added
 from .quality.refitting import check_refit
@@ -28,7 +29,7 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
 
     Files with unchanged path, size and times are not read. A text that the index already has, in a
     document that is replaced or deleted, is not encoded again. Documents of a file that exists but
-    can't be read stay. An interrupted addition of the same sources is finished first.
+    can't be read stay.
 
     Parameters
     ----------
@@ -45,14 +46,18 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
         raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
     if not collection.has_encoder:
         raise InputError(f"{collection.path}: built from given vectors; expected an encoder's")
-    went_on, store = _finished(collection, sources), collection.store
+    return adding.with_new_ids(lambda: _synced(collection, sources, refit))
+
+
+def _synced(collection: Collection, sources: Sources, refit: str) -> Added:
+    store = collection.store
     notes = agree_with(store.columns.with_values, sources.opened)
     ids = MadeUpIds.of(sources.opened, collection.state, store)
     known = [replace(origin, known=store.origins.known(origin.place)) for origin in ids.readings]
     ids = replace(ids, readings=known)
 
-    def missing(first: int) -> Rows:
-        now = collection.store.origins
+    def missing(current: DocumentStore, first: int) -> Rows:
+        now = current.origins
         # Documents whose origins have changed since are left to the next sync, which reads them.
         places = [each.place for each in ids.readings if each.known <= now.known(each.place)]
         origins = [*sources.origins(ids.readings)]
@@ -66,24 +71,8 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
         )
     return replace(
         added,
-        documents=went_on.documents + added.documents,
-        replaced=went_on.replaced + added.replaced,
-        encoded=went_on.encoded + added.encoded,
-        notes=[*went_on.notes, *notes, *ids.notes, *added.notes, *sources.left_out()],
+        notes=[*notes, *ids.notes, *added.notes, *sources.left_out()],
     )
-
-
-def _finished(collection: Collection, sources: Sources) -> Added:
-    """Finish an interrupted addition of the same sources, to keep its encoded texts."""
-    state, store = collection.state, collection.store
-    if not state.unfinished or state.given:
-        return Added(0, 0, [])
-    ids = MadeUpIds.of(sources.opened, state, store)
-    if not store.origins.pending_places(state.rows) <= {reading.place for reading in ids.readings}:
-        return Added(0, 0, [])
-    added = adding.resume(collection, refit="never")
-    count = "1 document" if added.documents == 1 else f"{added.documents:,} documents"
-    return replace(added, notes=[f"finished an interrupted addition of {count}", *added.notes])
 
 
 def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:

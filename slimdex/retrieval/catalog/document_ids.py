@@ -225,13 +225,6 @@ class DocumentOrigins:
         )
         return bool(rows)
 
-    def pending_places(self, first_row: int) -> set[str]:
-        """Places of the documents from `first_row` on; "" if unknown."""
-        rows = self._database.fetch(
-            f"SELECT DISTINCT coalesce({PLACE}, '') FROM origins WHERE \"row\" >= ?", [first_row]
-        )
-        return {place for (place,) in rows}
-
     def missing(
         self, places: Sequence[str], current: Sequence[str], first_row: int
     ) -> list[tuple[int, str, str]]:
@@ -256,19 +249,6 @@ class DocumentOrigins:
                 WHERE fresh.slimdex_origin IS NOT NULL
                 AND known.slimdex_origin IS DISTINCT FROM fresh.slimdex_origin""",
                 [new.tolist(), old.tolist()],
-            )
-        )
-
-    def forget_stamps(self, first_row: int) -> None:
-        """Remove the stamps of documents before `first_row` that share a file with later ones.
-
-        Those later documents will be dropped, so their files must be read again.
-        """
-        self._change(
-            self._database.fetch(
-                f"""SELECT "row", {PLACE} || '/' FROM origins WHERE "row" < ?
-                AND slimdex_origin IN (SELECT slimdex_origin FROM origins WHERE "row" >= ?)""",
-                [first_row, first_row],
             )
         )
 

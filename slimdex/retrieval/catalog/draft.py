@@ -33,7 +33,7 @@ def draft_of(database: Database) -> Draft:
 class Draft(Database):
     """Documents of a commit, and those that the next one adds; for one thread.
 
-    The file is made with the first columns or documents.
+    The file is made in `folder`, with the first columns or documents.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class Draft(Database):
     origins : of documents, where they differ from those in the segments; None if unchanged.
     """
 
-    def __init__(self, base: Database) -> None:
+    def __init__(self, base: Database, folder: Path) -> None:
         super().__init__(base.engine, base.contents)
         self._base = base
         # A name of its own: DuckDB may have the file of a change that failed open for a while.
-        self._file = base.path / f"{file_name('segment', randbelow(10**12))}.tmp"
+        self._file = folder / f"{file_name('segment', randbelow(10**12))}.tmp"
         self.types: dict[str, str] = dict(base.contents.columns)
         self.columns = dict[str, str]()
         self.origins: Origins | None = None

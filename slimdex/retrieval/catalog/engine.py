@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from secrets import token_hex
 from threading import RLock
 from typing import Any
 
 from slimdex.indexes.errors import CorruptError, InputError
 
-from ..atomic_files import SPILL
 from ..duckdb_library import duckdb
 from ..sql import identifier, literal
 from .duckdb_connection import DISK_NUMBERS, LIMITS, disk_error, one_line
@@ -29,7 +29,10 @@ _ABANDONED = list[Any]()
 
 def started(folder: Path) -> duckdb.DuckDBPyConnection:
     """Start DuckDB in memory, with access to one folder."""
-    connection = duckdb.connect(config=LIMITS | {"temp_directory": str(folder / SPILL)})
+    # A folder of its own: two processes in containers may have one number, of which DuckDB's files
+    # have their names.
+    spill = folder / f"spill-{token_hex(4)}.tmp"
+    connection = duckdb.connect(config=LIMITS | {"temp_directory": str(spill)})
     connection.execute(f"SET allowed_directories = [{literal(f'{folder}/')}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

@@ -92,11 +92,6 @@ class Readings:
         inside = (known[:, 0] >= start) & (known[:, 0] < stop) & (known[:, 1] != 0)
         self._forget(known[inside, 0])
 
-    def discard_from(self, row: int) -> None:
-        """Forget the rows from `row` on, which go."""
-        known = self.entries()
-        self._forget(known[known[:, 0] >= row, 0])
-
     def _forget(self, rows: Rows) -> None:
         if len(rows):
             self._add([[row, FORGOTTEN, FORGOTTEN] for row in rows.tolist()])

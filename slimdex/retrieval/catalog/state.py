@@ -34,7 +34,9 @@ FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 
 figures of `indexes.reducers.drift`, which some reducers and codes lack."""
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
-_LEAST = {"dim": 1, "rows": 0, "staged": 0, "encoded": 0, "generation": 1, "version": 1, "epoch": 0}
+_LEAST = {"dim": 1, "rows": 0, "generation": 1, "version": 1, "epoch": 0}
+STAGED = ("staged", "encoded", "source", "given")
+"""Fields of older states, about documents that an index contained before they were committed."""
 
 
 @dataclass(frozen=True)
@@ -197,11 +199,7 @@ class State:
     requested : the requested settings.
     settings : the current ones, None until the first documents are in.
     rows : vectors of the documents visible to readers, including deleted ones.
-    staged : rows of the documents in the catalog; those from `rows` on are being added.
-    encoded : staged rows whose vectors are durable.
-    source : fingerprint of the running addition, None without one.
-    given : True if the running addition has vectors from elsewhere.
-    segments : files of the documents, by their rows; the last may be of the running addition.
+    segments : files of the documents, by their rows.
     readings : file of the rows that were read only in part; None before the first one.
     readings_count : entries of that file.
     generation : incremented by every commit that writes files, and part of their names.
@@ -230,10 +228,6 @@ class State:
     requested: Settings
     settings: Settings | None = None
     rows: int = 0
-    staged: int = 0
-    encoded: int = 0
-    source: str | None = None
-    given: bool = False
     segments: list[Segment] = field(default_factory=list)
     readings: str | None = None
     readings_count: int = 0
@@ -259,19 +253,9 @@ class State:
         return OFF if self.words is None else self.hybrid or AUTO
 
     @property
-    def unfinished(self) -> bool:
-        """True if documents are staged that no reader sees yet."""
-        return self.staged > self.rows
-
-    @property
     def fitted(self) -> int:
         """Documents that the reducer was fitted on."""
         return int(self.fit["documents"])
-
-    @property
-    def is_encoded(self) -> bool:
-        """True if all staged, unseen documents have their vectors on disk."""
-        return self.unfinished and self.encoded == self.staged
 
     @property
     def file_names(self) -> set[str]:
@@ -314,6 +298,10 @@ class State:
         """Parse; raises `CorruptError` if a field is missing, unknown or invalid."""
         try:
             values = parsed(text, READABLE)
+            if values.get("staged", values["rows"]) != values["rows"]:
+                raise ValueError("an addition that an older slimdex began; expected it to end it")
+            for field_ in STAGED:
+                values.pop(field_, None)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
@@ -338,16 +326,13 @@ class State:
         """
         for name, least in _LEAST.items():
             _whole(name, getattr(self, name), least)
-        for name, largest in (("rows", self.staged), ("encoded", self.staged), ("dim", MOST_DIM)):
-            if getattr(self, name) > largest:
-                raise ValueError(f"{name}={getattr(self, name)}; expected at most {largest}")
-        if not isinstance(self.encoder, dict) or not isinstance(self.given, bool):
-            raise TypeError("encoder and given; expected an object and true or false")
+        if self.dim > MOST_DIM:
+            raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
+        if not isinstance(self.encoder, dict):
+            raise TypeError(f"encoder={self.encoder!r}; expected an object")
         check_mapped(self.encoder, "map" in self.files)
         if self.passages is not None:
             _whole("passages", self.passages, 1)
-        if self.source is not None and not isinstance(self.source, str):
-            raise TypeError(f"source={self.source!r}; expected a text")
         if not all(isinstance(digest, str) for digest in self.origins.values()):
             raise TypeError("origins; expected texts")
         if self.fit or self.settings is not None:
@@ -363,7 +348,7 @@ class State:
         if self.readings is not None:
             _check_name("readings", self.readings)
         _whole("readings_count", self.readings_count, 0)
-        _check_segments(self.segments, self.staged)
+        _check_segments(self.segments, self.rows)
         if self.hybrid is not None and not isinstance(self.hybrid, str):
             raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
         if self.lines is not None:
@@ -382,7 +367,7 @@ class State:
             raise ValueError(f"no file of {min(missing)}")
 
 
-def _check_segments(segments: list[Segment], staged: int) -> None:
+def _check_segments(segments: list[Segment], rows: int) -> None:
     stop = 0
     for segment in segments:
         _check_name("segment", segment.name)
@@ -392,8 +377,8 @@ def _check_segments(segments: list[Segment], staged: int) -> None:
         if segment.first != stop or not isinstance(segment.sha256, str):
             raise ValueError(f"segment {segment.name}: row {segment.first}; expected {stop}")
         stop = segment.stop
-    if stop != staged:
-        raise ValueError(f"segments of {stop} rows; expected {staged}")
+    if stop != rows:
+        raise ValueError(f"segments of {stop} rows; expected {rows}")
 
 
 def _whole(name: str, value: Any, least: int) -> None:

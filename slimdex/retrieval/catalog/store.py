@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from slimdex.indexes.arrays import Rows, batches
@@ -50,16 +49,11 @@ class DocumentStore:
         self.ids = DocumentIds(database, self.columns, self.passages, looked)
         self.origins = DocumentOrigins(database)
 
-    def without(self, row: int) -> DocumentStore:
-        """A store without the segments of the rows from `row` on."""
-        contents = self.database.contents
-        kept = tuple(segment for segment in contents.segments if segment.stop <= row)
-        database = Database(self.database.engine, replace(contents, segments=kept))
-        return DocumentStore(database, self.readings, self.looked)
-
-    def draft(self) -> DocumentStore:
-        """A store for the next commit, whose new documents are written to a file."""
-        return DocumentStore(Draft(self.database), Readings(self.readings.file), self.looked)
+    def draft(self, folder: Path) -> DocumentStore:
+        """A store for the next commit, whose new documents are written to a file in a folder."""
+        return DocumentStore(
+            Draft(self.database, folder), Readings(self.readings.file), self.looked
+        )
 
     def drop_rows(self, rows: Rows, first: int) -> None:
         """Delete some of the new documents, not cut yet; close the gaps from `first` on."""
@@ -104,20 +98,6 @@ class DocumentStore:
             JOIN origins ON origins."row" = numbered.old""",
             f"""WITH {live}, {numbered} SELECT numbered.new AS "row", passages.* EXCLUDE ("row")
             FROM passages JOIN numbered ON passages."row" = numbered.old""",
-        )
-
-    def moved(self, path: Path, first: int, stop: int, by: int) -> Segment:
-        """Write the rows first .. stop of a running addition to a segment, `by` rows earlier."""
-        inside = f'WHERE "row" >= {first} AND "row" < {stop}'
-        origin = "origins.slimdex_origin AS slimdex_origin"
-        return written(
-            self.database,
-            path,
-            (first - by, stop - by),
-            f"""SELECT documents.* REPLACE (documents."row" - {by} AS "row", {origin})
-            FROM (FROM documents {inside}) documents
-            JOIN (FROM origins {inside}) origins ON documents."row" = origins."row" """,
-            f'SELECT * REPLACE ("row" - {by} AS "row") FROM passages {inside}',
         )
 
     def read_all(self) -> None:

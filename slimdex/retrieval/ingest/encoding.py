@@ -1,13 +1,13 @@
-"""Encoding: vectors of staged documents, with a commit per window.
+"""Encoding: vectors of new rows' texts, before the turn that commits them or within it.
 
-A kill loses the current window or, if several processes encode, the current window of each.
+Texts of replaced documents keep their vectors, and so do those that were encoded before.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,22 @@ from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.execution.workers import PartError
-from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
 
 from ..catalog.readings import PartlyRead
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..sources.given_vectors import GivenVectors
 from ..storage.commit_log import AppendedFile, CommitLog
-from .kept_vectors import DIGEST, KeptVectors
+from .encoded_texts import EncodedTexts
+from .kept_vectors import KeptVectors
 
 WINDOW = 1024
-"""Documents encoded between two commits, lost by a kill."""
+"""Rows encoded at a time; a kill loses those of a window or, if several processes encode, of the
+current window of each."""
 STEP_CHARACTERS = 16_384
 """Characters encoded at a time, between reports of progress."""
 CHARACTERS_PER_TOKEN = 4
+NO_LENGTHS: Lengths = np.empty((0, 2), dtype=np.int64)
 TEXT_CHARACTERS = 2 * CHARACTERS_PER_TOKEN
 """Overhead of a text in characters: two special tokens."""
 
@@ -43,77 +45,90 @@ class EncodingError(InputError):
         self.ids = ids
 
 
-def encode_pending(
-    commit_log: CommitLog, encoder: Encoder, given: GivenVectors | None = None, gone: Rows = NO_ROWS
+def encode_texts(
+    commit_log: CommitLog,
+    encoder: Encoder,
+    rows: slice,
+    gone: Rows,
+    known: EncodedTexts,
 ) -> int:
-    """Encode the staged documents that lack vectors, or take given vectors; return the number
-    encoded.
+    """Encode the texts of new rows that have no vector yet, for `append_vectors`; return how many.
 
-    Texts of replaced documents, and of those in `gone`, keep their vectors.
-
-    Raises `EncodingError` if other processes fail to encode some.
+    Texts of replaced documents, and of those in `gone`, have theirs. Raises `EncodingError` if
+    other processes fail to encode some.
     """
-    state = commit_log.state
-    _check_given(commit_log, given)
-    vectors = commit_log.vectors(state.encoded)
+    kept, work = KeptVectors.of(commit_log, gone), _Work(commit_log, encoder, rows)
+    work.did([])
+    encoding, encoded = Encoding(encoder, commit_log.state.dim, work.did), 0
+    windows = (
+        _window(commit_log, kept, known, part, work.most)
+        for part in batches(rows.stop, WINDOW, rows.start)
+    )
+    try:
+        for window, (vectors, lengths) in commit_log.workers.map(encoding, windows):
+            if window.texts:
+                known.put(window.texts, vectors, lengths)
+            encoded += len(window.texts)
+            work.finish(window)
+    except PartError as error:
+        part = error.part.rows
+        raise EncodingError(
+            commit_log.store.ids.between(part.start, part.stop), str(error)
+        ) from error
+    known.look_up_all()
+    return encoded
+
+
+def append_vectors(
+    commit_log: CommitLog,
+    encoder: Callable[[], Encoder],
+    rows: slice,
+    gone: Rows,
+    known: EncodedTexts,
+    given: GivenVectors | None = None,
+) -> tuple[AppendedFile, int]:
+    """Append the vectors of new rows to the file, within the transaction that commits them.
+
+    They are given, those of replaced documents or of `gone` ones, known, or else encoded.
+
+    Returns
+    -------
+    The file and its new blocks; the number of texts that were encoded.
+    """
+    vectors = commit_log.vectors(rows.start)
     commit_log.check_tail(vectors)
+    grown = AppendedFile(vectors, vectors.nbytes // BLOCK_BYTES)
+    encoded = 0
     if given is not None:
-        windows = _given_windows(commit_log, given)
-    else:
-        windows = _encoded_windows(commit_log, encoder, gone)
-    done = 0
-    for window in windows:
-        grown = AppendedFile(vectors, vectors.nbytes // BLOCK_BYTES)
-        vectors.append(window.vectors)
-        with commit_log.transaction():
-            commit_log.set_blocks(grown)
-            commit_log.store.readings.put(window.partly)
-            commit_log.set_state(replace(commit_log.state, encoded=len(vectors)))
-        done += window.encoded
-    return done
-
-
-def _check_given(commit_log: CommitLog, given: GivenVectors | None) -> None:
-    """Raise `InputError` unless an addition continues with vectors from the same source."""
-    state = commit_log.state
-    if state.given != (given is not None):
-        began = "vectors from elsewhere" if state.given else "the encoder's vectors"
-        raise InputError(
-            f"{commit_log.path}: an addition that began with {began}; expected them again"
-        )
-    if given is not None and (len(given), given.dim) != (state.staged - state.rows, state.dim):
-        raise InputError(
-            f"{given.name}: {len(given)} rows of {given.dim} dimensions; expected those that the "
-            f"addition began with, {state.staged - state.rows} of {state.dim}"
-        )
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A window's vectors (n, dim), rows read only in part, and the number of texts encoded."""
-
-    vectors: Matrix
-    partly: PartlyRead
-    encoded: int
-
-
-def _given_windows(commit_log: CommitLog, given: GivenVectors) -> Iterator[_Found]:
-    state = commit_log.state
-    for rows in batches(state.staged, WINDOW, state.encoded):
-        vectors = given.rows(rows.start - state.rows, rows.stop - state.rows)
-        progress("taking vectors", rows.stop - state.rows, state.staged - state.rows)
-        yield _Found(vectors, {}, 0)
+        for part in batches(len(given), WINDOW):
+            vectors.append(given.rows(part.start, part.stop))
+            progress("taking vectors", part.stop, len(given))
+        return grown, 0
+    kept = KeptVectors.of(commit_log, gone)
+    for part in batches(rows.stop, WINDOW, rows.start):
+        window = _window(commit_log, kept, known, part)
+        new: Matrix = np.zeros((0, commit_log.state.dim), dtype=np.float32)
+        lengths = NO_LENGTHS
+        if window.texts:
+            new, lengths = Encoding(encoder(), commit_log.state.dim)(window)
+        X, partly = _assembled(commit_log, window, new, lengths)
+        vectors.append(X)
+        commit_log.store.readings.put(partly)
+        encoded += len(window.texts)
+    return grown, encoded
 
 
 @dataclass(frozen=True)
 class Window:
-    """Rows that are committed together, and the texts to encode.
+    """Rows whose vectors are appended together, and the texts to encode.
 
     Attributes
     ----------
     texts, todo : texts to encode, and their places in the window.
     empty : places of empty texts, whose vector is zero.
-    kept, old : places whose vectors exist, and the rows of these vectors.
+    kept, old : places whose vectors are those of other rows, and these rows.
+    known : places of texts that were encoded before.
+    vectors, lengths : of the known ones.
     characters : of all its texts, as counted by `_Work`.
     """
 
@@ -123,6 +138,9 @@ class Window:
     empty: Rows
     kept: Rows
     old: Rows
+    known: Rows
+    vectors: Matrix
+    lengths: Lengths
     characters: int
 
 
@@ -134,74 +152,70 @@ class Encoding:
     dim: int
     did: Callable[[Sequence[str]], None] | None = None
 
-    def __call__(self, window: Window) -> tuple[Matrix, PartlyRead]:
-        """Return vectors (n, dim) of the texts, and a map of those read only in part, by place."""
+    def __call__(self, window: Window) -> tuple[Matrix, Lengths]:
+        """Vectors (n, dim) of the texts; (n, 2) tokens and tokens read, 0 if all are read."""
         out = np.zeros((len(window.texts), self.dim), dtype=np.float32)
-        partly = dict[int, tuple[int, int]]()
-        for places, vectors, read in encoded_steps(self.encoder, window.texts, self.dim):
+        lengths: Lengths = np.zeros((len(window.texts), 2), dtype=np.int64)
+        for places, vectors, partly in encoded_steps(self.encoder, window.texts, self.dim):
             out[places] = vectors
-            partly.update(read)
+            for place, read in partly.items():
+                lengths[place] = read
             if self.did is not None:
                 self.did([window.texts[i] for i in places])
-        return out, partly
+        return out, lengths
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Encoding, (self.encoder, self.dim)
 
 
-def _encoded_windows(commit_log: CommitLog, encoder: Encoder, gone: Rows) -> Iterator[_Found]:
-    """Yield the windows from the first that is not encoded, in order."""
-    state = commit_log.state
-    known = KeptVectors(np.array([], DIGEST), NO_ROWS)
-    if state.rows:
-        known = KeptVectors.of(commit_log, gone)
-    work = _Work(commit_log, encoder)
-    work.did([])  # earlier windows count as done, but not for the rate
-    encoding = Encoding(encoder, state.dim, work.did)
-    windows = (
-        _window(commit_log, known, rows, work.most)
-        for rows in batches(state.staged, WINDOW, state.encoded)
-    )
-    try:
-        for window, (vectors, partly) in commit_log.workers.map(encoding, windows):
-            work.finish(window)
-            yield _assembled(commit_log, window, vectors, partly)
-    except PartError as error:
-        rows = error.part.rows
-        raise EncodingError(
-            commit_log.store.ids.between(rows.start, rows.stop), str(error)
-        ) from error
-
-
-def _window(commit_log: CommitLog, known: KeptVectors, rows: slice, most: int) -> Window:
+def _window(
+    commit_log: CommitLog,
+    kept: KeptVectors,
+    known: EncodedTexts,
+    rows: slice,
+    most: int = sys.maxsize,
+) -> Window:
     contents = commit_log.store.documents.contents(rows.start, rows.stop)
     if len(contents) != rows.stop - rows.start:
         raise CorruptError(
             f"{commit_log.path}: {len(contents)} passages in the rows {rows.start} to "
             f"{rows.stop - 1}; expected one in each"
         )
-    kept, old = known.among(contents)
-    is_empty = np.array([not text for text in contents], dtype=np.bool_)
-    empty = np.flatnonzero(is_empty)
-    todo = np.setdiff1d(np.flatnonzero(~is_empty), kept, assume_unique=True)
-    texts = [contents[i] for i in todo]
-    return Window(rows, texts, todo, empty, kept, old, _characters(contents, most))
+    empty = np.flatnonzero([not text for text in contents])
+    places, old = kept.among(contents)
+    rest = np.setdiff1d(np.arange(len(contents)), np.union1d(places, empty))
+    here, vectors, lengths = known.among([contents[i] for i in rest])
+    todo = np.delete(rest, here)
+    return Window(
+        rows,
+        [contents[i] for i in todo],
+        todo,
+        empty,
+        places,
+        old,
+        rest[here],
+        vectors,
+        lengths,
+        _characters(contents, most),
+    )
 
 
 def _assembled(
-    commit_log: CommitLog, window: Window, vectors: Matrix, partly: PartlyRead
-) -> _Found:
-    """All vectors of a window: existing, encoded, or zero."""
-    count, start = window.rows.stop - window.rows.start, window.rows.start
-    out: Matrix = np.zeros((count, commit_log.state.dim), dtype=np.float32)
-    out[window.todo] = vectors
-    out[window.kept] = commit_log.vectors().take(window.old)
+    commit_log: CommitLog, window: Window, vectors: Matrix, lengths: Lengths
+) -> tuple[Matrix, PartlyRead]:
+    """All vectors of a window; and its rows that were read only in part."""
+    start = window.rows.start
+    X: Matrix = np.zeros((window.rows.stop - start, commit_log.state.dim), dtype=np.float32)
+    X[window.todo], X[window.known] = vectors, window.vectors
+    X[window.kept] = commit_log.vectors().take(window.old)
     before = commit_log.store.readings.of(window.old)
     same_rows = zip(window.kept.tolist(), window.old.tolist(), strict=True)
-    read = {start + i: before[row] for i, row in same_rows if row in before}
-    read |= {start + i: (0, 0) for i in window.empty.tolist()}
-    read |= {start + int(window.todo[i]): lengths for i, lengths in partly.items()}
-    return _Found(out, read, len(window.texts))
+    partly = {start + i: before[row] for i, row in same_rows if row in before}
+    partly |= {start + i: (0, 0) for i in window.empty.tolist()}
+    for places, read in ((window.todo, lengths), (window.known, window.lengths)):
+        for i in np.flatnonzero(read[:, 0] > read[:, 1]).tolist():
+            partly[start + int(places[i])] = int(read[i, 0]), int(read[i, 1])
+    return X, partly
 
 
 def _characters(texts: Sequence[str], most: int) -> int:
@@ -218,18 +232,13 @@ class _Work:
     `most` is the number of characters of a text that count.
     """
 
-    def __init__(self, commit_log: CommitLog, encoder: Encoder) -> None:
-        state = commit_log.state
+    def __init__(self, commit_log: CommitLog, encoder: Encoder, rows: slice) -> None:
         tokens: int | None = getattr(encoder, "max_length", None)
         self.most = sys.maxsize if tokens is None else CHARACTERS_PER_TOKEN * tokens
-        self._documents = state.staged - state.rows
-        self._last_row = state.staged
-        self._finished, self._total = (
-            commit_log.store.documents.characters(state.rows, stop, self.most)
-            + TEXT_CHARACTERS * (stop - state.rows)
-            for stop in (state.encoded, state.staged)
-        )
-        self._done = self._finished
+        self._documents, self._last_row = rows.stop - rows.start, rows.stop
+        characters = commit_log.store.documents.characters(rows.start, rows.stop, self.most)
+        self._total = characters + TEXT_CHARACTERS * self._documents
+        self._finished = self._done = 0
 
     def did(self, texts: Sequence[str]) -> None:
         """Report that these texts are encoded."""
@@ -268,7 +277,7 @@ def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, 
 
     Raises `InputError` if the encoder does not return one finite vector per text.
     """
-    lengths: Lengths = np.empty((0, 2), dtype=np.int64)
+    lengths = NO_LENGTHS
     if isinstance(encoder, LimitedEncoder):
         vectors, lengths = encoder.encode_measured(texts)
     else:

@@ -30,10 +30,11 @@ LISTED_FILES = 3
 class MadeUpIds:
     """Prefixes of the sources' ids.
 
-    `origins` are the state's, with those of these sources.
+    `origins` are the state's, `known_origins`, with those of these sources.
     """
 
     readings: Sequence[Reading]
+    known_origins: Mapping[str, str]
     origins: Mapping[str, str]
     notes: Sequence[str]
 
@@ -60,7 +61,7 @@ class MadeUpIds:
                 origins[prefix] = digest
                 taken.add(prefix)
             readings.append(Reading(prefix, digest))
-        return cls(readings, origins, [*_notes(sources, readings), *notes])
+        return cls(readings, state.origins, origins, [*_notes(sources, readings), *notes])
 
 
 def _chosen(source: Source, file: InputFile, taken: Set[str], store: DocumentStore) -> str:

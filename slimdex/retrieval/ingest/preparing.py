@@ -1,37 +1,47 @@
 """Preparation: documents of an addition are read, cut and encoded before it takes its turn.
 
-Its commit then computes nothing that takes long, whatever other processes have committed meanwhile:
-vectors, numbers of tokens and terms are remembered by the text, not by the row.
+Few documents are kept in memory: their commit, which computes nothing that takes long, writes them
+to the catalog, whatever other processes have committed meanwhile. Many are written to a file of the
+work folder, which the commit takes as it is unless others have changed the index; then they are
+written again. Vectors, numbers of tokens and terms are remembered by the text, not by the row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches
-from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.progress import note, progress
 from slimdex.indexes.execution.workers import HERE
 
+from ..catalog.state import State
 from ..documents import Document
-from ..encoders.adapters import space_spec
 from ..encoders.base import CountingEncoder, Encoder, Lengths
 from ..lexical.tokens import TERMS, Terms
-from .encoding import WINDOW, encoded_steps, measured
+from ..storage.commit_log import CommitLog
+from ..storage.work_folder import work_folder
+from .encoded_texts import EncodedTexts
+from .encoding import WINDOW, encode_texts, encoded_steps, measured
 from .kept_vectors import digests_of
 from .long_documents import contents_of
-from .staging import Addition, checked_document
+from .staging import Addition, Staged, checked_document, stage
 
 if TYPE_CHECKING:
     from ..collection import Collection
 
-PREPARED_DOCUMENTS = 8192
-"""Most documents that are prepared; larger additions are staged and encoded a window at a time, and
-resume at the last window after an interruption."""
+FEW, FEW_CHARACTERS = WINDOW, 1 << 20
+"""Most documents that are prepared in memory, and their characters: the work that a kill costs."""
 
 
 class RememberingEncoder:
@@ -93,37 +103,79 @@ class RememberingCounter(RememberingEncoder):
 
 
 class Prepared:
-    """An addition whose documents are read and, unless they are many, encoded.
+    """An addition whose documents are read and encoded.
 
     Attributes
     ----------
-    addition : the addition, to be staged in its turn.
-    is_small : True if all of it is committed at once.
-    terms : make the terms for the lexical index, and remember those of what is prepared.
+    addition : the addition, whose documents can be read again.
+    terms : make the terms for the lexical index, and remember those of few documents.
+    encoded : number of texts that were encoded to files.
     """
 
     def __init__(self, collection: Collection, addition: Addition) -> None:
-        self._core = collection
+        self.addition, self.terms, self.encoded = addition, TERMS, 0
+        self._core, self._staged = collection, _StagedAside()
+        self._known: EncodedTexts | None = None
+        self._kept: _Kept | None = None
         self._made: tuple[dict[str, Any], Encoder] | None = None
-        self.addition, self.is_small = addition, False
-        self.terms = TERMS
-        # An empty index has no other writers to keep waiting and no vectors to reuse.
-        if collection.is_empty or addition.documents is None:
-            return
-        rest = iter(addition.documents)
-        first = list(islice(rest, PREPARED_DOCUMENTS + 1))
-        self.addition = replace(addition, documents=chain(first, rest))
-        self.is_small = len(first) <= min(PREPARED_DOCUMENTS, WINDOW)
-        if len(first) > PREPARED_DOCUMENTS:
-            return
-        self._made = space_spec(collection.state.encoder), self._remembering()
-        documents = [checked_document(document) for document in first]
+
+    @contextmanager
+    def transaction(self) -> Iterator[tuple[CommitLog, Staged]]:
+        """The transaction that commits the addition, which is staged; within the turn."""
+        log = self._core.commit_log
+        if self._staged.is_current(log):
+            with self._staged.committed() as staged:
+                yield staged
+            log.read_again()
+        else:
+            self._staged.discard()
+            with log.transaction():
+                yield log, stage(log, self.addition, lambda: self.encoder)
+        if self._known is not None:
+            self._known.drop_used()
+
+    def prepare_in_memory(self, documents: Sequence[Document]) -> None:
+        """Encode few documents, and remember that."""
+        collection, addition = self._core, self.addition
+        self._made = _space(collection.state), self._remembering()
+        documents = [checked_document(document) for document in documents]
         known = collection.store.ids.look_up([document.id for document in documents])
-        collection.read(lambda snapshot: (snapshot.loaded(), snapshot.words))  # before the turn
+        if not collection.is_empty:
+            collection.read(lambda snapshot: (snapshot.loaded(), snapshot.words))
         if addition.vectors is not None:
             self._find_terms(documents, contents_of(documents, None, lambda: self.encoder))
-        elif collection.commit_log.workers is HERE:
+        else:
             self._encode(documents, known)
+
+    def prepare_in(self, folder: Path) -> None:
+        """Write many documents to a file in a work folder, and encode them."""
+        self._kept = _Kept(folder, self.addition.documents)
+        self.addition = replace(self.addition, documents=self._kept)
+        log = _opened_log(self._core)
+        log.drafts, log.workers = folder, self._core.commit_log.workers
+        with self._staged.begun(log):
+            encoder = partial(self._core.encoder_of, log.manifest.state)
+            staged = self._staged.stage(self.addition, encoder)
+            if self.addition.vectors is None and staged.first < staged.stop:
+                self._known = EncodedTexts(folder, _space(log.state), log.state.dim)
+                self._known.take_over(self._core.path)
+                if before := len(self._known):
+                    note(f"resumed after {before:,} texts encoded before")
+                self.encoded = encode_texts(log, encoder(), staged.rows, staged.gone, self._known)
+
+    def close(self) -> None:
+        """Discard what is not committed."""
+        self._staged.close()
+        if self._kept is not None:
+            self._kept.close()
+
+    @property
+    def known(self) -> EncodedTexts:
+        """Texts that were encoded to files, by the index's encoder."""
+        state = self._core.commit_log.state
+        if self._known is not None and self._known.space == _space(state):
+            return self._known
+        return EncodedTexts(None, _space(state), state.dim)
 
     @property
     def encoder(self) -> Encoder:
@@ -132,7 +184,7 @@ class Prepared:
         If nothing was, or others have replaced all vectors meanwhile, it remembers nothing: an
         addition of any length takes the memory of a window.
         """
-        if self._made is None or self._made[0] != space_spec(self._core.state.encoder):
+        if self._made is None or self._made[0] != _space(self._core.state):
             return self._core.encoder
         return self._made[1]
 
@@ -148,6 +200,8 @@ class Prepared:
         tokens = self._core.state.passages
         for part in batches(len(changed), WINDOW):
             texts += contents_of(changed[part], tokens, lambda: self.encoder)
+        if self._core.is_empty and texts:
+            self._core.state.requested.check_count(len(texts))
         self._find_terms(changed, texts)
         unique = list(dict.fromkeys(text for text in texts if text))
         known = set(self._known_digests([rows.get(document.id, -1) for document in changed]))
@@ -184,9 +238,95 @@ class Prepared:
         store, rows = self._core.store, self._core.snapshot.state.rows
         gone: Rows = np.array(sorted({*replaced} - {-1}), dtype=np.int64)
         if self.addition.missing is not None:
-            gone = np.union1d(gone, self.addition.missing(rows))
+            gone = np.union1d(gone, self.addition.missing(store, rows))
         for part in batches(len(gone), WINDOW):
             yield from digests_of(store.documents.contents_of(gone[part]))
+
+
+class _StagedAside:
+    """Documents in a transaction of another commit log, begun before the turn."""
+
+    def __init__(self) -> None:
+        self._log: CommitLog | None = None
+        self._staged: Staged | None = None
+        self._transaction = ExitStack()
+
+    @contextmanager
+    def begun(self, log: CommitLog) -> Iterator[None]:
+        """Begin the transaction, which a failure within the context ends."""
+        self._log = log
+        with ExitStack() as failure:
+            failure.push(self._transaction)
+            self._transaction.enter_context(log.transaction())
+            yield
+            failure.pop_all()
+
+    def stage(self, addition: Addition, encoder: Callable[[], Encoder]) -> Staged:
+        """Write the documents of an addition to the catalog."""
+        assert self._log is not None
+        self._staged = stage(self._log, addition, encoder)
+        return self._staged
+
+    def is_current(self, log: CommitLog) -> bool:
+        """True if nothing was committed since."""
+        return self._log is not None and self._log.manifest.state == log.manifest.state
+
+    @contextmanager
+    def committed(self) -> Iterator[tuple[CommitLog, Staged]]:
+        """Commit the transaction at the end."""
+        assert self._log is not None
+        assert self._staged is not None
+        with self._transaction:
+            yield self._log, self._staged
+
+    def discard(self) -> None:
+        """End the transaction without a commit, if there is one."""
+        with suppress(_Discarded), self._transaction:
+            raise _Discarded
+
+    def close(self) -> None:
+        """Discard, and close the commit log."""
+        self.discard()
+        if self._log is not None:
+            self._log.close()
+
+
+class _Discarded(Exception):
+    """Ends a transaction without a commit."""
+
+
+class _Kept:
+    """Documents that are written to a temporary file when they are first read."""
+
+    def __init__(self, folder: Path, documents: Iterable[Document]) -> None:
+        self._folder, self._documents = folder, iter(documents)
+        self._file: IO[bytes] | None = None
+
+    def __iter__(self) -> Iterator[Document]:
+        if self._file is not None:
+            yield from self._again(self._file)
+            return
+        self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115
+        while few := list(islice(self._documents, WINDOW)):
+            yield from few
+            try:
+                pickle.dump(few, self._file)
+            except (AttributeError, TypeError, pickle.PicklingError) as error:
+                ids = f"{few[0].id!r} to {few[-1].id!r}"
+                raise InputError(f"documents {ids}: {error}; expected plain values") from error
+
+    @staticmethod
+    def _again(file: IO[bytes]) -> Iterator[Document]:
+        file.seek(0)
+        with suppress(EOFError):
+            while True:
+                yield from pickle.load(file)
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._file is not None:
+            with suppress(OSError):  # a full disk, after the commit
+                self._file.close()
 
 
 def _is_same(new: Document, old: Document | None) -> bool:
@@ -197,3 +337,50 @@ def _is_same(new: Document, old: Document | None) -> bool:
 
 def _itself(encoder: Encoder) -> Encoder:
     return encoder
+
+
+def _space(state: State) -> dict[str, Any]:
+    """The encoder whose vectors a state has, with its map."""
+    map_ = state.files.get("map")
+    return {"encoder": state.encoder, "map": map_ and map_.sha256}
+
+
+def _characters(document: Any) -> int:
+    text = getattr(document, "text", None)
+    return len(text) if isinstance(text, str) else 0  # refused later
+
+
+def _opened_log(collection: Collection) -> CommitLog:
+    """A commit log of its own for an addition, whose documents stay readable."""
+    while True:
+        collection.commit_log.check_place()
+        log = CommitLog(collection.path)
+        try:
+            log.committed.database.open()
+        except (CorruptError, OSError):
+            log.close()
+            if log.manifest == collection.commit_log.manifest:
+                raise
+            collection.commit_log.follow()
+        except BaseException:
+            log.close()
+            raise
+        else:
+            return log
+
+
+@contextmanager
+def prepared(collection: Collection, addition: Addition) -> Iterator[Prepared]:
+    """Read and encode the documents of an addition; files of it last until the context ends."""
+    rest = iter(addition.documents)
+    few = list(islice(rest, FEW + 1))
+    made = Prepared(collection, replace(addition, documents=few))
+    is_short = len(few) <= FEW and sum(map(_characters, few)) <= FEW_CHARACTERS
+    if is_short and collection.commit_log.workers is HERE:
+        made.prepare_in_memory(few)
+        yield made
+        return
+    made.addition = replace(addition, documents=chain(few, rest))
+    with work_folder(collection.path) as folder, closing(made):
+        made.prepare_in(folder)
+        yield made

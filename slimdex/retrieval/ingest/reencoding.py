@@ -45,7 +45,7 @@ def encode_lost(collection: Collection) -> None:
 def _encode_blocks(commit_log: CommitLog, encoder: Encoder) -> None:
     state = commit_log.state
     path, dtype = commit_log.path / state.vectors, STORED[state.stored]
-    file = VectorFile.preallocated(path, state.dim, state.encoded, dtype)
+    file = VectorFile.preallocated(path, state.dim, state.rows, dtype)
     known = commit_log.manifest.checksums.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
     total = sum(len(file.rows_of_block(block)) for block in lost)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError, shortened
@@ -34,20 +34,32 @@ class DuplicateKeyError(InputError):
         self.id, self.first, self.second = id, first, second
 
 
+class ChangedOriginsError(InputError):
+    """Ids that were made up for documents, and that others have given to other ones since."""
+
+
 @dataclass(frozen=True)
 class Staged:
-    """Result of staging.
+    """Documents written to the catalog.
 
     Attributes
     ----------
+    first, stop : their rows are those from `first` to before `stop`.
     unchanged : documents skipped as identical to existing ones.
     gone : first rows of live documents to delete with the addition's commit.
     moved : number of these that are added under another id.
     """
 
+    first: int
+    stop: int
     unchanged: int
     gone: Rows
     moved: int
+
+    @property
+    def rows(self) -> slice:
+        """Their rows."""
+        return slice(self.first, self.stop)
 
 
 @dataclass(frozen=True)
@@ -56,66 +68,69 @@ class Addition:
 
     Attributes
     ----------
-    documents : None for those of the addition that was interrupted.
     columns : name -> DuckDB type of metadata columns, a mapping for each source; others are typed
         by their values.
     vectors : one for each document; by default the encoder's.
-    source : fingerprint of where they come from, by which an interrupted addition is recognised.
-    origins : files of made-up ids, with those of these documents: see `made_up_ids`.
-    missing : called once these documents are staged, with the first row of them; returns the first
-        rows of the documents to delete in the same commit. With it, documents to add are optional.
+    known_origins, origins : files of made-up ids when those of these documents were chosen, and
+        with the files of these documents: see `made_up_ids`.
+    missing : called once these documents are staged, with the store that has them and the first row
+        of them; returns the first rows of the documents to delete in the same commit. With it,
+        documents to add are optional.
     """
 
-    documents: Iterable[Document] | None
+    documents: Iterable[Document]
     columns: Sequence[Mapping[str, str]] = ()
     vectors: GivenVectors | None = None
-    source: str = ""
-    origins: Mapping[str, str] | None = None
-    missing: Callable[[int], Rows] | None = None
+    known_origins: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    missing: Callable[[DocumentStore, int], Rows] | None = None
 
 
 def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encoder]) -> Staged:
-    """Write documents to the catalog in one transaction, unseen by readers.
+    """Write documents to the catalog, within a transaction.
 
     Documents identical to existing ones are skipped, unless they come with vectors. Others longer
     than a passage are cut.
 
     `encoder` returns the index's encoder, which counts tokens. Raises `InputError` if there are no
-    documents, or none to resume; if one is malformed, an id occurs twice or a value does not fit
-    its column; or if the given vectors are not one per document, finite and of the right dimension.
+    documents; if one is malformed, an id occurs twice or a value does not fit its column; or if the
+    given vectors are not one per document, finite and of the right dimension; `ChangedOriginsError`
+    if others have chosen the same ids for other documents meanwhile.
     """
     vectors, missing = addition.vectors, addition.missing
-    first = commit_log.state.rows
-    if addition.documents is None:
-        if not commit_log.state.unfinished:
-            raise InputError(f"{commit_log.path}: expected an unfinished addition to resume")
-        return Staged(0, NO_ROWS, 0)
+    first, store = commit_log.state.rows, commit_log.store
     if vectors is not None:
         _check_dimensions(vectors, commit_log.state.dim)
-    with commit_log.transaction():
-        commit_log.forget_pending()
-        store = commit_log.store
-        for types in addition.columns:
-            store.columns.declare(types)
-        staged, is_unique = _insert(store, addition.documents, first)
-        if staged == first and missing is None:
-            raise InputError("no documents; expected at least one")
-        if staged > first:
-            _check_inserted(commit_log, first, staged, vectors, is_unique)
-        gone = missing(first) if missing else NO_ROWS
-        moved = store.origins.moved(first, gone) if len(gone) else 0
-        unchanged = _leave_out_unchanged(store, first, staged) if vectors is None else 0
-        staged -= unchanged
-        staged = cut_staged(commit_log, first, staged, encoder if vectors is None else None)
-        pending = addition.source if staged > first else None
-        state = replace(commit_log.state, staged=staged, encoded=first, source=pending)
-        state = replace(state, given=vectors is not None)
-        if addition.origins is not None:
-            state = replace(state, origins=state.origins | dict(addition.origins))
-        if state.settings is None:
-            state.requested.check_count(staged)
-        commit_log.set_state(state)
-    return Staged(unchanged, gone, moved)
+    for types in addition.columns:
+        store.columns.declare(types)
+    stop, is_unique = _insert(store, addition.documents, first)
+    if stop == first and missing is None:
+        raise InputError("no documents; expected at least one")
+    if stop > first:
+        _check_inserted(commit_log, first, stop, vectors, is_unique)
+    gone = missing(store, first) if missing else NO_ROWS
+    moved = store.origins.moved(first, gone) if len(gone) else 0
+    unchanged = _leave_out_unchanged(store, first, stop) if vectors is None else 0
+    stop = cut_staged(commit_log, first, stop - unchanged, encoder if vectors is None else None)
+    state = commit_log.state
+    state = replace(state, origins=_origins(state.origins, addition))
+    if state.settings is None:
+        state.requested.check_count(stop)
+    commit_log.set_state(state)
+    return Staged(first, stop, unchanged, gone, moved)
+
+
+def _origins(now: Mapping[str, str], addition: Addition) -> dict[str, str]:
+    """The files of made-up ids with those of an addition."""
+    before, origins = addition.known_origins, dict(now)
+    for prefix, place in addition.origins.items():
+        if now.get(prefix) not in (place, before.get(prefix)):
+            raise ChangedOriginsError(
+                f"ids that begin with {prefix!r}: of other files meanwhile; expected other ids"
+            )
+        if before.get(prefix) != place:
+            origins[prefix] = place
+    return origins
 
 
 def _check_dimensions(vectors: GivenVectors, dim: int) -> None:

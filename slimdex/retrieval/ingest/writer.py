@@ -30,6 +30,7 @@ from ..storage.derived_lexical import new_words, with_new_words, with_words
 from ..storage.index_files import encode_rows, fit, save_codes
 from ..storage.snapshot import Loaded, Snapshot
 from ..storage.work_folder import work_folder
+from .staging import Staged
 
 if TYPE_CHECKING:
     from ..collection import Collection
@@ -98,18 +99,32 @@ def delete_found(collection: Collection, ids: Sequence[str] | None, where: str |
         return len(rows)
 
 
-def add_pending(collection: Collection, gone: Rows, terms: Terms = TERMS) -> Finished:
-    """Commit the staged documents, all encoded; delete `gone` and older ones of the same ids.
+def add_staged(
+    commit_log: CommitLog,
+    snapshot: Snapshot,
+    staged: Staged,
+    appended: AppendedFile,
+    terms: Terms = TERMS,
+    *,
+    are_given: bool = False,
+) -> Finished:
+    """Commit staged documents; delete those that are gone, and older ones of the same ids.
 
-    Within `collection.change()`, or a transaction. `terms` make those of the new rows.
+    Within the transaction that has staged them.
+
+    Parameters
+    ----------
+    snapshot : of the state before.
+    appended : file of vectors, with those of the documents.
+    terms : make the terms of the new rows.
+    are_given : True unless the vectors are the encoder's.
     """
-    commit_log, snapshot = collection.commit_log, collection.snapshot
-    old, store = commit_log.state, commit_log.store
-    vectors = commit_log.vectors(old.staged)
+    old, store, gone = commit_log.state, commit_log.store, staged.gone
+    vectors = commit_log.vectors(staged.stop)
     replaced_documents = store.ids.replaced(old.rows)
-    rows = commit_log.document_rows(old.staged)
+    rows = commit_log.document_rows(staged.stop)
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
-    state = replace(commit_log.next_state(), rows=old.staged, source=None)
+    state = replace(commit_log.next_state(), rows=staged.stop)
     deleted = np.union1d(snapshot.deleted, replaced)
     with with_words(commit_log, snapshot.words, state, deleted, terms) as state:
         kept = commit_log.moments().subtract(commit_log.moments_of(replaced))
@@ -122,10 +137,10 @@ def add_pending(collection: Collection, gone: Rows, terms: Terms = TERMS) -> Fin
         else:
             state = fit(commit_log.path, state, vectors, moments, settings)
             loaded, state, norms = _encoded(commit_log, state)
-        if not old.given:
-            notes += _unread(commit_log, rows)
-    commit_log.commit(state, delete=replaced, grown=[*grown, *norms])
-    count = rows.number_before(old.staged) - rows.number_before(old.rows)
+        if not are_given:
+            notes += _unread(commit_log, rows, staged.stop)
+    commit_log.commit(state, delete=replaced, grown=[appended, *grown, *norms])
+    count = rows.number_before(staged.stop) - rows.number_before(old.rows)
     added = Added(count, len(replaced_documents), notes, deleted=len(gone))
     return Finished(added, loaded)
 
@@ -223,10 +238,13 @@ def _without_damaged_origins(commit_log: CommitLog, state: State) -> State:
     return state
 
 
-def _unread(commit_log: CommitLog, rows: DocumentRows) -> list[str]:
-    """Notes on staged texts that the encoder read only in part; `rows` has their documents."""
+def _unread(commit_log: CommitLog, rows: DocumentRows, stop: int) -> list[str]:
+    """Notes on new texts, before row `stop`, that the encoder read only in part.
+
+    `rows` has their documents.
+    """
     first = commit_log.state.rows
-    added = rows.number_before(commit_log.state.staged) - rows.number_before(first)
+    added = rows.number_before(stop) - rows.number_before(first)
     notes = []
     if cut := (rows.firsts >= first).sum():
         passages = rows.counts[rows.firsts >= first].sum()

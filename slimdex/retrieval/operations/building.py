@@ -1,13 +1,13 @@
-"""Building: index documents of sources, and resume interrupted work."""
+"""Building: index documents of sources."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
@@ -18,7 +18,6 @@ from ..collection import Collection
 from ..encoders.base import AUTO, Encoder, passage_tokens
 from ..ingest.made_up_ids import MadeUpIds
 from ..ingest.rewriting.fitting import refit as refit_index
-from ..ingest.staging import Addition
 from ..ingest.writer import Added
 from ..locks import WAIT
 from ..quality.tuning import metric_choice
@@ -26,6 +25,7 @@ from ..quality.tuning.targets import Target
 from ..quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
 from ..sources.column_agreement import agree_with
 from ..sources.source import Sources as Sources
+from ..storage.work_folder import left_files, work_folders
 from .language_note import language_notes
 
 
@@ -44,9 +44,9 @@ def build(
 ) -> tuple[Collection, Added]:
     """Build a new index, or finish an interrupted build.
 
-    After a failure, the folder is removed unless it has encoded documents. If it has, another call
+    After a failure, the folder is removed unless it has encoded texts. If it has, another call
     continues, even with other settings, and encodes only the rest. Raises `InputError` if the
-    folder exists and is not an unfinished build of the same sources.
+    folder exists and is not an unfinished build.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def build(
         if not is_index(path):
             raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
         with closing(Collection.open(path, wait=wait)) as found:
-            _check_resumable(found, sources)  # before a model is loaded, which takes seconds
+            _check_unfinished(found)  # before a model is loaded, which takes seconds
         encoder = make_encoder()
         collection = Collection.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
         with _closed_on_error(collection):
@@ -86,11 +86,8 @@ def build(
 def request(collection: Collection, settings: Settings) -> None:
     """Record other settings for an unfinished build; on a finished one, use `Collection.reduce`."""
     with collection.change():
-        if collection.state.settings is not None:
-            raise InputError(f"{collection.path} holds documents; expected an unfinished build")
+        _check_unfinished(collection)
         state = replace(collection.state, requested=settings.checked(collection.state.dim))
-        if state.unfinished:
-            state.requested.check_count(state.staged)
         collection.commit_log.commit(state)
 
 
@@ -123,22 +120,17 @@ def choose_settings(collection: Collection, target: Target | None = None) -> lis
 
 
 def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
-    """Add documents, or finish an interrupted addition; `refit` is as for `Collection.add`."""
-    first, ids = collection.state.rows, None
-    if collection.state.settings is None:
-        _check_resumable(collection, sources)
-    if _is_being_added(collection, sources):
-        addition = Addition(None, vectors=sources.vectors)
-        notes = [f"resumed after {_encoded_documents(collection):,} documents encoded before"]
-    else:
-        notes = agree_with(collection.store.columns.with_values, sources.opened)
-        ids = MadeUpIds.of(sources.opened, collection.state, collection.store)
-        addition = adding.of_sources(collection, sources, ids)
-        notes += ids.notes
+    """Add documents; `refit` is as for `Collection.add`."""
+    return adding.with_new_ids(lambda: _added(collection, sources, refit))
+
+
+def _added(collection: Collection, sources: Sources, refit: str) -> Added:
+    first = collection.state.rows
+    notes = agree_with(collection.store.columns.with_values, sources.opened)
+    ids = MadeUpIds.of(sources.opened, collection.state, collection.store)
     with adding.places_told(collection, sources, ids):
-        added = adding.add(collection, addition, refit=refit)
-    notes += added.notes
-    notes += sources.left_out() if ids else []
+        added = adding.add(collection, adding.of_sources(collection, sources, ids), refit=refit)
+    notes += [*ids.notes, *added.notes, *sources.left_out()]
     return replace(added, notes=[*notes, *language_notes(collection, first)])
 
 
@@ -154,14 +146,6 @@ def _own_storage(collection: Collection, asked: str) -> list[str]:
     return [] if asked == own else [f"stored as {own} like the vectors before, not as {asked}"]
 
 
-def _encoded_documents(collection: Collection) -> int:
-    """Count the documents of an interrupted addition that have all their vectors."""
-    state, store = collection.state, collection.store
-    rows = store.passages.rows(state.staged)
-    whole = rows.number_before(store.passages.first_row(state.encoded))
-    return whole - rows.number_before(state.rows)
-
-
 def _own_passages(collection: Collection, asked: str | int | None) -> list[str]:
     """A note if existing texts were cut to another passage length than is requested now."""
     own = collection.state.passages
@@ -171,20 +155,9 @@ def _own_passages(collection: Collection, asked: str | int | None) -> list[str]:
     return [f"{said} like the texts before, not by passages={asked}"]
 
 
-def _is_being_added(collection: Collection, sources: Sources) -> bool:
-    state = collection.state
-    return state.unfinished and state.source == sources.fingerprint()
-
-
-def _check_resumable(collection: Collection, sources: Sources) -> None:
-    state = collection.state
-    if state.settings is not None:
+def _check_unfinished(collection: Collection) -> None:
+    if not collection.is_empty:
         raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
-    if state.unfinished and not _is_being_added(collection, sources):
-        raise InputError(
-            f"{collection.path} is an unfinished build of another source, or its file has "
-            "changed since; expected the same one (or remove the folder)"
-        )
 
 
 @contextmanager
@@ -192,13 +165,19 @@ def _closed_on_error(collection: Collection, remove: bool = False) -> Iterator[N
     try:
         yield
     except BaseException as error:
-        state = collection.state
-        collection.close()
-        if remove and not state.encoded:
-            remove_folder(collection.path)
-        if type(error) is InputError and state.is_encoded:
+        with collection, suppress(OSError, SlimdexError):
+            if remove:
+                _remove_if_unused(collection)
+        if type(error) is InputError and left_files(collection.path):
             raise InputError(
-                f"{error}. All documents are encoded already: build again with other settings to "
-                "finish"
+                f"{error}. The encoded texts are kept: build again, with other settings if these "
+                "are the cause"
             ) from error
         raise
+
+
+def _remove_if_unused(collection: Collection) -> None:
+    """Remove an index without documents, unless others build it or encoded texts are left."""
+    with collection.change():
+        if collection.is_empty and not work_folders(collection.path):
+            remove_folder(collection.path)

@@ -12,13 +12,11 @@ from slimdex.indexes.errors import SlimdexError
 
 from ..atomic_files import WORK, size
 from ..locks import FileLock
+from ..storage.work_folder import LOCK, resumable
 from .installation import Finding, in_units, on_network
 
 if TYPE_CHECKING:
     from ..storage.manifest import Manifest
-
-OWNER = "owner"
-"""Lock of a work folder."""
 
 
 def index_findings(path: Path) -> Iterator[Finding]:
@@ -68,9 +66,6 @@ def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
     if missing := sorted(name for name in state.file_names if not (path / name).exists()):
         said = f"{len(missing)} missing: {', '.join(missing)}"
         yield Finding("files", said, f"slimdex repair {path}")
-    if state.unfinished:
-        said = f"unfinished: {state.encoded - state.rows:,} of {state.staged - state.rows:,} rows"
-        yield Finding("addition", f"{said} are encoded", "run the same command again")
     if state.replacement is not None:
         said = f"{state.replacement.rows:,} of {state.rows:,} rows are encoded again"
         yield Finding("migration", said, f"slimdex migrate {path} --continue")
@@ -79,11 +74,14 @@ def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
 def _left(path: Path) -> Iterator[Finding]:
     """Yield findings about the rest of killed processes, which the next change deals with."""
     work = [each for each in path.iterdir() if WORK.fullmatch(each.name) and _is_left(each)]
-    if work:
+    if encoded := [file for folder in work for file in resumable(folder)]:
+        said = f"interrupted after {in_units(sum(map(size, encoded)))} of vectors were encoded"
+        yield Finding("addition", said, "run the same command again")
+    if work := [folder for folder in work if not resumable(folder)]:
         said = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"
         yield Finding("work folders", said, "the next change removes them")
 
 
 def _is_left(folder: Path) -> bool:
     """True if the process that made a work folder has ended."""
-    return FileLock(folder, OWNER).holder() is None
+    return FileLock(folder, LOCK).holder() is None

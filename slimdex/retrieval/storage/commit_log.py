@@ -89,6 +89,7 @@ class CommitLog:
     def __init__(self, path: Path, wait: float = WAIT) -> None:
         self.path, self.wait = path, check_wait(wait)
         self.workers: Workers = HERE
+        self.drafts = path  # where the segments of transactions are written
         self._engine, self._looked = Engine(path), LastLooked()
         self._place = path.stat()
         self._turn = FileLock(path, "writer", is_signed=True)
@@ -186,9 +187,9 @@ class CommitLog:
                 self._show(manifest)
             self._mark = current
 
-    def check_manifest(self) -> None:
-        """Raise `UnreadableError` or `CorruptError` if the manifest can't be read."""
-        _read(self.path)
+    def committed_now(self) -> Manifest:
+        """Read the manifest; raises `UnreadableError` or `CorruptError` if that fails."""
+        return _read(self.path)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -243,7 +244,7 @@ class CommitLog:
         return known.followed_by(self.store.passages.rows(stop, first))
 
     def textless(self) -> Rows:
-        """Rows of documents without text, in order, including staged ones."""
+        """Rows of documents without text, in order, including new ones."""
         known, first = self.manifest.textless, self.manifest.state.rows
         return np.append(known, self.store.readings.textless(first))
 
@@ -341,7 +342,7 @@ class CommitLog:
         self._next, self._tails = self.manifest.state, {}
         self._deleting, self._restoring = NO_ROWS, NO_ROWS
         self._checksums = self.manifest.checksums
-        self._draft = self.committed.draft()
+        self._draft = self.committed.draft(self.drafts)
         self._writer = threading.get_ident()
         try:
             yield
@@ -396,7 +397,7 @@ class CommitLog:
         kept = [*self._file.contents.segments]
         begin, generation = kept[-1].stop if kept else 0, self._next_generation(state)
         path = self.path / replace(state, generation=generation).new_name("segment")
-        segment = self._file.finished(path, begin, state.staged)
+        segment = self._file.finished(path, begin, state.rows)
         if segment is None:
             return replace(state, segments=kept)
         return replace(state, generation=generation, segments=[*kept, segment])
@@ -431,15 +432,13 @@ class CommitLog:
     def _merged(self, manifest: Manifest) -> Manifest:
         """The manifest with fewer segments, if many have piled up."""
         state = manifest.state
-        segments = [each for each in state.segments if each.stop <= state.rows]
-        first = to_merge(segments)
+        segments, first = state.segments, to_merge(state.segments)
         if len(segments) - first < 2:
             return manifest
         state = replace(state, generation=self._next_generation(state) + 1)
         store, path = self._store_of(manifest), self.path / state.new_name("segment")
         one = store.copied(path, segments[first].first, segments[-1].stop)
-        later = state.segments[len(segments) :]
-        return replace(manifest, state=replace(state, segments=[*segments[:first], one, *later]))
+        return replace(manifest, state=replace(state, segments=[*segments[:first], one]))
 
     def delete(self, rows: Rows) -> None:
         """Delete rows with this transaction."""
@@ -449,10 +448,6 @@ class CommitLog:
     def set_state(self, state: State) -> None:
         """Set the state that this transaction commits."""
         self._next = state
-
-    def set_blocks(self, file: AppendedFile) -> None:
-        """Give the last blocks of a file other checksums with this transaction."""
-        self._tails[file.file.path.name] = file.tail()
 
     def replace_block(self, file: str, block: int, sha256: str) -> None:
         """Give one block of a file another checksum with this transaction."""
@@ -499,21 +494,6 @@ class CommitLog:
     def check_tail(self, file: BlockFile) -> None:
         """Raise `CorruptError` if the block that an append will change is damaged."""
         self.check(file, file.nbytes // BLOCK_BYTES, " in its last block")
-
-    def forget_pending(self) -> None:
-        """Discard an unfinished addition, within the transaction of another one."""
-        state = self.state
-        if state.unfinished:
-            kept, old = self.vectors(), self._file
-            self.check(self.vectors(state.encoded), kept.nbytes // BLOCK_BYTES)
-            self._draft.origins.forget_stamps(state.rows)
-            self._draft = self.committed.without(state.rows).draft()
-            kept_origins = {r: o for r, o in old.changed.items() if r < state.rows}
-            if kept_origins != self._file.changed:
-                self._file.origins = kept_origins
-            old.discard()
-            self._draft.readings.discard_from(state.rows)
-            self.set_blocks(AppendedFile(kept, kept.nbytes // BLOCK_BYTES))
 
     def remove_strays(self) -> None:
         """Delete files of ours that the state does not name, as left by a crash.

@@ -54,6 +54,8 @@ def convert(folder: Path, wait: float) -> None:
                 )
                 check_plain(connection, "old")
                 manifest = _converted(folder, connection)
+            except InputError:
+                raise
             except (duckdb.Error, CorruptError, KeyError, TypeError, ValueError) as error:
                 reason = " ".join(str(error).split())
                 raise CorruptError(f"{folder / CATALOG}: not of format 1 ({reason})") from error
@@ -68,16 +70,17 @@ def _converted(folder: Path, connection: duckdb.DuckDBPyConnection) -> Manifest:
     if format_ != 1:
         raise ValueError(f"format {format_}")
     values: dict[str, Any] = json.loads(body)
-    generation, rows, staged = values["generation"], values["rows"], values["staged"]
+    generation, rows = values["generation"] + 1, values["rows"]
+    if values["staged"] != rows:
+        raise InputError(
+            f"{folder}: an addition that an older slimdex began; expected that version to end it"
+        )
     segments = list[Segment]()
-    for span in ((0, rows), (rows, staged)):  # the documents, and those being added
-        if span[0] < span[1]:
-            generation += 1
-            path = folder / file_name("segment", generation)
-            inside = 'WHERE "row" >= {} AND "row" < {} ORDER BY "row"'.format(*span)
-            documents = f"SELECT * EXCLUDE (deleted) FROM old.documents {inside}"
-            passages = f"SELECT * FROM old.passages {inside}"
-            segments.append(written_by(connection, path, span, documents, passages))
+    if rows:
+        path = folder / file_name("segment", generation)
+        documents = 'SELECT * EXCLUDE (deleted) FROM old.documents ORDER BY "row"'
+        passages = 'SELECT * FROM old.passages ORDER BY "row"'
+        segments.append(written_by(connection, path, (0, rows), documents, passages))
     generation += 1
     partly = np.array(
         connection.execute('SELECT "row", tokens, read FROM old.partly_read ORDER BY 1').fetchall(),

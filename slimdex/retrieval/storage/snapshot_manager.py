@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import RLock
+from time import sleep
 
 from slimdex.indexes.errors import CorruptError, InputError
 
@@ -56,7 +57,14 @@ class SnapshotManager:
                 return snapshot
 
     def is_newest(self, snapshot: Snapshot) -> bool:
-        """True if no other state was committed since."""
+        """True if no other state was committed since.
+
+        Within a change of this process, a committed state is shown a moment later.
+        """
+        if self._has_turn:
+            with suppress(OSError, CorruptError):
+                sleep(0.001)
+                return self._commit_log.committed_now().state == snapshot.state
         return self.snapshot.state == snapshot.state
 
     @contextmanager

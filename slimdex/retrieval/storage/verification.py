@@ -34,7 +34,7 @@ def index_faults(commit_log: CommitLog, snapshot: Snapshot) -> list[str]:
 def vector_faults(commit_log: CommitLog) -> list[str]:
     """Faults of the vector file, block by block."""
     path = commit_log.path / commit_log.state.vectors
-    return _row_faults(commit_log, path, lambda: commit_log.vectors(commit_log.state.encoded))
+    return _row_faults(commit_log, path, commit_log.vectors)
 
 
 def replacement_faults(commit_log: CommitLog) -> list[str]:
@@ -59,12 +59,12 @@ def segment_faults(commit_log: CommitLog) -> list[str]:
         return faults
     try:
         store.read_all()
-        numbered = store.is_numbered(state.staged)
+        numbered = store.is_numbered(state.rows)
         rows = store.passages.rows(state.rows)
     except CorruptError as error:
         return [str(error)]
     if not numbered:
-        return [f"{path}: expected documents in rows 0 to {state.staged - 1}, each once"]
+        return [f"{path}: expected documents in rows 0 to {state.rows - 1}, each once"]
     known = commit_log.manifest
     textless = store.readings.textless()
     if not (

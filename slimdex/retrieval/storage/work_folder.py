@@ -1,7 +1,8 @@
 """Work folder: files of a change that is computed before its turn, until they are committed.
 
 It is locked while its process lives. The commits of others leave it alone, and remove the folders
-that killed processes left.
+that killed processes left. A folder with encoded texts is left longer: the next addition needs
+them.
 """
 
 from __future__ import annotations
@@ -10,18 +11,25 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from time import time
 
 from slimdex.indexes.errors import InUseError
 
-from ..atomic_files import WORK, remove
+from ..atomic_files import SPILL, WORK, remove
 from ..locks import FileLock
 
 LOCK = "owner"
+RESUMABLE = "encoded"
+"""Beginning of the names of files that a failed change leaves to the next one."""
+KEPT_SECONDS = 7 * 24 * 3600
+"""Time for which these are kept."""
+SPILL_SECONDS = 24 * 3600
+"""Age of a folder of DuckDB's whose process must have been killed: none computes as long."""
 
 
 @contextmanager
 def work_folder(index: Path) -> Iterator[Path]:
-    """Create a folder in an index's folder, and remove it at the end."""
+    """Create a folder in an index's folder; at the end remove it, unless it has resumable files."""
     while True:
         work = index / f"work-{token_hex(4)}"
         work.mkdir()
@@ -31,27 +39,76 @@ def work_folder(index: Path) -> Iterator[Path]:
             try:
                 yield work
             finally:
-                remove(work)
-        _remove_lock(work)
+                is_left = bool(resumable(work))
+                if not is_left:
+                    remove(work)
+        if not is_left:
+            _remove_lock(work)
         return
+
+
+def resumable(work: Path) -> list[Path]:
+    """Files in a work folder that another change can use."""
+    return [path for path in work.glob(f"{RESUMABLE}-*") if path.suffix != ".tmp"]
+
+
+def left_files(index: Path) -> list[Path]:
+    """Files that interrupted changes of an index have left to the next one."""
+    folders = [folder for folder in work_folders(index) if not _is_held(folder)]
+    return [file for folder in folders for file in resumable(folder)]
+
+
+@contextmanager
+def left_work(index: Path) -> Iterator[list[Path]]:
+    """The folders that interrupted changes have left, locked; removed at the end."""
+    with ExitStack() as stack:
+        folders = list[Path]()
+        for path in work_folders(index):
+            with suppress(InUseError):
+                stack.enter_context(FileLock(path, LOCK).held(0))
+                folders.append(path)
+        yield folders
+        for path in folders:
+            if not resumable(path):
+                remove(path)
 
 
 def remove_left_work(index: Path) -> None:
     """Remove the work folders in an index's folder whose processes have ended.
 
     Each is locked meanwhile: a process that has just created it would otherwise lock it after it
-    was found unlocked, and lose its files.
+    was found unlocked, and lose its files. Resumable files stay for some time.
     """
-    for path in [path for path in index.iterdir() if WORK.fullmatch(path.name)]:
+    for path in index.iterdir():
+        if SPILL.fullmatch(path.name) and abs(time() - path.stat().st_mtime) > SPILL_SECONDS:
+            remove(path)
+    for path in work_folders(index):
         with suppress(InUseError):
             with ExitStack() as stack:
                 if path.is_dir():
                     stack.enter_context(FileLock(path, LOCK).held(0))
+                if kept := {file for file in resumable(path) if _is_recent(file)}:
+                    for file in {*path.iterdir()} - kept - {*path.glob(f"{LOCK}.*")}:
+                        remove(file)
+                    continue
                 lock = _lock_of(path)
                 remove(path)
                 is_kept = lock is not None and lock == _lock_of(path)
             if is_kept:
                 _remove_lock(path)
+
+
+def work_folders(index: Path) -> list[Path]:
+    """The work folders in an index's folder; none if that is gone."""
+    return [path for path in index.glob("work-*") if WORK.fullmatch(path.name)]
+
+
+def _is_recent(file: Path) -> bool:
+    return abs(time() - file.stat().st_mtime) < KEPT_SECONDS
+
+
+def _is_held(work: Path) -> bool:
+    return FileLock(work, LOCK).holder() is not None
 
 
 def _lock_of(work: Path) -> tuple[int, int] | None:

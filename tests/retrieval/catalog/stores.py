@@ -23,11 +23,9 @@ def created(folder: Path) -> Iterator[CommitLog]:
         log.close()
 
 
-def add(log: CommitLog, *documents: Document, seen: int | None = None) -> None:
-    """Commit documents, of which searches see all or so many."""
+def add(log: CommitLog, *documents: Document) -> None:
+    """Commit documents."""
     with log.transaction():
-        first = log.state.staged
+        first = log.state.rows
         log.store.documents.insert(first, documents)
-        staged = first + len(documents)
-        rows = staged if seen is None else first + seen
-        log.set_state(replace(log.state, rows=rows, staged=staged, encoded=rows))
+        log.set_state(replace(log.state, rows=first + len(documents)))

@@ -10,12 +10,14 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding
@@ -51,9 +53,9 @@ def build_on_ray(path: str, source: str) -> None:
     encoding.WINDOW = 16
     with RayWorkers("local", 2) as workers:
         sources = Sources.open([source])
-        collection, added = build(Path(path), sources, Slow, SETTINGS, workers=workers)
+        with listening(note=partial(print, flush=True)):
+            collection, _ = build(Path(path), sources, Slow, SETTINGS, workers=workers)
         collection.close()
-    print("\n".join(added.notes), flush=True)
 
 
 def kill_workers(builder: subprocess.Popen[bytes], random: Random) -> None:
@@ -86,6 +88,8 @@ def test_a_build_ends_as_if_nobody_had_been_killed(
         ):
             if turn < BUILDERS_KILLED:
                 kill_workers(process, random)
+                while process.poll() is None and not [*path.glob("work-*/encoded-*.safetensors")]:
+                    time.sleep(0.01)
                 assert process.poll() is None, log.read_text()
                 process.kill()
     assert process.returncode == 0, log.read_text()

@@ -147,10 +147,9 @@ class CollectionMachine(RuleBasedStateMachine):
         had = {p for id in (*going, *gone) for p in self.passages(self.model[id][0])}
         encoded = {passage for text in new for passage in self.passages(text)} - had
         before = len(self.encoder.encoded)
-        rows = self.collection.store.ids.rows
         added = adding.add(
             self.collection,
-            Addition(_documents(documents), missing=lambda first: rows(gone)),
+            Addition(_documents(documents), missing=lambda store, _: store.ids.rows(gone)),
         )
         assert added.unchanged == same
         assert added.documents == len(documents) - same

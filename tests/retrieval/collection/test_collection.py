@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,15 +11,15 @@ import pytest
 
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval import adding
 from slimdex.retrieval.atomic_files import OUR_FILES
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.operations.building import request
 from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.storage.work_folder import KEPT_SECONDS, left_files
 from tests.conftest import Copies
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
@@ -230,83 +232,104 @@ def test_an_interrupted_addition_resumes_where_it_stopped(
     monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 256)
     collection = Collection.create(path, failing(WordEncoder(), after=600))
     with pytest.raises(KeyboardInterrupt):
-        adding.add(collection, Addition(docstrings, source="them"))
+        collection.add(docstrings)
     assert len(collection) == 0
     with pytest.raises(InputError, match="unfinished build: run it again"):
         collection.nearest(np.zeros((1, 48), dtype=np.float32))
     collection.close()
-    encoder = WordEncoder()
+    encoder, notes = WordEncoder(), list[str]()
     with Collection.open(path, encoder) as again:
-        assert again.state.unfinished
-        assert again.state.encoded == 512
         request(again, Settings(kind="sq8"))
-        adding.resume(again)
-        with pytest.raises(InputError, match="expected an unfinished build"):
+        with listening(note=notes.append):
+            again.add(docstrings[::-1])
+        assert notes == ["resumed after 512 texts encoded before"]
+        with pytest.raises(InputError, match="expected a new folder"):
             request(again, Settings())
-        with pytest.raises(InputError, match="expected an unfinished addition"):
-            adding.resume(again)
         assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
         assert again.state.settings == Settings(24, kind="sq8")
         assert len(again) == 1200
         vectors = again.commit_log.vectors().take(np.arange(1200))
-    expected = WordEncoder().encode([d.content for d in docstrings])
+    assert not [*path.glob("work-*")]
+    expected = WordEncoder().encode([d.content for d in docstrings[::-1]])
     np.testing.assert_array_equal(vectors, expected.astype(np.float16).astype(np.float32))
 
 
+def test_an_addition_takes_nothing_over_from_another_encoder(
+    path: Path, docstrings: list[Document]
+) -> None:
+    with Collection.create(path, failing(WordEncoder(), after=1000)) as collection:
+        with pytest.raises(KeyboardInterrupt):
+            collection.add(docstrings)
+        collection.close()
+    with Collection.open(path) as collection:
+        (file,) = left_files(path)
+        file.rename(file.with_name(f"encoded-{'0' * 16}-1.safetensors"))
+    with Collection.open(path, encoder := WordEncoder()) as collection:
+        collection.add(docstrings)
+        assert len(encoder.encoded) == 1200
+        assert len(left_files(path)) == 1
+
+
+def test_a_damaged_file_of_an_interrupted_addition_is_dropped(
+    path: Path, docstrings: list[Document]
+) -> None:
+    with (
+        Collection.create(path, failing(WordEncoder(), after=1000)) as collection,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        collection.add(docstrings)
+    (file,) = left_files(path)
+    file.write_bytes(file.read_bytes()[:-1])
+    with Collection.open(path, encoder := WordEncoder()) as collection:
+        collection.add(docstrings)
+        assert len(encoder.encoded) == len(collection) == 1200
+        assert collection.verify() == []
+    assert not left_files(path)
+
+
 def test_an_interrupted_addition_is_unseen_and_can_be_dropped(
-    large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
+    large: Collection, path: Path, docstrings: list[Document]
 ) -> None:
     before = [(h.id, h.score) for h in large.search_many("parse a date")[0]]
-    monkeypatch.setattr(
-        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
-    )  # as if it were large
-    monkeypatch.setattr(large.encoder, "encode", lambda texts: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        large.add(SMALL)
-    monkeypatch.undo()
-    assert large.state.unfinished
+    more = [Document(f"more{i}", f"text {i}") for i in range(1500)]
+    with (
+        Collection.open(path, failing(WordEncoder(), after=1000)) as other,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        other.add(more)
     assert [(h.id, h.score) for h in large.search_many("parse a date")[0]] == before
     assert len(large) == 1200
+    (file,) = left_files(path)
     large.add([Document("other", "quite another text")])
     assert len(large) == 1201
-    assert large.store.ids.by_row(9999)[1200:] == ["other"]
-    from slimdex.retrieval.operations.repair import verify
-
-    large.close()
-    assert verify(path) == []
+    assert left_files(path) == [file]
+    os.utime(file, (0, time.time() - KEPT_SECONDS - 1))
+    large.delete("other")
+    assert left_files(path) == []
+    assert large.verify() == []
 
 
 def test_a_refused_addition_keeps_an_interrupted_one(
-    large: Collection, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+    large: Collection, path: Path, docstrings: list[Document]
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 16)
-    monkeypatch.setattr(
-        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
-    )  # as if it were large
-    encode = large.encoder.encode
-    calls = []
-
-    def failing(texts):  # type: ignore[no-untyped-def]
-        calls.append(texts)
-        return encode(texts) if len(calls) < 3 else 1 / 0
-
-    monkeypatch.setattr(large.encoder, "encode", failing)
-    more = [Document(f"more{i}", f"text {i}") for i in range(64)]
-    with pytest.raises(ZeroDivisionError):
-        large.add(more)
-    pending = large.state
-    assert pending.encoded == 1232
+    more = [Document(f"more{i}", f"text {i}") for i in range(1500)]
+    with (
+        Collection.open(path, failing(WordEncoder(), after=1000)) as other,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        other.add(more)
     with pytest.raises(InputError):
         large.add([])
     with pytest.raises(InputError):
-        large.add([Document("x", "a"), Document("x", "b")])
-    assert large.state == pending
-    monkeypatch.undo()
+        large.add([*more, Document("more7", "b")])
     large.reduce(Settings(kind="sq8"))
     large.delete([docstrings[0].id])
-    assert large.state.encoded == 1232
-    assert adding.resume(large).documents == 64
-    assert len(large) == 1263
+    large.add([Document(f"other{i}", f"other {i}") for i in range(1500)])  # which needs none of it
+    large.delete(where="id LIKE 'other%'")
+    encoded = len(large.encoder.encoded)  # type: ignore[attr-defined]
+    assert large.add(more).documents == 1500
+    assert len(large.encoder.encoded) == encoded + 1500 - 1024  # type: ignore[attr-defined]
+    assert len(large) == 2699
     assert large.search_many("text 63", limit=1)[0][0].id.startswith("more")
 
 
@@ -330,7 +353,6 @@ def test_invalid_documents_are_refused(
     with pytest.raises(InputError) as raised:
         collection.add(documents)
     assert message in str(raised.value)
-    assert not collection.state.unfinished
     assert collection.store.documents.contents(0, 10) == []
     collection.add(SMALL)
     with pytest.raises(InputError):

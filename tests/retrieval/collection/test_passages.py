@@ -13,12 +13,11 @@ import pytest
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval import adding
 from slimdex.retrieval.catalog.passages_table import DocumentRows
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.ingest import encoding, writer
+from slimdex.retrieval.ingest import encoding, preparing, writer
 from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.passages import cut
 from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
@@ -229,6 +228,7 @@ def test_an_addition_interrupted_inside_a_document_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoding, "WINDOW", 8)
+    monkeypatch.setattr(preparing, "FEW", 0)
     stopped = failing(ReadingEncoder(max_length=TOKENS), after=8)
     collection = Collection.create(tmp_path / "x", stopped, PLAIN)
     with pytest.raises(KeyboardInterrupt):
@@ -236,11 +236,10 @@ def test_an_addition_interrupted_inside_a_document_goes_on(
     collection.close()
     encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.open(tmp_path / "x", encoder) as collection:
-        assert collection.state.encoded == 16
+        added = collection.add(some())
+        assert added.documents == len(collection) == 61
         inside = collection.store.passages.first_row(16)
         assert 16 - inside > 0, "the window ends inside a document"
-        added = adding.resume(collection)
-        assert added.documents == len(collection) == 61
         assert len(encoder.encoded) == collection.state.rows - 16
         check(collection.search("n5 does w3", 70, hybrid="off"), oracle(some(), "n5 does w3"))
     assert verify(tmp_path / "x") == []

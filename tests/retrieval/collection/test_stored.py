@@ -110,6 +110,7 @@ def test_an_interrupted_int8_build_stays_int8(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 2)
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)
     source = tmp_path / "x.txt"
     source.write_text("the cat\nthe dog\nrain\nsnow\n")
 

@@ -24,7 +24,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog import engine
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import encoding
+from slimdex.retrieval.ingest import encoded_texts, encoding, preparing
 from slimdex.retrieval.ingest.migration import replacing
 from slimdex.retrieval.lexical.segment_folder import MEMORY
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -77,6 +77,7 @@ def run(
 ) -> None:
     """Make a change; tell the parent how many steps there were, if we live to."""
     encoding.WINDOW = replacing.WINDOW = 16
+    preparing.FEW = 0
     steps = 0
 
     def step() -> None:
@@ -103,7 +104,7 @@ def run(
     setattr(os, "unlink", unlink)  # noqa: B010
     for name in ("fsync", "replace"):
         setattr(os, name, stepped(getattr(os, name)))
-    for module in (moments, linear, rescoring):
+    for module in (moments, linear, rescoring, encoded_texts):
         setattr(module, "save_tensors", stepped(tensors.save_tensors))  # noqa: B010
     setattr(faiss, "write_index", stepped(faiss.write_index))  # noqa: B010
 

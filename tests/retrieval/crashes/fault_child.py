@@ -24,7 +24,7 @@ from slimdex.retrieval import adding
 from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import encoding
+from slimdex.retrieval.ingest import encoding, preparing
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.operations.repair import verify
 from tests.encoders import ReadingEncoder
@@ -80,7 +80,7 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
             del m[id]
 
     return Change(
-        lambda c: adding.add(c, Addition(documents, missing=lambda first: c.store.ids.rows(gone))),
+        lambda c: adding.add(c, Addition(documents, missing=lambda store, _: store.ids.rows(gone))),
         model,
     )
 
@@ -174,7 +174,7 @@ class Child:
     def do(self) -> None:
         job = self.job
         signal.alarm(TOO_LONG)  # a hang ends in a signal
-        encoding.WINDOW = 16
+        encoding.WINDOW, preparing.FEW = 16, 10
         self.faults.faults_disarm.restype = ctypes.c_long
         self.faults.faults_arm(
             job.folder.encode(),

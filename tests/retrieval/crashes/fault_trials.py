@@ -161,8 +161,13 @@ def as_seen(model: dict[str, Document]) -> dict[str, object]:
 
 
 def names(folder: Path) -> set[str]:
-    """The names in a folder, without the numbers in them; those of words' files are tantivy's."""
-    found = (str(path.relative_to(folder)) for path in folder.rglob("*"))
+    """The names in a folder, without the numbers in them; those of words' files are tantivy's.
+
+    Encoded texts, which stay for a week, and their locks are left out.
+    """
+    kept = {file.parent for file in folder.glob("*/work-*/encoded-*.safetensors")}
+    kept |= {file for work in kept for file in work.glob("[eo]*")}  # encoded texts, owner.lock
+    found = (str(path.relative_to(folder)) for path in {*folder.rglob("*")} - kept)
     return {re.sub(r"\d{6}", "N", name) for name in found if ".tantivy/" not in name}
 
 

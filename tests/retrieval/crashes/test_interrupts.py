@@ -64,7 +64,6 @@ def test_interrupted_after_its_commit_a_change_is_seen(
         patch.setattr(CommitLog, "_show", interrupted)
         with pytest.raises((KeyboardInterrupt, RuntimeError, MemoryError)):
             CHANGES[change](collection)
-    assert not collection.state.unfinished
     assert len(collection.search_many("parse a date", limit=700)[0]) == len(collection)
     collection.add([Document("another", "sort a list")])
     assert collection.commit_log.moments().n == len(collection)
@@ -134,21 +133,21 @@ def test_a_closed_collection_says_so(collection: Collection) -> None:
             change(collection)
 
 
-def test_documents_that_change_the_collection_in_its_turn_are_refused(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("few", [0, 1024])
+def test_documents_may_change_the_collection_while_they_are_read(
+    collection: Collection, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
-    )  # as if they were many
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", few)
+    gone = next(iter(collection)).id
 
     def documents() -> Iterator[Document]:
         yield Document("one", "text")
-        collection.delete(["one"])
+        collection.delete([gone])
 
-    with pytest.raises(InputError, match="a change is under way"):
-        collection.add(documents())
-    assert collection.add(NEW).documents == 1
-    assert len(collection) == 700
+    assert collection.add(documents()).documents == 1
+    assert gone not in collection
+    assert len(collection) == 699
+    assert collection.verify() == []
 
 
 def test_an_index_without_rows_is_repaired(tmp_path: Path, docstrings: list[Document]) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.execution.workers import PartError, Workers
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
@@ -74,9 +75,12 @@ def test_documents_that_fail_are_named_and_the_build_resumes(
     )
     with pytest.raises(InputError, match=message):
         build(tmp_path / "i", sources, WordEncoder, Settings(8), workers=Failing())
-    collection, added = build(tmp_path / "i", sources, WordEncoder, Settings(8))
+    notes = list[str]()
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)
+    with listening(note=notes.append):
+        collection, _ = build(tmp_path / "i", sources, WordEncoder, Settings(8))
     with collection:
-        assert "resumed after 128 documents encoded before" in added.notes
+        assert notes == ["resumed after 128 texts encoded before"]
         assert len(collection) == 1000
         assert collection.search("w3 v5", limit=1)[0].text.endswith(("w3 v5", "w3 v5"))
 

@@ -82,8 +82,8 @@ def without_added(seen: dict[str, Any]) -> dict[str, Any]:
 
 def in_step(collection: Collection) -> object:
     """Add, replace and delete documents in one commit, as `sync` does."""
-    ids = collection.store.ids
-    return adding.add(collection, Addition(MORE, missing=lambda first: ids.rows(["3", "17"])))
+    gone = Addition(MORE, missing=lambda store, _: store.ids.rows(["3", "17"]))
+    return adding.add(collection, gone)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_undo_counts_documents(path: Path) -> None:
 
 def test_an_addition_in_windows_is_one_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding, "WINDOW", 8)
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 8)
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 8)
     with opened(path) as collection:
         before = without_added(seen(collection))
         collection.add(MORE)
@@ -212,28 +212,6 @@ def test_compact_and_repair_end_the_history(change: Change, path: Path) -> None:
         collection.delete(["9"])
         collection.undo()
         assert "9" in collection
-
-
-def test_an_unfinished_addition_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It can be resumed after the change before it was undone."""
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 8)
-    with opened(path) as collection:
-        before = without_added(seen(collection))
-        collection.delete(["9"])
-        with monkeypatch.context() as patch:
-            patch.setattr(writer, "add_pending", _fail)
-            with pytest.raises(OSError, match="cut short"):
-                collection.add(MORE)
-        assert collection.state.unfinished
-        collection.undo()
-        assert without_added(seen(collection)) == before
-        adding.resume(collection)
-        assert {*(d.id for d in collection)} == {d.id for d in BASE + MORE} - {"5", "50"}
-        assert verify(path) == []
-
-
-def _fail(*given: Any) -> Any:
-    raise OSError("cut short")
 
 
 def test_only_files_of_the_state_before_stay(path: Path) -> None:

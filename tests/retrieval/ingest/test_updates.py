@@ -12,14 +12,12 @@ import pytest
 
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval import adding
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.operations.repair import verify
 from tests.conftest import Copies
-from tests.encoders import WordEncoder, failing
+from tests.encoders import WordEncoder
 from tests.slow import slow
 
 QUERIES = ["parse a date", "remove a directory", "sort a list"]
@@ -63,7 +61,6 @@ def test_the_same_documents_again_change_nothing(
     assert (added.documents, added.replaced, added.unchanged) == (0, 0, 1200)
     assert encoded(collection) == []
     assert collection.state.rows == before.rows
-    assert not collection.state.unfinished
     assert {p.name for p in collection.path.iterdir()} == files
 
 
@@ -163,32 +160,6 @@ def test_compact_frees_space_in_the_catalog(path: Path) -> None:
         collection.compact()
     assert sizes(path)["segment"] < 0.5 * before
     assert verify(path) == []
-
-
-@pytest.mark.slow
-def test_compact_keeps_an_unfinished_addition(
-    path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 128)
-    monkeypatch.setattr(
-        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
-    )  # as if it were large
-    with Collection.create(path, failing(WordEncoder(), after=900)) as collection:
-        collection.add(docstrings[:700])
-        with pytest.raises(KeyboardInterrupt):
-            adding.add(collection, Addition(docstrings[600:], source="them"))
-        kept = collection.state.encoded - collection.state.rows
-        assert kept > 100
-        collection.delete([d.id for d in docstrings[:50]])
-        assert collection.compact() == 50
-        assert collection.state.encoded - collection.state.rows == kept
-    assert verify(path) == []
-    with Collection.open(path, encoder := WordEncoder()) as again:
-        adding.resume(again)
-        assert len(again) == 1150
-        assert len(encoder.encoded) == 500 - kept
-        (hit,) = again.search_many(docstrings[1100].content, limit=1)[0]
-        assert hit.id == docstrings[1100].id
 
 
 def test_compact_does_not_hide_damage(collection: Collection, docstrings: list[Document]) -> None:

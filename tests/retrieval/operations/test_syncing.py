@@ -19,6 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -302,20 +303,20 @@ def test_what_an_interrupted_sync_has_encoded_is_kept(
     write(**{"notes/new.md": f"# New\n\n{LONG}", "notes/tea.md": "# Tea\n\nchanged"})
     Path("notes/yard/plan.txt").unlink()
     with monkeypatch.context() as patch:
+        patch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)  # as if they were many
         patch.setattr(
-            "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
-        )  # as if they were many
-        patch.setattr(
-            "slimdex.retrieval.ingest.writer.add_pending",
+            "slimdex.retrieval.ingest.writer.add_staged",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):
             synced("notes")
     assert len(documents()) == 4
     write(**{"notes/later.md": "# Later\n\none more"})
-    by = encoder()
-    added = synced("notes", by=by)
-    assert added.notes[0] == "finished an interrupted addition of 2 documents"
+    by, notes_ = encoder(), list[str]()
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)
+    with listening(note=notes_.append):
+        added = synced("notes", by=by)
+    assert len(notes_) == 1
     assert by.encoded == ["Later Later\n\none more"]
     assert (added.documents, added.replaced, added.deleted, added.encoded) == (3, 1, 1, 1)
     check_equals_fresh("notes")
@@ -332,7 +333,7 @@ def test_a_sync_that_is_forgotten_has_not_happened(
     write(**{"a.csv": "id,text\n1,one\n2,two\n3,three\n"})
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slimdex.retrieval.adding.encode_pending",
+            "slimdex.retrieval.adding.append_vectors",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):

@@ -27,6 +27,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest import preparing
 from slimdex.retrieval.operations.building import Sources
 from slimdex.retrieval.storage.snapshot import Snapshot
 from slimdex.retrieval.syncing import sync
@@ -114,6 +115,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 def work(path: Path, orders: Connection) -> None:
     """Carry out what is ordered; send versions before and after, result, and any error."""
+    preparing.FEW = 2  # of more documents, the segment is written before the turn
     faults = ctypes.CDLL(None)
     collection = opened(path)
     orders.send(os.getpid())

@@ -15,12 +15,10 @@ from slimdex import Collection, Document, GivenEncoder
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval import adding
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.sources import given_vectors as given_vectors
 from slimdex.retrieval.sources.given_vectors import (
     ArrayVectors,
-    as_given,
     open_vectors,
     read_query_vectors,
 )
@@ -87,7 +85,6 @@ def test_vectors_that_do_not_fit_leave_nothing(
     with Collection.create(tmp_path / "i", GivenEncoder(D), PLAIN) as collection:
         with pytest.raises(InputError, match=message):
             collection.add(documents, vectors=change(X))
-        assert not collection.state.unfinished
         collection.add(documents, vectors=X)
         assert len(collection) == N
 
@@ -105,16 +102,16 @@ def test_given_vectors_and_encoded_texts_mix(
         assert collection.search_many("text 7", limit=1)[0][0].id == "d7"
 
 
-def test_an_interrupted_addition_resumes_with_the_same_vectors(
+@pytest.mark.parametrize("few", [0, 1024])
+def test_an_interrupted_addition_leaves_nothing(
     X: Matrix,
     documents: list[Document],
     tmp_path: Path,
     encoder: Any,
+    few: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0
-    )  # as if it were large
+    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", few)
 
     class Cut(ArrayVectors):
         """Vectors that are checked, and then interrupted."""
@@ -132,16 +129,16 @@ def test_an_interrupted_addition_resumes_with_the_same_vectors(
         collection.add(documents[:20])
         with pytest.raises(KeyboardInterrupt):
             collection.add(documents, vectors=Cut(own))
-        assert collection.state.unfinished
-        with pytest.raises(InputError, match="began with vectors from elsewhere"):
-            adding.resume(collection)
-        with pytest.raises(InputError, match="49 rows of 48 dimensions; expected those"):
-            adding.resume(collection, as_given(own[:-1]))
-        adding.resume(collection, as_given(own))
+        assert len(collection) == 20
+        assert collection.verify() == []
+        with pytest.raises(InputError, match="49 rows for 50 documents"):
+            collection.add(documents, vectors=own[:-1])
+        collection.add(documents, vectors=own)
         assert len(collection) == N
         np.testing.assert_allclose(
             collection.commit_log.vectors().take(np.arange(20, 20 + N)), own, atol=2e-2
         )
+        assert collection.verify() == []
 
 
 def test_documents_without_vectors_are_refused_before_they_are_in(
@@ -151,7 +148,6 @@ def test_documents_without_vectors_are_refused_before_they_are_in(
         collection.add(documents[:30], vectors=X[:30].tolist())
         with pytest.raises(InputError, match="expected vectors for these"):
             collection.add(documents[30:])
-        assert not collection.state.unfinished
         assert collection.search_many(X[:0]) == []
 
 

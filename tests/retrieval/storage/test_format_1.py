@@ -16,8 +16,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.retrieval.atomic_files import CATALOG, MANIFEST
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import encoding
-from tests.encoders import ReadingEncoder, failing
+from tests.encoders import ReadingEncoder
 
 LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))
 DOCUMENTS = [
@@ -32,6 +31,7 @@ def as_format_1(path: Path) -> None:
         manifest, store = collection.commit_log.manifest, collection.store
         entries = [(row, *lengths) for row, lengths in store.readings.of(range(9999)).items()]  # type: ignore[arg-type]
     state = json.loads(manifest.state.to_json())
+    state |= {"staged": state["rows"], "encoded": state["rows"], "source": None, "given": False}
     segments = [path / segment.pop("name") for segment in state.pop("segments")]
     for name in ("readings", "readings_count"):
         state.pop(name)
@@ -103,24 +103,17 @@ def test_it_is_converted_and_says_the_same(path: Path) -> None:
         assert collection.verify() == []
 
 
-def test_an_unfinished_addition_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "WINDOW", 16)
-    more = [Document(f"more{i}", f"more {i} {LONG}") for i in range(30)]
-    monkeypatch.setattr("slimdex.retrieval.ingest.preparing.PREPARED_DOCUMENTS", 0)
-    with (
-        Collection.open(path, failing(ReadingEncoder(), after=20)) as collection,
-        pytest.raises(KeyboardInterrupt),
-    ):
-        collection.add(more)
-    with Collection.open(path) as collection:
-        pending = collection.state.staged, collection.state.encoded
-        assert pending[0] > pending[1] > collection.state.rows
+def test_an_unfinished_addition_is_refused(path: Path) -> None:
     as_format_1(path)
-    with Collection.open(path, ReadingEncoder()) as collection:
-        assert (collection.state.staged, collection.state.encoded) == pending
-        collection.add(more)
-        assert {document.id for document in more} <= {document.id for document in collection}
-        assert collection.verify() == []
+    with duckdb.connect(str(path / CATALOG)) as old:
+        ((body,),) = old.execute("SELECT body FROM state").fetchall()
+        state = json.loads(body)
+        old.execute(
+            "UPDATE state SET body = ?", [json.dumps(state | {"staged": state["rows"] + 1})]
+        )
+    with pytest.raises(InputError, match="an addition that an older slimdex began"):
+        Collection.open(path)
+    assert not (path / MANIFEST).exists()
 
 
 def test_a_kill_at_any_step_leaves_one_format_or_the_other(

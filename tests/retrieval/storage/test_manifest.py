@@ -27,9 +27,7 @@ def manifest(
     rows: int, deleted: list[int], textless: list[int], documents: DocumentRows
 ) -> Manifest:
     segments = [Segment("segment-000001.duckdb", 1, "", 0, rows)]
-    state = State(
-        {"type": "given"}, 4, Settings(), rows=rows, staged=rows, encoded=rows, segments=segments
-    )
+    state = State({"type": "given"}, 4, Settings(), rows=rows, segments=segments)
     return Manifest(
         state, {"n": "BIGINT"}, np.array(deleted, int), np.array(textless, int), documents
     )

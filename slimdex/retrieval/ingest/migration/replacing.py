@@ -202,8 +202,6 @@ def _finish(collection: Collection, encoder: Encoder) -> list[str] | None:
             now = collection.state
             if now.epoch != state.epoch or _name(now) != state.replacement.vectors:
                 return None
-            if now.unfinished:
-                raise InputError(f"{collection.path}: an interrupted addition; run it again first")
             while len(rows := _next_rows(collection.state)):  # added during the fit
                 _append(collection, *_encoded(collection, collection.snapshot, encoder, rows))
             return _commit(collection, fitted, snapshot, moments)
@@ -237,8 +235,6 @@ def _replaced(state: State) -> State:
         vectors=new.vectors,
         epoch=state.epoch + 1,
         files={role: record for role, record in state.files.items() if role != "map"},
-        staged=state.rows,
-        encoded=state.rows,
         replacement=None,
     )
 

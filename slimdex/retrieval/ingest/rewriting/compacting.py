@@ -23,7 +23,6 @@ from ...atomic_files import publish
 from ...catalog.passages_table import DocumentRows
 from ...catalog.readings import ReadingFile, Readings
 from ...catalog.state import Segment, State
-from ...catalog.store import DocumentStore
 from ...storage.commit_log import AppendedFile, BlockFile, CommitLog
 from ...storage.derived_documents import with_new_documents
 from ...storage.derived_lexical import with_new_words
@@ -122,24 +121,25 @@ def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copie
     """Write the files of `compact` to a folder."""
     old = snapshot.state
     live = without(np.arange(old.rows), snapshot.deleted)
-    gone, state = old.rows - len(live), replace(old, generation=old.generation + 1)
-    encoded = old.vector_file(commit_log.path, old.encoded)
+    state = replace(old, generation=old.generation + 1)
+    encoded = old.vector_file(commit_log.path, old.rows)
     commit_log.check(encoded)
-    kept = np.concatenate([live, np.arange(old.rows, old.staged)])
-    vectors = encoded.copy(folder / state.new_name("vectors"), kept[kept < old.encoded])
+    vectors = encoded.copy(folder / state.new_name("vectors"), live)
     state = replace(
         state,
         vectors=vectors.path.name,
         rows=len(live),
-        staged=old.staged - gone,
-        encoded=old.encoded - gone,
         fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
         files={role: file for role, file in old.files.items() if role != "origins"},
     )
-    if not snapshot.store.is_numbered(old.staged):
+    if not snapshot.store.is_numbered(old.rows):
         raise CorruptError(f"{commit_log.path}: damaged documents; see `slimdex verify`")
-    state = _with_segments(snapshot.store, state, old, folder)
-    state, files = _with_readings(snapshot.store.readings, state, kept, folder)
+    segments = list[Segment]()
+    if state.rows:
+        path = folder / state.new_name("segment")
+        segments.append(snapshot.store.compacted(path, state.rows))
+    state = replace(state, segments=segments)
+    state, files = _with_readings(snapshot.store.readings, state, live, folder)
     files.append(vectors)
     rows = snapshot.document_rows
     is_live = np.isin(rows.firsts, live)
@@ -170,26 +170,13 @@ def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copie
     return Copies.of(folder, replace(manifest, state=state), files, index)
 
 
-def _with_segments(store: DocumentStore, state: State, old: State, folder: Path) -> State:
-    """The state with a segment of the live documents, and one of a running addition."""
-    segments = list[Segment]()
-    if state.rows:
-        segments.append(store.compacted(folder / state.new_name("segment"), state.rows))
-    if old.unfinished:
-        state = replace(state, generation=state.generation + 1)
-        gone = old.rows - state.rows
-        path = folder / state.new_name("segment")
-        segments.append(store.moved(path, old.rows, old.staged, gone))
-    return replace(state, segments=segments)
-
-
 def _with_readings(
-    readings: Readings, state: State, kept: Rows, folder: Path
+    readings: Readings, state: State, live: Rows, folder: Path
 ) -> tuple[State, list[BlockFile]]:
-    """The state with the readings of the rows that are kept, in order, and their file."""
+    """The state with the readings of the live rows, in order, and their file."""
     entries = readings.entries()
-    entries = entries[np.isin(entries[:, 0], kept)]
-    entries[:, 0] = np.searchsorted(kept, entries[:, 0])
+    entries = entries[np.isin(entries[:, 0], live)]
+    entries[:, 0] = np.searchsorted(live, entries[:, 0])
     if not len(entries):
         return replace(state, readings=None, readings_count=0), []
     file = ReadingFile(folder / state.new_name("readings")).followed_by(entries)

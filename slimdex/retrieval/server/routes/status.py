@@ -34,7 +34,7 @@ async def _status(service: Service) -> str:
     indexes = service.indexes.values()
     if not service.is_ready:
         return "loading"
-    if not all([await index.can(lambda it: it.commit_log.check_manifest()) for index in indexes]):
+    if not all([await index.can(lambda it: it.commit_log.committed_now()) for index in indexes]):
         return "recovering"
     if not all([await index.can(Collection.check_files) for index in indexes]):
         return "damaged"

@@ -15,9 +15,7 @@ import pytest
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval import adding
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest import encoding, preparing
 from slimdex.retrieval.ingest.migration import replacing
 from slimdex.retrieval.ingest.rewriting import fitting
 from slimdex.retrieval.operations.repair import repair, verify
@@ -277,27 +275,6 @@ def test_damaged_new_vectors_are_dropped(old: Collection) -> None:
     assert verify(path) == [fault]
     assert repair(path) == [fault]
     assert verify(path) == []
-
-
-def test_an_interrupted_addition_comes_first(
-    tmp_path: Path, old: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Failing(WordEncoder):
-        def encode(self, texts: Sequence[str]) -> Matrix:
-            if len(self.encoded) > 20:
-                raise RuntimeError("no more")
-            return super().encode(texts)
-
-    monkeypatch.setattr(preparing, "PREPARED_DOCUMENTS", 8)
-    monkeypatch.setattr(encoding, "WINDOW", 16)
-    with Collection.open(old.path, Failing(OLD)) as other, pytest.raises(RuntimeError):
-        other.add(documents(200, 260))
-    assert old.state.unfinished
-    with pytest.raises(InputError, match="an interrupted addition; run it again first"):
-        old.reencode(WordEncoder(NEW))
-    adding.resume(old)
-    assert old.reencode(WordEncoder(NEW)).total == 160
-    assert old.verify() == []
 
 
 def test_an_index_without_documents_is_refused(tmp_path: Path, old: Collection) -> None:

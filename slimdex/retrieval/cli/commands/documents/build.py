@@ -56,7 +56,7 @@ def build(
 
     path = out or new_index()
     with _told_if_built(path):
-        with cluster.started() as workers, console.progress():
+        with cluster.started() as workers, console.progress(), listening(note=console.note):
             collection, added = build_index(
                 path,
                 opened,

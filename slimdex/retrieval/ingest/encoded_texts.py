@@ -1,0 +1,151 @@
+"""Encoded texts: vectors of an addition that is being prepared, in files of its work folder.
+
+They are known by the text. So an addition that was interrupted, even by a kill, goes on where it
+was: the next one takes over the files that it left, and encodes only the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from stat import S_ISREG
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.tensors import Arrays, check_tensor, load_tensors, save_tensors
+
+from ..atomic_files import publish
+from ..encoders.base import Lengths
+from ..storage.work_folder import RESUMABLE, left_work
+from .kept_vectors import DIGEST, digests_of
+
+KIND = "encoded texts"
+
+
+class EncodedTexts:
+    """Vectors of texts by one encoder, and how much of the texts it read.
+
+    Parameters
+    ----------
+    folder : contains the files; None to know no text.
+    space : describes the encoder, with its map.
+    dim : dimensions of a vector.
+    """
+
+    def __init__(self, folder: Path | None, space: dict[str, Any], dim: int) -> None:
+        self.space, self._folder, self._dim = space, folder, dim
+        self._name = sha256(json.dumps(space, sort_keys=True).encode()).hexdigest()[:16]
+        self._files = list[Path]()
+        self._digests = list[NDArray[np.bytes_]]()  # of each file's texts
+        self._sorted: tuple[NDArray[np.bytes_], Rows] | None = None  # and places in all files
+        self._last: tuple[int, Arrays] | None = None  # the file that was read last
+        self._used = set[int]()  # files
+
+    def __len__(self) -> int:
+        return sum(map(len, self._digests))
+
+    def take_over(self, index: Path) -> None:
+        """Take over the files that interrupted additions to an index have left."""
+        assert self._folder is not None
+        with left_work(index) as folders:
+            for path in [path for folder in folders for path in folder.glob(self._new_name("*"))]:
+                try:
+                    digests = self._read(path)["digests"]
+                except (CorruptError, OSError):
+                    with suppress(OSError):
+                        path.unlink()
+                    continue
+                self._files.append(path.rename(self._folder / path.name))
+                self._digests.append(digests.view(DIGEST).ravel())
+
+    def put(self, texts: Sequence[str], vectors: Matrix, lengths: Lengths) -> None:
+        """Keep the vectors (n, dim) of texts durably, and (n, 2) tokens of each and those read.
+
+        They are not known before `look_up_all`.
+        """
+        assert self._folder is not None
+        digests = np.array(digests_of(texts), dtype=DIGEST)
+        arrays: Arrays = {
+            "digests": digests.view(np.uint8).reshape(-1, DIGEST.itemsize),
+            "vectors": vectors,
+            "lengths": lengths,
+        }
+        path = self._folder / self._new_name(token_hex(8))
+        params = {"sha256": _checksum(arrays)}
+        publish(path, lambda new: save_tensors(new, KIND, params, arrays))
+        self._files.append(path)
+        self._digests.append(digests)
+
+    def look_up_all(self) -> None:
+        """Look texts up among all of them from now on."""
+        self._sorted = None
+
+    def among(self, texts: Sequence[str]) -> tuple[Rows, Matrix, Lengths]:
+        """Positions of the known texts, in order, their vectors and lengths."""
+        places = self._places(texts)
+        known = np.flatnonzero(places >= 0)
+        vectors: Matrix = np.empty((len(known), self._dim), dtype=np.float32)
+        lengths: Lengths = np.empty((len(known), 2), dtype=np.int64)
+        starts = np.cumsum([0, *map(len, self._digests)])
+        file_of = np.searchsorted(starts, places[known], side="right") - 1
+        self._used |= {*file_of.tolist()}
+        for number in np.unique(file_of).tolist():
+            here, arrays = np.flatnonzero(file_of == number), self._file(number)
+            inside = places[known[here]] - starts[number]
+            vectors[here], lengths[here] = arrays["vectors"][inside], arrays["lengths"][inside]
+        return known, vectors, lengths
+
+    def drop_used(self) -> None:
+        """Remove the files of texts that were asked for; the others stay for other additions."""
+        for number in self._used:
+            self._files[number].unlink(missing_ok=True)
+
+    def _places(self, texts: Sequence[str]) -> Rows:
+        """Place (n,) of each text among those of all files; -1 if it is unknown."""
+        if not len(self):
+            return np.full(len(texts), -1)
+        if self._sorted is None:
+            digests = np.concatenate(self._digests)
+            order = np.argsort(digests, kind="stable")
+            self._sorted = digests[order], order
+        digests, order = self._sorted
+        requested = np.array(digests_of(texts), dtype=DIGEST)
+        found = np.minimum(np.searchsorted(digests, requested), len(digests) - 1)
+        return np.where(digests[found] == requested, order[found], -1)
+
+    def _file(self, number: int) -> Arrays:
+        if self._last is None or self._last[0] != number:
+            self._last = number, self._read(self._files[number])
+        return self._last[1]
+
+    def _read(self, path: Path) -> Arrays:
+        if not S_ISREG(path.lstat().st_mode):
+            raise CorruptError(f"{path}: no plain file")
+        kind, params, arrays = load_tensors(path)
+        if kind != KIND or arrays.keys() != {"digests", "vectors", "lengths"}:
+            raise CorruptError(f"{path}: holds {kind!r}; expected {KIND!r}")
+        count = len(arrays["digests"])
+        check_tensor(path, "digests", arrays["digests"], (count, DIGEST.itemsize), np.uint8)
+        check_tensor(path, "vectors", arrays["vectors"], (count, self._dim), np.float32)
+        check_tensor(path, "lengths", arrays["lengths"], (count, 2), np.int64)
+        if params.get("sha256") != _checksum(arrays):
+            raise CorruptError(f"{path}: damaged")
+        return arrays
+
+    def _new_name(self, token: str) -> str:
+        return f"{RESUMABLE}-{self._name}-{token}.safetensors"
+
+
+def _checksum(arrays: Arrays) -> str:
+    checksum = sha256()
+    for name in sorted(arrays):
+        checksum.update(np.ascontiguousarray(arrays[name]).data)
+    return checksum.hexdigest()

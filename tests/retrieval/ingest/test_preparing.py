@@ -1,0 +1,231 @@
+"""Additions that are prepared before their turn: what others do meanwhile, and what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.maps.affine_map import AffineMap
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.migration import mapping
+from slimdex.retrieval.operations.building import build
+from slimdex.retrieval.sources.source import Sources
+from slimdex.retrieval.storage.work_folder import left_files
+from tests.encoders import Rotated, WordEncoder, failing
+
+
+def documents(start: int, stop: int) -> list[Document]:
+    return [Document(str(i), f"word{i} cat dog {i * 7 % 13}") for i in range(start, stop)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Collection.create(tmp_path / "i.index", WordEncoder()) as collection:
+        collection.add(documents(0, 40))
+    return tmp_path / "i.index"
+
+
+@pytest.fixture
+def left(path: Path) -> Path:
+    """A file of 1,024 texts that an interrupted addition has left."""
+    with (
+        Collection.open(path, failing(WordEncoder(), after=1000)) as collection,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        collection.add(documents(1000, 2500))
+    (file,) = left_files(path)
+    return file
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:1000])
+
+
+def _flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-40] ^= 1
+    file.write_bytes(data)
+
+
+def _replace(put: Callable[[Path], object]) -> Callable[[Path], None]:
+    def replaced(file: Path) -> None:
+        file.unlink()
+        put(file)
+
+    return replaced
+
+
+ODD = {
+    "empty": lambda file: file.write_bytes(b""),
+    "cut": _cut,
+    "flipped": _flip,
+    "folder": _replace(Path.mkdir),
+    "link": _replace(lambda file: file.symlink_to("nowhere")),
+}
+if hasattr(os, "mkfifo"):
+    ODD["pipe"] = _replace(os.mkfifo)
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_files_of_an_interrupted_addition_are_not_used(
+    path: Path, left: Path, kind: str
+) -> None:
+    ODD[kind](left)
+    with Collection.open(path, encoder := WordEncoder()) as collection:
+        assert collection.add(documents(1000, 2500)).documents == 1500
+        assert len(encoder.encoded) == 1500
+        assert collection.verify() == []
+
+
+def test_only_encoded_texts_are_left(path: Path, left: Path) -> None:
+    draft = left.with_name("segment-000000000001.duckdb.tmp")
+    draft.write_bytes(b"of a process that was killed")
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.delete("3")
+    assert not draft.exists()
+    assert left_files(path) == [left]
+
+
+def test_vectors_of_a_map_are_not_those_of_the_encoder_alone(path: Path) -> None:
+    zero = np.zeros(48, np.float32)
+    map_ = AffineMap("none", zero, np.eye(48, dtype=np.float32), zero)
+    with Collection.open(path) as collection:
+        collection.give(WordEncoder())
+        mapping.map_encoder(collection, stopping := Rotated(), map_)
+        failing(stopping, after=len(stopping.encoded) + 1000)
+        with pytest.raises(KeyboardInterrupt):
+            collection.add(documents(1000, 2500))
+        assert left_files(path)
+        mapping.undo(collection)
+        collection.give(encoder := WordEncoder())
+    with Collection.open(path, encoder) as collection:
+        collection.add(documents(1000, 2500))
+        assert len(encoder.encoded) == 1500
+
+
+def _write(folder: Path, count: int, word: str) -> None:
+    folder.mkdir()
+    for i in range(count):
+        (folder / f"{i}.txt").write_text(f"{word}{i} cat dog {i % 7}")
+
+
+class Meanwhile(WordEncoder):
+    """Lets another process change the index while texts are encoded."""
+
+    change: Callable[[], object] | None = None
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        change, self.change = self.change, None
+        if change is not None:
+            change()
+        return super().encode(texts)
+
+
+@pytest.mark.parametrize("count", [20, 1100])
+@pytest.mark.parametrize("is_sync", [True, False])
+def test_files_of_one_name_that_two_add_at_once_get_ids_of_their_own(
+    path: Path, tmp_path: Path, count: int, is_sync: bool
+) -> None:
+    one, two, encoder = tmp_path / "one", tmp_path / "two", Meanwhile()
+    _write(one, count, "alpha")
+    _write(two, 10, "beta")
+
+    def add(collection: Collection, folder: Path) -> None:
+        from slimdex.retrieval.operations.building import add
+
+        if is_sync:
+            collection.sync(str(folder))
+        else:
+            add(collection, Sources.open([str(folder)]))
+
+    with Collection.open(path, WordEncoder()) as other, Collection.open(path, encoder) as mine:
+        encoder.change = lambda: add(other, two)
+        add(mine, one)
+        texts = [document.text for document in mine]
+        assert sum(text.startswith("alpha") for text in texts) == count
+        assert sum(text.startswith("beta") for text in texts) == 10
+        assert mine.verify() == []
+        for folder in (one, two):
+            assert other.sync(str(folder))["unchanged"] == len(other)
+
+
+def test_a_build_that_fails_leaves_the_index_to_one_that_goes_on(tmp_path: Path) -> None:
+    source, path = tmp_path / "d.jsonl", tmp_path / "i.index"
+    lines = [json.dumps({"id": str(i), "text": f"word{i} cat"}) for i in range(2500)]
+    source.write_text("\n".join(lines))
+    inside, failed = threading.Event(), threading.Event()
+
+    class First(WordEncoder):
+        def encode(self, texts: Sequence[str]) -> Matrix:
+            second.start()
+            assert inside.wait(60)
+            raise KeyboardInterrupt
+
+    class Second(WordEncoder):
+        def encode(self, texts: Sequence[str]) -> Matrix:
+            inside.set()
+            assert failed.wait(60)
+            return super().encode(texts)
+
+    def built(encoder: WordEncoder) -> None:
+        build(path, Sources.open([str(source)]), lambda: encoder, Settings())[0].close()
+
+    second = threading.Thread(target=built, args=[Second()])
+    with pytest.raises(KeyboardInterrupt):
+        built(First())
+    failed.set()
+    second.join()
+    with Collection.open(path) as collection:
+        assert len(collection) == 2500
+        assert collection.verify() == []
+
+
+class Text(str):
+    """A text that can't be pickled."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("not this one")
+
+
+@pytest.mark.parametrize("count", [5, 1500])
+@pytest.mark.parametrize(
+    ("text", "metadata"),
+    [(None, {}), (Text("text"), {}), ("text", MappingProxyType({"a": 1}))],
+    ids=["no text", "text", "metadata"],
+)
+def test_documents_of_other_types_are_added_or_refused(
+    path: Path, count: int, text: Any, metadata: Any
+) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        with suppress(InputError):
+            collection.add([Document(f"o{i}", text, metadata=metadata) for i in range(count)])
+        assert len(collection) in (40, 40 + count)
+        assert collection.verify() == []
+
+
+@pytest.mark.parametrize("count", [5, 1500])
+def test_a_closed_or_moved_index_is_noticed_before_texts_are_encoded(
+    path: Path, count: int
+) -> None:
+    collection = Collection.open(path, encoder := WordEncoder())
+    path.rename(path.with_name("moved"))
+    with pytest.raises(InputError, match="was moved or replaced"):
+        collection.add(documents(100, 100 + count))
+    path.with_name("moved").rename(path)
+    collection.close()
+    with pytest.raises(InputError, match="was closed"):
+        collection.add(documents(100, 100 + count))
+    assert encoder.encoded == []
