@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from slimdex.indexes.arrays import batches
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
+from slimdex.retrieval.locks import FileLock
 
 WINDOW = 1024
 """Texts encoded between two writes: at most this many are encoded again after a crash."""
@@ -29,17 +31,19 @@ def encoded(
 ) -> VectorFile:
     """Encode texts to vectors (n, dim), float32, in a file named after encoder and texts.
 
-    Existing vectors are kept; an interrupted run continues at the end of its file.
+    Existing vectors are kept; an interrupted run continues at the end of its file. Another process
+    that needs the same ones waits for them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     encode = partial(encode_queries, encoder) if queries else encoder.encode
     path = folder / f"{content_key(encoder, texts, queries=queries)}.f32"
     row_bytes = encoder.dim * np.dtype(np.float32).itemsize
-    rows = path.stat().st_size // row_bytes if path.exists() else 0
-    file = VectorFile(path, encoder.dim, rows, np.float32)
-    for part in batches(len(texts), WINDOW, len(file)):
-        file.append(encode(texts[part]))
-        progress(stage, part.stop, len(texts))
+    with FileLock(folder, path.stem).held(inf):
+        rows = path.stat().st_size // row_bytes if path.exists() else 0
+        file = VectorFile(path, encoder.dim, rows, np.float32)
+        for part in batches(len(texts), WINDOW, len(file)):
+            file.append(encode(texts[part]))
+            progress(stage, part.stop, len(texts))
     return file
 
 

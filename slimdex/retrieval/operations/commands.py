@@ -112,20 +112,22 @@ def _put_document(
 
 @dataclass(frozen=True)
 class Sync:
-    """Bring an index up to date with its sources.
+    """Bring an index up to date with sources, by default with those of its last sync.
 
     If it `compacts`, an index with more deleted rows than documents is compacted.
     """
 
-    sources: AskedSources
+    sources: AskedSources | None = None
     refit: str = "auto"
     compacts: bool = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
         """Return the counts of `syncing.counts`, and "gone": deleted rows that still take space."""
+        from ..asked_sources import last_sources
         from ..syncing import counts, sync
 
-        added = sync(collection, self.sources.opened(), refit=self.refit)
+        sources = self.sources or last_sources(collection.path, collection.state.origins)
+        added = sync(collection, sources.opened(), refit=self.refit)
         documents, gone = len(collection), collection.snapshot.deleted_count
         if self.compacts and gone > documents:
             collection.compact()

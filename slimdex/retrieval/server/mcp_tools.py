@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.routing import BaseRoute, Route
 
 from slimdex.indexes.errors import SlimdexError
+from slimdex.indexes.execution.progress import listening
 
 from ..documents import Hit, hit_from_json
 from ..operations.commands import (
@@ -29,6 +30,7 @@ from ..operations.commands import (
     Read,
     Related,
     Search,
+    Sync,
 )
 from ..operations.places import file_of, link_of
 from ..search.excerpts import are_by_chance, shortened
@@ -165,6 +167,18 @@ class Changed(BaseModel):
     notes: list[str]
 
 
+class Synced(BaseModel):
+    """A committed sync with files."""
+
+    added: int
+    changed: int
+    moved: int
+    deleted: int
+    unchanged: int
+    documents: int = Field(description="Documents in the index.")
+    notes: list[str]
+
+
 class Deleted(BaseModel):
     """A committed deletion."""
 
@@ -196,7 +210,7 @@ def agents_server(
 ) -> AgentsServer:
     """Create a server with tools over indexes.
 
-    They are search, related, get, fetch and info, and with `writes` add and delete.
+    They are search, related, get, fetch and info, and with `writes` add, delete and sync.
 
     Parameters
     ----------
@@ -204,7 +218,7 @@ def agents_server(
     places : their folders, for links to files, if the agents are on this machine. A relative path
         of a file is looked up beside its index.
     """
-    about = "`add` and `delete` change them for all who use the index. " if writes else ""
+    about = "`add`, `delete` and `sync` change them for all users. " if writes else ""
     server = AgentsServer(
         "slimdex",
         instructions="Search documents by meaning: ask in whole phrases. `search` returns passages "
@@ -326,6 +340,13 @@ def _add_writers(server: AgentsServer, done: Done) -> None:
     ) -> Deleted:
         """Delete documents, either by their ids, all or none, or by a condition."""
         return Deleted.model_validate(await done(index, Delete(ids, where)))
+
+    @server.tool(annotations=CHANGES)
+    async def sync(index: IndexName = None) -> Synced:
+        """Bring an index up to date with the files that it follows or was last synced with."""
+        notes = list[str]()
+        with listening(note=notes.append):
+            return Synced.model_validate(await done(index, Sync()) | {"notes": notes})
 
 
 async def _done(

@@ -31,7 +31,8 @@ def notes(tmp_path: Path) -> Path:
 
 def stdio(*indexes: object) -> StdioServerParameters:
     words = ["-m", "slimdex", "mcp", *map(str, indexes)]  # and options
-    return StdioServerParameters(command=sys.executable, args=words)
+    cache = {"SLIMDEX_CACHE": os.environ["SLIMDEX_CACHE"]}
+    return StdioServerParameters(command=sys.executable, args=words, env=cache)
 
 
 async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -199,8 +200,9 @@ async def test_answers_follow_edits_of_a_folder(tmp_path: Path) -> None:
 async def test_agents_add_and_delete_documents(notes: Path) -> None:
     async with Client(stdio(notes, "--write")) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"search", "related", "get", "fetch", "info", "add", "delete"}
-        for name in ("add", "delete"):
+        changes = {"add", "delete", "sync"}
+        assert set(tools) == {"search", "related", "get", "fetch", "info"} | changes
+        for name in changes:
             marks = tools[name].annotations
             assert marks is not None
             assert (marks.read_only_hint, marks.destructive_hint) == (False, True)
@@ -227,6 +229,7 @@ async def test_agents_add_and_delete_documents(notes: Path) -> None:
             ("delete", {"where": "yer > 1"}),
             ("delete", {}),
             ("delete", {"ids": ["0"], "index": "other"}),
+            ("sync", {}),  # it was never synced
         ):
             await refused(client, tool, **arguments)
         assert await called(client, "delete", ids=[own, "0"]) == {"deleted": 2, "documents": 2}
@@ -234,6 +237,28 @@ async def test_agents_add_and_delete_documents(notes: Path) -> None:
             "deleted": 1,
             "documents": 1,
         }
+
+
+async def test_agents_sync_with_the_files_of_the_last_sync_or_those_that_are_followed(
+    notes: Path, tmp_path: Path
+) -> None:
+    folder, other = tmp_path / "files", tmp_path / "others"
+    for place in (folder, other):
+        place.mkdir()
+        (place / f"{place.name}.txt").write_text("rain of tuesday")
+    async with Client(stdio(notes, "--write", "--sync", str(other))) as client:
+        assert (await called(client, "sync"))["added"] == 1
+        (other / "others.txt").write_text("rain of wednesday")
+        (other / "new.txt").write_text("fog")
+        synced = await called(client, "sync")
+        assert (synced["added"], synced["changed"], synced["unchanged"]) == (1, 1, 3)
+    with Collection.open(notes) as collection:
+        collection.sync(folder)
+    (folder / "files.txt").unlink()
+    (folder / "more.txt").write_text("snow")
+    async with Client(stdio(notes, "--write")) as client:
+        synced = await called(client, "sync")
+        assert (synced["added"], synced["deleted"], synced["documents"]) == (1, 1, 6)
 
 
 async def test_agents_may_fill_an_empty_index(tmp_path: Path) -> None:

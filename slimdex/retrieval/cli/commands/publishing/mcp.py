@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def mcp(
     indexes: Dirs,
     *,
-    write: Annotated[bool, "Add the tools add and delete."] = False,
+    write: Annotated[bool, "Add the tools add, delete and sync."] = False,
     sync: Annotated[
         list[str] | None,
         "SOURCE",
@@ -72,7 +72,7 @@ def _serve(
     import anyio
 
     from slimdex.retrieval.asked_sources import AskedSources
-    from slimdex.retrieval.operations.commands import Delete, Put
+    from slimdex.retrieval.operations.commands import Delete, Put, Sync
     from slimdex.retrieval.operations.following import Following
     from slimdex.retrieval.server.freshness import Freshness
     from slimdex.retrieval.server.mcp_tools import agents_server
@@ -84,7 +84,9 @@ def _serve(
     fresh = {name: kept_fresh(name) for name in followed}
 
     async def do(name: str, command: Command) -> dict[str, Any]:
-        reads = name in fresh and not isinstance(command, Put | Delete)
+        if isinstance(command, Sync) and name in followed:
+            command = Sync(AskedSources(followed[name]))
+        reads = name in fresh and not isinstance(command, Put | Delete | Sync)
         remark = await fresh[name].remark() if reads else ""
         found = await anyio.to_thread.run_sync(lambda: command.run(opened[name].opened()))
         return found | {"remark": remark}
