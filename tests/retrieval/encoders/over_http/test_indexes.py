@@ -125,7 +125,7 @@ def test_an_interrupted_build_resumes(proxy: Proxy, tmp_path: Path) -> None:
     proxy.asked.clear()
     done = slimdex(*words)
     assert done.exit_code == 0, done.exception
-    assert f"resumed after {WINDOW:,} documents" in done.stderr
+    assert f"resumed after {WINDOW:,} texts" in done.stderr
     again = [text for text in proxy.texts() if text in texts]
     assert len(again) <= len(texts) - WINDOW + 300  # and its own sample, to prove its settings
     assert {*again, *before} >= {*texts}
