@@ -52,7 +52,7 @@ manual: $(VENV)/ready  ## The manual page, docs/slimdex.1, which wheels install.
 
 # NO_MKDOCS_2_WARNING: of a version that Material for MkDocs does not allow.
 docs: $(VENV)/docs  ## A site that needs no server: build/site/index.html; llms.txt.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # Two builds of one commit give the same wheel, byte for byte: files have the time of the commit.
 dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)

@@ -193,7 +193,9 @@ def test_pages_link_to_what_is_there() -> None:
 def test_extras_are_installed_in_one_way() -> None:
     """From a checkout, which is what users have; and there are such extras."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = re.findall(r"pip install\s+(\S*\[[\w,-]+\]\S*)", f"{README}\n{DOCS}")
+    notebooks = [path.read_text() for path in (ROOT / "examples").rglob("*.ipynb")]
+    pages = "\n".join([README, DOCS, *notebooks])
+    named = re.findall(r"pip install\s+(\S*\[[\w,-]+\]\S*)", pages)
     assert len(named) > 8
     for words in named:
         (extras,) = re.findall(r"^'\.\[([\w,-]+)\]'", words)

@@ -38,7 +38,7 @@ LOOKED_AT = CHANCE.sample([*product(SIZES, ("light", "dark"), PAGES)], 4)
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site without a warning: of links, of anchors, of docstrings."""
     folder = tmp_path_factory.mktemp("site")
-    words = ["mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    words = ["mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
