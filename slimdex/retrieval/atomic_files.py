@@ -265,6 +265,7 @@ def _beside(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     for left in place.parent.glob(pattern) if OPENS_FOLDERS else ():
         with suppress(OSError, InUseError), locked(left):
             remove(left)
+            sync(place.parent)  # once the name is taken, nobody looks for these again
     with ExitStack() as stack:
         new = _made_and_locked(place, make, stack)
         stack.callback(remove, new)
