@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,23 +16,16 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document
 from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.storage import commit_log as commit_logs
 from slimdex.retrieval.storage.manifest import Manifest
 from tests.encoders import WordEncoder
-
-
-def documents(start: int, stop: int) -> list[Document]:
-    return [Document(str(i), f"word{i} cat dog {i * 7 % 13}") for i in range(start, stop)]
+from tests.retrieval.word_documents import documents, forty
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """An index of 40 documents."""
-    with Collection.create(tmp_path / "i.index", WordEncoder()) as collection:
-        collection.add(documents(0, 40))
-    return tmp_path / "i.index"
+    return forty(tmp_path / "i.index")
 
 
 class Stopping(WordEncoder):
@@ -87,75 +79,6 @@ def test_an_addition_after_one_that_was_left(path: Path, count: int) -> None:
     with Collection.open(path, WordEncoder()) as collection:
         collection.add(documents(5000, 5000 + count))
         assert len(collection) == 40 + count
-        assert collection.verify() == []
-
-
-class Meanwhile(WordEncoder):
-    """Lets another process change the index while texts are encoded."""
-
-    def __init__(self, change: Callable[[], object]) -> None:
-        super().__init__()
-        self._change: Callable[[], object] | None = change
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        change, self._change = self._change, None
-        if change is not None:
-            change()
-        return super().encode(texts)
-
-
-@pytest.mark.parametrize("count", [50, 1500])
-@pytest.mark.parametrize("is_compacted", [False, True])
-def test_an_addition_during_which_others_change_the_index(
-    path: Path, count: int, is_compacted: bool
-) -> None:
-    """The later commit wins, id by id, and what was there is compared with the newest."""
-
-    def change() -> None:
-        other.add([Document("10", "another text"), Document("new", "of the other")])
-        other.add([Document("100", "of the other"), documents(101, 102)[0]])
-        other.delete(["20", "39"])
-        if is_compacted:
-            other.compact()
-
-    with Collection.open(path, WordEncoder()) as other:
-        with Collection.open(path, Meanwhile(change)) as collection:
-            added = collection.add([*documents(10, 30), *documents(100, 100 + count)])
-            assert (added.documents, added.replaced, added.unchanged) == (count + 1, 2, 19)
-            assert collection.verify() == []
-        expected = {each.id: each.text for each in documents(0, 39) + documents(100, 100 + count)}
-        assert {each.id: each.text for each in other} == expected | {"new": "of the other"}
-        for id, text in [("10", "word10 cat dog"), ("100", "word100 cat dog")]:
-            assert id in {hit.id for hit in other.search(text, 3)}
-
-
-def test_an_addition_while_the_encoder_is_replaced(path: Path) -> None:
-    """Its vectors are those of the new one."""
-    with Collection.open(path, WordEncoder()) as other:
-
-        def change() -> None:
-            other.reencode(WordEncoder(40))
-
-        with Collection.open(path, Meanwhile(change)) as collection:
-            collection.give(WordEncoder(40))
-            assert collection.add(documents(100, 1600)).documents == 1500
-            assert collection.state.dim == 40
-            assert collection.verify() == []
-        assert other.search("word1599 cat", 1)[0].id == "1599"
-
-
-def test_two_large_additions_at_once(path: Path) -> None:
-    """Each is prepared while the other is; one takes what it prepared, the other begins anew."""
-    barrier = threading.Barrier(2)
-
-    def add(start: int) -> None:
-        with Collection.open(path, Meanwhile(barrier.wait)) as collection:
-            collection.add(documents(start, start + 2000))
-
-    with ThreadPoolExecutor(2) as pool:
-        [*pool.map(add, (1000, 2000))]
-    with Collection.open(path, WordEncoder()) as collection:
-        assert {int(each.id) for each in collection} == {*range(40), *range(1000, 4000)}
         assert collection.verify() == []
 
 

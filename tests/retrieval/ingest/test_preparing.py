@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -25,17 +26,12 @@ from slimdex.retrieval.operations.building import build
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.storage.work_folder import left_files
 from tests.encoders import Rotated, WordEncoder, failing
-
-
-def documents(start: int, stop: int) -> list[Document]:
-    return [Document(str(i), f"word{i} cat dog {i * 7 % 13}") for i in range(start, stop)]
+from tests.retrieval.word_documents import documents, forty
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    with Collection.create(tmp_path / "i.index", WordEncoder()) as collection:
-        collection.add(documents(0, 40))
-    return tmp_path / "i.index"
+    return forty(tmp_path / "i.index")
 
 
 @pytest.fixture
@@ -125,13 +121,70 @@ def _write(folder: Path, count: int, word: str) -> None:
 class Meanwhile(WordEncoder):
     """Lets another process change the index while texts are encoded."""
 
-    change: Callable[[], object] | None = None
+    def __init__(self, change: Callable[[], object] | None = None) -> None:
+        super().__init__()
+        self.change = change
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         change, self.change = self.change, None
         if change is not None:
             change()
         return super().encode(texts)
+
+
+@pytest.mark.parametrize("count", [50, 1500])
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_an_addition_during_which_others_change_the_index(
+    path: Path, count: int, is_compacted: bool
+) -> None:
+    """The later commit wins, id by id, and what was there is compared with the newest."""
+
+    def change() -> None:
+        other.add([Document("10", "another text"), Document("new", "of the other")])
+        other.add([Document("100", "of the other"), documents(101, 102)[0]])
+        other.delete(["20", "39"])
+        if is_compacted:
+            other.compact()
+
+    with Collection.open(path, WordEncoder()) as other:
+        with Collection.open(path, Meanwhile(change)) as collection:
+            added = collection.add([*documents(10, 30), *documents(100, 100 + count)])
+            assert (added.documents, added.replaced, added.unchanged) == (count + 1, 2, 19)
+            assert collection.verify() == []
+        expected = {each.id: each.text for each in documents(0, 39) + documents(100, 100 + count)}
+        assert {each.id: each.text for each in other} == expected | {"new": "of the other"}
+        for id, text in [("10", "word10 cat dog"), ("100", "word100 cat dog")]:
+            assert id in {hit.id for hit in other.search(text, 3)}
+
+
+def test_an_addition_while_the_encoder_is_replaced(path: Path) -> None:
+    """Its vectors are those of the new one."""
+    with Collection.open(path, WordEncoder()) as other:
+
+        def change() -> None:
+            other.reencode(WordEncoder(40))
+
+        with Collection.open(path, Meanwhile(change)) as collection:
+            collection.give(WordEncoder(40))
+            assert collection.add(documents(100, 1600)).documents == 1500
+            assert collection.state.dim == 40
+            assert collection.verify() == []
+        assert other.search("word1599 cat", 1)[0].id == "1599"
+
+
+def test_two_large_additions_at_once(path: Path) -> None:
+    """The first to commit uses what it prepared; the other starts over."""
+    barrier = threading.Barrier(2)
+
+    def add(start: int) -> None:
+        with Collection.open(path, Meanwhile(barrier.wait)) as collection:
+            collection.add(documents(start, start + 2000))
+
+    with ThreadPoolExecutor(2) as pool:
+        [*pool.map(add, (1000, 2000))]
+    with Collection.open(path, WordEncoder()) as collection:
+        assert {int(each.id) for each in collection} == {*range(40), *range(1000, 4000)}
+        assert collection.verify() == []
 
 
 @pytest.mark.parametrize("count", [20, 1100])
