@@ -90,7 +90,13 @@ def _committed(
         commit_log, lambda: ready.encoder, staged.rows, staged.gone, ready.known, given
     )
     finished = writer.add_staged(
-        commit_log, before, staged, appended, ready.terms, are_given=given is not None
+        commit_log,
+        before,
+        staged,
+        appended,
+        ready.terms,
+        ready.words,
+        are_given=given is not None,
     )
     return encoded, finished
 

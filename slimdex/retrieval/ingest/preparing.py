@@ -1,8 +1,8 @@
 """Preparation: documents of an addition are read, cut and encoded before it takes its turn.
 
 Few documents are kept in memory: their commit, which computes nothing that takes long, writes them
-to the catalog, whatever other processes have committed meanwhile. Many are written to a file of the
-work folder, which the commit takes as it is unless others have changed the index; then they are
+to the catalog, whatever other processes have committed meanwhile. Many are written to files of the
+work folder, which the commit takes as they are unless others have changed the index; then they are
 written again. Vectors, numbers of tokens and terms are remembered by the text, not by the row.
 """
 
@@ -30,6 +30,7 @@ from ..documents import Document
 from ..encoders.base import CountingEncoder, Encoder, Lengths
 from ..lexical.tokens import TERMS, Terms
 from ..storage.commit_log import CommitLog
+from ..storage.derived_lexical import write_words
 from ..storage.work_folder import work_folder
 from .encoded_texts import EncodedTexts
 from .encoding import WINDOW, encode_texts, encoded_steps, measured
@@ -109,6 +110,7 @@ class Prepared:
     ----------
     addition : the addition, whose documents can be read again.
     terms : make the terms for the lexical index, and remember those of few documents.
+    words : folder with the words of the index and of many documents, unless others have changed it.
     encoded : number of texts that were encoded to files.
     """
 
@@ -117,6 +119,7 @@ class Prepared:
         self._core, self._staged = collection, _StagedAside()
         self._known: EncodedTexts | None = None
         self._kept: _Kept | None = None
+        self.words: Path | None = None
         self._made: tuple[dict[str, Any], Encoder] | None = None
 
     @contextmanager
@@ -129,6 +132,7 @@ class Prepared:
             log.read_again()
         else:
             self._staged.discard()
+            self.words = None
             with log.transaction():
                 yield log, stage(log, self.addition, lambda: self.encoder)
         if self._known is not None:
@@ -148,7 +152,7 @@ class Prepared:
             self._encode(documents, known)
 
     def prepare_in(self, folder: Path) -> None:
-        """Write many documents to a file in a work folder, and encode them."""
+        """Write many documents and their words to a work folder, and encode them."""
         self._kept = _Kept(folder, self.addition.documents)
         self.addition = replace(self.addition, documents=self._kept)
         log = _opened_log(self._core)
@@ -162,6 +166,8 @@ class Prepared:
                 if before := len(self._known):
                     note(f"resumed after {before:,} texts encoded before")
                 self.encoded = encode_texts(log, encoder(), staged.rows, staged.gone, self._known)
+            if staged.first < staged.stop:
+                self.words = write_words(log, folder / "words", staged.stop)
 
     def close(self) -> None:
         """Discard what is not committed."""

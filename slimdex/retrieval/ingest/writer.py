@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,6 +106,7 @@ def add_staged(
     staged: Staged,
     appended: AppendedFile,
     terms: Terms = TERMS,
+    words: Path | None = None,
     *,
     are_given: bool = False,
 ) -> Finished:
@@ -116,7 +118,7 @@ def add_staged(
     ----------
     snapshot : of the state before.
     appended : file of vectors, with those of the documents.
-    terms : make the terms of the new rows.
+    terms, words : make the terms of the new rows; a folder with them, if it is written already.
     are_given : True unless the vectors are the encoder's.
     """
     old, store, gone = commit_log.state, commit_log.store, staged.gone
@@ -126,7 +128,7 @@ def add_staged(
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
     state = replace(commit_log.next_state(), rows=staged.stop)
     deleted = np.union1d(snapshot.deleted, replaced)
-    with with_words(commit_log, snapshot.words, state, deleted, terms) as state:
+    with with_words(commit_log, snapshot.words, state, deleted, terms, words) as state:
         kept = commit_log.moments().subtract(commit_log.moments_of(replaced))
         moments = commit_log.moments_from(old.rows, vectors).merge(kept)
         state = commit_log.with_moments(state, moments)

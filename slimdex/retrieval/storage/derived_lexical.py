@@ -6,6 +6,7 @@ the previous folder.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ def with_words(
     state: State,
     deleted: Rows,
     terms: Terms = TERMS,
+    written: Path | None = None,
 ) -> Iterator[State]:
     """The state with the words of the rows that an index lacks, which exist once the context ends.
 
@@ -48,6 +50,7 @@ def with_words(
     words : an index of the first rows.
     deleted : rows that are deleted with the commit or before.
     terms : make the terms of the rows that are added.
+    written : a folder to which `write_words` has written them before.
     """
     if words is None or state.rows == len(words):
         yield state
@@ -57,15 +60,37 @@ def with_words(
         WordIndex.create(commit_log.path / name, _rows(commit_log.store, 0, state.rows, deleted))
         yield replace(state, words=name)
         return
+    if written is not None:
+        os.replace(written, commit_log.path / name)
+        yield replace(state, words=name)
+        return
     rows = _rows(commit_log.store, len(words), state.rows)
     with ThreadPoolExecutor(1) as pool:
         if state.rows - len(words) <= READ_AT_ONCE:  # only this thread can read the transaction's
-            written = pool.submit(words.write_extended, commit_log.path / name, [*rows], terms)
+            writing = pool.submit(words.write_extended, commit_log.path / name, [*rows], terms)
             yield replace(state, words=name)
-            written.result()
+            writing.result()
         else:
             words.write_extended(commit_log.path / name, rows, terms)
             yield replace(state, words=name)
+
+
+def write_words(commit_log: CommitLog, path: Path, stop: int) -> Path | None:
+    """Write the words of the committed rows, and of those before `stop` of this transaction.
+
+    Returns the folder; None if there is no lexical index, or it can't be read, which matters only
+    if it is still the committed one when the transaction ends.
+    """
+    if commit_log.state.words is None:
+        return None
+    try:
+        words = WordIndex.open(commit_log.path / commit_log.state.words)
+    except (OSError, CorruptError):
+        return None
+    if len(words) < stop:
+        words.write_extended(path, _rows(commit_log.store, len(words), stop))
+        return path
+    return None
 
 
 def with_new_words(commit_log: CommitLog, state: State, copies: Path | None = None) -> State:

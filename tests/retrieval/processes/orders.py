@@ -9,7 +9,6 @@ moment, or never does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from slimdex.retrieval.lexical.tokens import stems_of
@@ -97,18 +96,6 @@ MODEL: dict[str, Callable[..., Outcome]] = {
 CHANGES = ("put", "sync", "delete", "delete where", "compact", "reduce", "words")
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call that has begun, at a time counted in events."""
-
-    order: Order
-    begun: int
-
-    @property
-    def is_change(self) -> bool:
-        return self.order[0] in CHANGES
-
-
 Done = frozenset[tuple[int, Any]]
 """Calls that took effect and have not ended, with their results."""
 
@@ -124,8 +111,7 @@ class Orders:
     def __init__(self, state: State) -> None:
         self.possible: set[tuple[State, Done]] = {(state, frozenset())}
         self.history = [f"begin {state}"]
-        self._calls = dict[int, Call]()
-        self._died = dict[int, int]()
+        self._orders = dict[int, Order]()
         self._seen = dict[int, Any]()
         self._version = 0
 
@@ -133,18 +119,17 @@ class Orders:
         """A call begins; returns its number, and the version that it sees at least."""
         number = len(self.history)
         self.history.append(f"{number}: {order}")
-        self._calls[number] = Call(order, number)
+        self._orders[number] = order
         return number, self._version
 
     def end(self, number: int, least: int, answer: tuple[int, int, Any, str]) -> None:
         """A call ends; raises `AssertionError` if no order of commits explains its answer."""
         before, after, result, fault = answer
-        call = self._calls[number]
         self.history.append(f"{number} ends {answer}")
         assert not fault, self.message(fault)
         assert least <= before <= after, self.message("older than what was seen before")
         self._version = max(self._version, after)
-        if call.order[0] == "see":
+        if self._orders[number][0] == "see":
             version, result = result
             assert before <= version <= after, self.message(f"version {version}")
             assert self._seen.setdefault(version, result) == result, self.message(
@@ -157,35 +142,27 @@ class Orders:
         }
         assert found, self.message(f"possible: {self.possible}")
         self.possible = found
-        del self._calls[number]
-        if call.is_change and result != REFUSED:  # its turn ended what a kill had interrupted
-            self._forget({n for n, died in self._died.items() if died < call.begun})
+        del self._orders[number]
 
     def die(self, number: int) -> None:
-        """A call is killed: it took effect, or does later, or never does."""
+        """A process was killed within a call, which took effect before, or never does."""
         self.history.append(f"{number} killed")
-        self._died[number] = len(self.history)
-        if not self._calls[number].is_change:
-            self._forget({number})
+        self.possible = {
+            (state, frozenset(each for each in done if each[0] != number))
+            for state, done in self._reachable()
+        }
+        del self._orders[number]
 
     def message(self, fault: str) -> str:
         return "\n".join([*self.history[-60:], fault])
-
-    def _forget(self, numbers: set[int]) -> None:
-        for number in numbers:
-            del self._calls[number], self._died[number]
-        self.possible = {
-            (state, frozenset(each for each in done if each[0] not in numbers))
-            for state, done in self.possible
-        }
 
     def _reachable(self) -> set[tuple[State, Done]]:
         """All states that the calls under way may have led to by now."""
         found, new = set(self.possible), list(self.possible)
         while new:
             state, done = new.pop()
-            for number in self._calls.keys() - {number for number, _ in done}:
-                name, *values = self._calls[number].order
+            for number in self._orders.keys() - {number for number, _ in done}:
+                name, *values = self._orders[number]
                 after, result = MODEL[name](state, *values)
                 step = (after, done | {(number, result)})
                 if step not in found:

@@ -39,6 +39,8 @@ ANY_IDS = st.lists(
     unique=True,
 )
 PLACES = st.integers(0, 2)
+MANY = 100
+"""Possible states above which all processes say what they see: each kill may double them."""
 CHANGES = st.one_of(
     st.tuples(st.just("put"), st.dictionaries(st.sampled_from(IDS), TEXTS, min_size=1, max_size=4)),
     st.tuples(
@@ -92,6 +94,8 @@ class ProcessMachine(RuleBasedStateMachine):
     def killed_change(self, place: int, order: Order, death: tuple[str, Any]) -> None:
         """The process is killed at a call that changes a file, or at any moment."""
         how, when = death
+        if len(self.orders.possible) > MANY:
+            self.settle()
         if how == "call" and self.can_kill_at_calls:
             self._begin(place, order, when, None)
         elif how == "delay":
