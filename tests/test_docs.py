@@ -212,7 +212,8 @@ def test_docs_name_every_command_and_kind() -> None:
     assert all(f"`{kind}`" in DOCS for kind in KINDS)
     assert len(app.places) == 30
     for name in app.places:
-        assert re.search(rf"slimdex {name}\b|`{name}`", README + DOCS), name
+        assert f"`{name}`" in README, name
+        assert re.search(rf"slimdex {name}\b", DOCS), name
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git checkout")

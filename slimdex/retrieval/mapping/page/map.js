@@ -4,6 +4,7 @@
 const LISTED = 100; // documents found that are listed
 const REACH = 12; // pixels from a point at which it is shown
 const FAR = 0.01; // share of the points that the first view may leave out at each side
+const NARROW = 600; // pixels of a map below which a cluster is named by its first term only
 const LEAST_ZOOM = 0.5, MOST_ZOOM = 200;
 const $ = (id) => document.getElementById(id);
 const canvas = $("map"), paint = canvas.getContext("2d");
@@ -153,7 +154,8 @@ function labels() {
   centres.forEach((place, code) => {
     if (!place) return;
     const x = (place[0] - view.x) * by + view.width / 2, y = (place[1] - view.y) * by + view.height / 2;
-    const name = data.clusters.labels[code], half = paint.measureText(name).width / 2 + 4;
+    const label = data.clusters.labels[code], name = view.width < NARROW ? label.split(", ")[0] : label;
+    const half = paint.measureText(name).width / 2 + 4;
     const meets = (other) => Math.abs(other.x - x) < other.half + half && Math.abs(other.y - y) < height;
     if (x < half || x > view.width - half || y < height || y > view.height - 8 || taken.some(meets)) return;
     taken.push({ x, y, half });
@@ -179,7 +181,8 @@ function show(i) {
   );
   const x = across(i), y = down(i), box = $("tip").getBoundingClientRect();
   $("tip").style.left = `${Math.max(4, Math.min(x + 12, view.width - box.width - 4))}px`;
-  $("tip").style.top = `${y + 12 + box.height < view.height ? y + 12 : Math.max(4, y - 12 - box.height)}px`;
+  const isBelow = y + 12 + box.height < $("zoom").offsetTop; // so that it covers no button
+  $("tip").style.top = `${isBelow ? y + 12 : Math.max(4, y - 12 - box.height)}px`;
 }
 
 function nearest(x, y) {
@@ -278,7 +281,9 @@ canvas.addEventListener("pointerup", (event) => {
   if (moved <= 4) show(nearest(at.x, at.y));
 });
 canvas.addEventListener("pointercancel", (event) => pointers.delete(event.pointerId));
-canvas.addEventListener("pointerleave", () => pointers.size || show(-1));
+canvas.addEventListener("pointerleave", (event) => {
+  if (event.pointerType === "mouse" && !pointers.size) show(-1); // a finger leaves after each tap
+});
 canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
   const at = place(event);
