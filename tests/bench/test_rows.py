@@ -76,16 +76,6 @@ def test_a_row_says_when_it_was_measured_and_on_what(tmp_path: Path) -> None:
         assert ("avx2" in row["flags"].split()) == (" avx2 " in info)
 
 
-LOST = {
-    "1a3487debd3d": ("sweep-counts",),
-    "ecfcb91cfef9": ("processes-random",),
-}
-"""Commits whose history was lost on 24 and 25 November 2026, and the rows that were measured at
-them. Their code is in the history as one commit, "Many processes on one index, encoders over HTTP,
-maps, undo, a site". A row measured again replaces the old one; a commit without rows is removed
-here."""
-
-
 def _git(*words: str) -> str:
     folder = Path(__file__).parent
     return subprocess.run(
@@ -94,7 +84,7 @@ def _git(*words: str) -> str:
 
 
 def test_stored_rows_were_measured_at_commits_of_this_repository() -> None:
-    """Each names one that is its ancestor, or one of those lost; the code was that commit's."""
+    """Each names one that is an ancestor; the code was that commit's."""
     if not (Path(__file__).parents[2] / ".git").exists() or "true" in _git(
         "rev-parse", "--is-shallow-repository"
     ):
@@ -106,11 +96,9 @@ def test_stored_rows_were_measured_at_commits_of_this_repository() -> None:
     wrong = {
         (name, row["commit"])
         for name, row in rows
-        if not row["clean"]
-        or (row["commit"] not in short and not name.startswith(LOST.get(row["commit"], ())))
+        if not row["clean"] or row["commit"] not in short
     }
     assert wrong == set()
-    assert {row["commit"] for _, row in rows} >= LOST.keys()
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -78,19 +78,19 @@ def with_words(
 def write_words(commit_log: CommitLog, path: Path, stop: int) -> Path | None:
     """Write the words of the committed rows, and of those before `stop` of this transaction.
 
-    Returns the folder; None if there is no lexical index, or it can't be read, which matters only
-    if it is still the committed one when the transaction ends.
+    Returns the folder; None if there is no lexical index, or this fails: if others have changed the
+    index meanwhile, its files may be gone, and otherwise the commit fails for the same reason.
     """
     if commit_log.state.words is None:
         return None
     try:
         words = WordIndex.open(commit_log.path / commit_log.state.words)
+        if len(words) == stop:
+            return None
+        words.write_extended(path, _rows(commit_log.store, len(words), stop))
     except (OSError, CorruptError):
         return None
-    if len(words) < stop:
-        words.write_extended(path, _rows(commit_log.store, len(words), stop))
-        return path
-    return None
+    return path
 
 
 def with_new_words(commit_log: CommitLog, state: State, copies: Path | None = None) -> State:
