@@ -878,7 +878,7 @@ class Collection(Searchable):
         while True:
             snapshot = self.snapshot
             if snapshot.state.settings is None:
-                unfinished = "; an unfinished build: run it again" * bool(left_files(self.path))
+                unfinished = "; its build is unfinished: run it again" * bool(left_files(self.path))
                 raise InputError(f"{self.path} holds no documents yet{unfinished}")
             try:
                 return read(snapshot, *args)

@@ -58,10 +58,9 @@ def encode_texts(
     other processes fail to encode some.
     """
     kept, work = KeptVectors.of(commit_log, gone), _Work(commit_log, encoder, rows)
-    work.did([])
     encoding, encoded = Encoding(encoder, commit_log.state.dim, work.did), 0
     windows = (
-        _window(commit_log, kept, known, part, work.most)
+        work.begin(_window(commit_log, kept, known, part, work.most))
         for part in batches(rows.stop, WINDOW, rows.start)
     )
     try:
@@ -227,7 +226,8 @@ class _Work:
     """Progress of encoding, reported in documents but measured in characters.
 
     The longest texts of a window come first, and sources differ in length, so the number of
-    finished documents says little about the remaining time.
+    finished documents says little about the remaining time. Windows without texts to encode are
+    counted with the next report: an interrupted addition is resumed from where it was, at its rate.
 
     `most` is the number of characters of a text that count.
     """
@@ -240,20 +240,29 @@ class _Work:
         self._total = characters + TEXT_CHARACTERS * self._documents
         self._finished = self._done = 0
 
+    def begin(self, window: Window) -> Window:
+        """Report how far it is, if the window has texts to encode; return the window."""
+        if window.texts:
+            self._report()
+        return window
+
     def did(self, texts: Sequence[str]) -> None:
         """Report that these texts are encoded."""
         self._done += _characters(texts, self.most)
-        done = self._documents * self._done // self._total
-        progress("encoding", min(done, self._documents - 1), self._documents)
+        self._report()
 
     def finish(self, window: Window) -> None:
-        """Report that a window is complete."""
+        """Report that a window is complete, if it had texts to encode or is the last."""
         self._finished += window.characters
         self._done = self._finished
+        if window.rows.stop == self._last_row:
+            progress("encoding", self._documents, self._documents)
+        elif window.texts:
+            self._report()
+
+    def _report(self) -> None:
         done = self._documents * self._done // self._total
-        is_last = window.rows.stop == self._last_row
-        done = self._documents if is_last else min(done, self._documents - 1)
-        progress("encoding", done, self._documents)
+        progress("encoding", min(done, self._documents - 1), self._documents)
 
 
 def encoded_steps(

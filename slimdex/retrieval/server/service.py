@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..search.reranking import CrossEncoder
 
 LOG = logging.getLogger("slimdex.server")
+LONGEST_WAIT = 60
+"""Longest time in seconds before an index that can't be loaded is tried again."""
 CONDITIONS = 4
 """Threads for searches with a condition, which may take long, shared by all indexes."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
@@ -163,16 +165,19 @@ class Service:
     async def load(self) -> None:
         """Load what the first query to each index requires; then `is_ready` is true.
 
-        Failures are logged; queries try again and report them.
+        Failures are logged and tried again, at longer and longer intervals: an encoder's server may
+        start after this one. Queries meanwhile try, too, and report them.
         """
-        all_loaded = True
-        for name, index in [*self.indexes.items()]:
-            try:
-                await index.load()
-            except Exception as error:
-                LOG.error("index %s can't be loaded: %s", name, error, exc_info=error)
-                all_loaded = False
-        self.is_ready = all_loaded
+        loaded, wait = set[str](), 1
+        while True:
+            for name, index in [*self.indexes.items()]:
+                if name not in loaded and await _is_loaded(name, index):
+                    loaded.add(name)
+            if self.indexes.keys() <= loaded:
+                break
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT)
+        self.is_ready = True
 
     @asynccontextmanager
     async def life(self) -> AsyncGenerator[None]:
@@ -186,6 +191,17 @@ class Service:
                 await loading
             for index in self.indexes.values():
                 await index.close()
+
+
+async def _is_loaded(name: str, index: ServedIndex) -> bool:
+    """Load an index; return whether that succeeded."""
+    try:
+        await index.load()
+    except Exception as error:
+        trace = None if isinstance(error, SlimdexError) else error  # whose message says it all
+        LOG.error("index %s can't be loaded: %s", name, error, exc_info=trace)
+        return False
+    return True
 
 
 def named_places(words: Sequence[str]) -> dict[str, Path]:

@@ -234,7 +234,7 @@ def test_an_interrupted_addition_resumes_where_it_stopped(
     with pytest.raises(KeyboardInterrupt):
         collection.add(docstrings)
     assert len(collection) == 0
-    with pytest.raises(InputError, match="unfinished build: run it again"):
+    with pytest.raises(InputError, match="build is unfinished: run it again"):
         collection.nearest(np.zeros((1, 48), dtype=np.float32))
     collection.close()
     encoder, notes = WordEncoder(), list[str]()

@@ -67,6 +67,7 @@ class FileSource:
         self._unread = list[tuple[str, str]]()
         self._kept = list[str]()
         self._guessed = list[str]()
+        self._scanned = list[tuple[str, int, int]]()
         self._passed_over = Counter[str]()
 
     @classmethod
@@ -118,10 +119,15 @@ class FileSource:
             named = _first_names(self._guessed)
             hint = "(set it with encoding=latin-1 or another)"
             lines.append(f"not UTF-8, encoding guessed {hint}: {named}")
+        if self._scanned:
+            named = _first_names([f"{name} ({n:,} of {all:,})" for name, n, all in self._scanned])
+            pages = _counted(sum(n for _, n, _ in self._scanned), "scanned page")
+            files = _counted(len(self._scanned), "file")
+            remedy = "without text until `ocrmypdf --skip-text` adds it"
+            lines.append(f"left out: {pages} of {files}, {remedy}: {named}")
         if unread:
             named = _first_names([f"{name} ({reason})" for name, reason in unread])
-            files = "1 file" if len(unread) == 1 else f"{len(unread):,} files"
-            lines.append(f"{files} could not be read: {named}")
+            lines.append(f"{_counted(len(unread), 'file')} could not be read: {named}")
         return lines
 
     def fingerprint(self) -> str:
@@ -180,6 +186,7 @@ class FileSource:
         self._unread.clear()
         self._kept.clear()
         self._guessed.clear()
+        self._scanned.clear()
         self.origins.clear()
         self._known = 0
         self._passed_over.clear()
@@ -258,6 +265,9 @@ class FileSource:
                 kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
                 if not is_sure and is_guessed(data):
                     self._guessed.append(file.relative)
+                if extract.text and extract.scanned:
+                    pages = extract.facts["pages"]
+                    self._scanned.append((file.relative, extract.scanned, pages))
                 if extract.text:
                     name = _stem(file.relative)
                     document = self._document(file, file.relative, kind, extract, name)
@@ -367,6 +377,10 @@ def _moment(nanoseconds: int) -> datetime | None:
         return datetime.fromtimestamp(nanoseconds / 1e9, UTC).replace(tzinfo=None)
     except (ValueError, OverflowError, OSError):  # a year outside Python's range
         return None
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 def _first_names(names: Sequence[str]) -> str:

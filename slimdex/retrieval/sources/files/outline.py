@@ -24,12 +24,14 @@ class Extract:
     parts : in order, the first at 0; empty if the text is undivided.
     facts : columns that it fills: author, date, tags, description, language, pages,
         front_matter.
+    scanned : number of pages that are pictures without text.
     """
 
     title: str
     text: str
     parts: Sequence[Part] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    scanned: int = 0
 
 
 DEEPEST = 16

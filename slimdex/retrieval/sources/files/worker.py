@@ -107,7 +107,7 @@ def _extract(answer: dict[str, Any]) -> Extract:
     facts = dict(answer["facts"])
     if facts.get("date"):
         facts["date"] = datetime.fromisoformat(facts["date"])
-    return Extract(answer["title"], answer["text"], parts, facts)
+    return Extract(answer["title"], answer["text"], parts, facts, answer["scanned"])
 
 
 def main() -> None:
@@ -145,6 +145,7 @@ def _answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
         "text": extract.text,
         "parts": [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts],
         "facts": dict(extract.facts),
+        "scanned": extract.scanned,
     }
 
 

@@ -109,7 +109,7 @@ def test_a_build_killed_at_any_moment_goes_on(slimdex: Runner, tiny_bert: Path) 
     wait_for_vectors(process, 2048)
     process.kill()
     process.wait()
-    assert "an unfinished build: run it again" in slimdex.refuses("search", "lib", "x")
+    assert "its build is unfinished: run it again" in slimdex.refuses("search", "lib", "x")
     result = slimdex(*words, "--json")
     kept = int(result.err.split("resumed after ")[1].split()[0].replace(",", ""))
     assert kept >= 1024

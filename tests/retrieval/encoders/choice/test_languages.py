@@ -23,6 +23,12 @@ GERMAN = [
 ]
 ENGLISH = ["The boiler was repaired yesterday.", "Bills are in the folder.", "12", "..."]
 CHINESE = ["锅炉昨天修好了。", "账单在文件夹里。", "图书馆星期五关门。"]
+JAPANESE = [
+    "ボイラーはきのう修理されました。",
+    "請求書はファイルにあります。",
+    "としょかんは金曜日に閉まります。",
+]
+ARABIC = ["تم إصلاح الغلاية أمس.", "الفواتير في المجلد.", "تغلق المكتبة يوم الجمعة."]
 HAS_DETECTOR = importlib.util.find_spec("py3langid") is not None
 detected = pytest.mark.skipif(not HAS_DETECTOR, reason="py3langid is missing")
 
@@ -42,6 +48,8 @@ def test_scripts_need_no_detector(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(languages, "find_spec", lambda name: None)
     assert other_languages(CHINESE) == (1.0, "CJK script")
     assert other_languages([*CHINESE, *ENGLISH]) == (0.6, "CJK script")
+    assert other_languages([*JAPANESE, *ENGLISH]) == (0.6, "Hiragana script")
+    assert other_languages([*ARABIC, *ENGLISH]) == (0.6, "Arabic script")
     assert other_languages([*GERMAN, *ENGLISH]) == (0.0, "")
     assert other_languages([]) == (0.0, "")
     assert other_languages(["12", ""]) == (0.0, "")
@@ -66,6 +74,8 @@ def test_code_and_english_are_no_other_language() -> None:
     [
         (CHINESE, "all-MiniLM-L6-v2", "CJK script"),
         (CHINESE, "/models/all-MiniLM-L6-v2", "CJK script"),
+        (JAPANESE, "all-MiniLM-L6-v2", "Hiragana script"),
+        (ARABIC, "all-MiniLM-L6-v2", "Arabic script"),
         pytest.param(GERMAN, "all-MiniLM-L6-v2", "language 'de'", marks=detected),
         (["The cat sat.", "The dog ran.", "Rain fell."], "all-MiniLM-L6-v2", None),
         (CHINESE, "unknown", None),

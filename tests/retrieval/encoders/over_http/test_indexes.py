@@ -112,6 +112,11 @@ def test_long_texts_are_cut(proxy: Proxy, tmp_path: Path) -> None:
     assert sum(map(len, sent)) >= len(text) - len(sent)
 
 
+@pytest.mark.parametrize(
+    "proxy",
+    ["own_service", pytest.param("llama_service", marks=pytest.mark.slow)],
+    indirect=True,
+)
 def test_an_interrupted_build_resumes(proxy: Proxy, tmp_path: Path) -> None:
     texts = [f"{a} {b} {n}" for a in ("cat", "dog") for b in ("sat", "fell") for n in range(300)]
     source, path = tmp_path / "many.txt", tmp_path / "i"
@@ -129,6 +134,8 @@ def test_an_interrupted_build_resumes(proxy: Proxy, tmp_path: Path) -> None:
     again = [text for text in proxy.texts() if text in texts]
     assert len(again) <= len(texts) - WINDOW + 300  # and its own sample, to prove its settings
     assert {*again, *before} >= {*texts}
+    found = slimdex("search", path, "dog fell 17", "--json")
+    assert json.loads(found.stdout)["queries"][0]["hits"][0]["text"] == "dog fell 17"
 
 
 def test_options_of_other_kinds_are_refused(proxy: Proxy, tmp_path: Path, lines: Path) -> None:

@@ -16,12 +16,14 @@ from slimdex.haystack import SlimdexDocumentStore, SlimdexRetriever
 from slimdex.langchain import SlimdexVectorStore
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
+from slimdex.retrieval.remote.remote_collection import RemoteCollection
 from tests.retrieval.server.running import serving, slimdex
 
 from .conftest import TEXTS
 from .proxy import Proxy
 
 QUERY = "what a cat does"
+NEW = "what a dog does"
 
 
 def by_python(index: Path) -> None:
@@ -47,6 +49,13 @@ def by_service(index: Path) -> None:
         assert httpx.post(url, json={"query": QUERY}, timeout=60).status_code == 200
 
 
+def by_remote_collection(index: Path) -> None:
+    with serving([index]) as running:
+        remote = RemoteCollection.open(f"{running.url}/indexes/{index.stem}")
+        assert remote.search(QUERY)
+        remote.add([{"id": "new", "text": NEW}])
+
+
 def by_agent(index: Path) -> None:
     words = ["-m", "slimdex", "mcp", str(index)]
 
@@ -66,7 +75,7 @@ def by_haystack(index: Path) -> None:
 
 
 PATHS = (
-    *(by_python, by_command, by_evaluation, by_service),
+    *(by_python, by_command, by_evaluation, by_service, by_remote_collection),
     *(by_agent, by_langchain, by_haystack),
 )
 
@@ -83,3 +92,5 @@ def test_a_query_gets_its_prompt(proxy: Proxy, tmp_path: Path, ask: Callable[...
     ask(index)
     found = [text for text in proxy.texts() if QUERY in text]
     assert set(found) == {f"rain {QUERY}"}
+    added = {text for text in proxy.texts() if NEW in text}
+    assert added == ({f"snow {NEW}"} if ask is by_remote_collection else set())

@@ -10,6 +10,7 @@ import pytest
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.retrieval.server.running import DIM
 
 from .conftest import TEXTS
@@ -76,3 +77,16 @@ def test_an_address_without_vectors_is_refused(proxy: Proxy) -> None:
     proxy.speaks = "tei"
     with pytest.raises(InputError, match=r"^no vectors: .*/v2/api/embed: 404 File Not Found"):
         HttpEncoder(f"{proxy.url}/v2", "x")
+
+
+@pytest.mark.slow
+def test_llama_cpp_encodes_as_slimdex_does(llama_service: str) -> None:
+    texts = [*TEXTS, "naïve café, Zürich", "日本語", "for i in range(3): pass", "word " * 100]
+    encoder = HttpEncoder(llama_service)
+    found = encoder.encode(texts)
+    assert (encoder.spec()["api"], encoder.max_length) == ("openai", 512)
+    own = TransformerEncoder(precision="fp32").encode(texts)
+    unit = found / np.linalg.norm(found, axis=1, keepdims=True)
+    assert np.vecdot(own, unit).min() > 1 - 1e-5
+    with pytest.raises(InputError, match=r"500 input .* is too large"):
+        encoder.encode(["word " * 5000])

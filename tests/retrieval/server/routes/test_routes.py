@@ -532,7 +532,7 @@ async def test_a_model_may_load_for_longer_than_a_search_may_take(
             await loaded(service)
 
 
-async def test_an_index_that_cant_be_loaded_is_logged(
+async def test_an_index_that_cant_be_loaded_is_logged_and_tried_again(
     notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -540,9 +540,12 @@ async def test_an_index_that_cant_be_loaded_is_logged(
 
     monkeypatch.setattr(WordEncoder, "encode", broken)
 
-    async with asking(notes) as (client, _):
+    async with asking(notes) as (client, service):
         await asyncio.sleep(0.2)
         assert (await client.get("/ready")).status_code == 503
+        monkeypatch.undo()
+        await asyncio.wait_for(loaded(service), 60)
+        assert (await client.get("/ready")).status_code == 200
     assert "no such model" in caplog.text
 
 

@@ -63,6 +63,9 @@ def lines(*said: bytes) -> bytes:
     return b"BT /F 12 Tf 20 200 Td 14 TL " + b" ".join(b"(%s) Tj T*" % s for s in said) + b" ET"
 
 
+PICTURE = b"q 300 0 0 300 0 0 cm BI /W 2 /H 1 /BPC 8 /CS /G ID \x00\xff EI Q"
+
+
 def archive(**entries: str | bytes) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -103,6 +106,20 @@ def test_pdf_that_is_locked_or_broken(tmp_path: Path) -> None:
         "3 files could not be read: broken.pdf (broken PDF), locked.pdf "
         "(encrypted), scan.pdf (no text; a scan needs OCR, as by ocrmypdf)"
     ]
+
+
+def test_scanned_pages_among_pages_of_text(tmp_path: Path) -> None:
+    blank, stamped = b"", PICTURE + b" " + lines(b"Received.")
+    (tmp_path / "fine.pdf").write_bytes(pdf_file([lines(b"Fine."), blank, stamped]))
+    (tmp_path / "one.pdf").write_bytes(pdf_file([lines(b"Tea."), PICTURE]))
+    found, said = read(tmp_path)
+    assert [part.page for part in found["fine.pdf"].parts] == [1, 3]
+    assert found["one.pdf"].text == "Tea."
+    remedy = "without text until `ocrmypdf --skip-text` adds it"
+    assert said == [f"left out: 1 scanned page of 1 file, {remedy}: one.pdf (1 of 2)"]
+    (tmp_path / "two.pdf").write_bytes(pdf_file([PICTURE, lines(b"Tea."), blank, PICTURE]))
+    names = "one.pdf (1 of 2), two.pdf (2 of 4)"
+    assert read(tmp_path)[1] == [f"left out: 3 scanned pages of 2 files, {remedy}: {names}"]
 
 
 @pytest.mark.slow

@@ -37,10 +37,12 @@ def _read(data: bytes) -> Extract:
         if reason or "assword" in str(error):
             raise UnreadableError("encrypted") from error
         raise UnreadableError("broken PDF") from error
-    outline = Outline(LARGEST_PACKED_TEXT)
+    outline, scanned = Outline(LARGEST_PACKED_TEXT), 0
     for index in range(len(document)):
         page = document[index]
-        _add_page(outline, index + 1, _text(page), sections.get(index, []))
+        text = _text(page)
+        scanned += not text.strip() and _has_picture(page)
+        _add_page(outline, index + 1, text, sections.get(index, []))
         page.close()
     about = document.get_metadata_dict()
     facts: dict[str, Any] = {
@@ -51,7 +53,7 @@ def _read(data: bytes) -> Extract:
         "pages": len(document),
     }
     facts = {column: value for column, value in facts.items() if value}
-    return Extract(words(about.get("Title")), outline.text, outline.parts, facts)
+    return Extract(words(about.get("Title")), outline.text, outline.parts, facts, scanned)
 
 
 def _sections(document: Any) -> dict[int, list[tuple[int, str]]]:
@@ -74,6 +76,15 @@ def _text(page: Any) -> str:
     finally:
         text_page.close()
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _has_picture(page: Any) -> bool:
+    """Return whether a page shows a picture; a page without one may be blank on purpose."""
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+
+    # Programs put a scan on the page or into a form; deeper nesting may be endless.
+    pictures = page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE], max_depth=3)
+    return next(pictures, None) is not None
 
 
 def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int, str]]) -> None:
