@@ -365,9 +365,8 @@ def _opened_log(collection: Collection) -> CommitLog:
             log.committed.database.open()
         except (CorruptError, OSError):
             log.close()
-            if log.manifest == collection.commit_log.manifest:
+            if log.manifest == log.committed_now():  # else others have removed its files
                 raise
-            collection.commit_log.follow()
         except BaseException:
             log.close()
             raise

@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 FIRST, MORE = 4, 4
 """Rows requested per document at first, and the factor of each repetition."""
 LONG = 500_000
-"""Rows, times queries, at which lexical search is worth threads; tantivy releases Python's lock.
-
-A single query is then searched by words while its vector is compared with the codes."""
+"""Rows, times queries, at which lexical search is worth threads; tantivy releases Python's lock."""
 LEAST = np.float32(-1)
 """Cosine of rows that codes leave out."""
 DenseSearch = Callable[[Matrix, int], tuple[Matrix, Rows]]
@@ -232,7 +230,7 @@ class IndexSearch:
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
         search = partial(self.words.search, k=WORDED, hidden=self.hidden)
-        is_long = len(texts) * len(self.words) >= LONG and cores() > 1
+        is_long = len(texts) > 1 and len(texts) * len(self.words) >= LONG and cores() > 1
         with _threads() if is_long else nullcontext() as pool:
             searches = pool.map(search, texts) if pool else map(search, texts)
             usual = self._usual
