@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,6 +96,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
 def test_it_runs_from_top_to_bottom(page: Page) -> None:
     blocks = re.findall(r"^```(console|python)\n(.*?)^```", PAGE.read_text(), re.M | re.S)
     said = [words for language, block in blocks for words in page.run(language, block)]
