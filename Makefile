@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 # Take long and rarely fail alone: `make check` runs them, and `make test` those that TESTS names.
 LONG := bench/engines retrieval/cluster retrieval/exporting retrieval/integrations retrieval/server
 
-.PHONY: demo test check sweep explore newest lock manual docs dist sbom clean
+.PHONY: demo test check sweep explore newest lock manual docs api dist sbom clean
 
 demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
@@ -53,6 +53,10 @@ manual: $(VENV)/ready  ## The manual page, docs/slimdex.1, which wheels install.
 # NO_MKDOCS_2_WARNING: of a version that Material for MkDocs does not allow.
 docs: $(VENV)/docs  ## A site that needs no server: build/site/index.html; llms.txt.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# A patch release must have lost nothing.
+api: $(VENV)/docs  ## What the public names, slimdex.__all__, have lost since the last tag.
+	$(BIN)/python docs/site/api_changes.py
 
 # Two builds of one commit give the same wheel, byte for byte: files have the time of the commit.
 dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Callable
 from pathlib import Path
+
+import portalocker
 
 
 def once(path: Path, make: Callable[[Path], object]) -> Path:
     """A file or folder in the run's own folder; `make` is given a path to make it at."""
     with path.with_name(f"{path.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        portalocker.lock(lock, portalocker.LOCK_EX)
         if not path.exists():
             new = path.with_name(f"new-{path.name}")
             make(new)

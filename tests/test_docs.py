@@ -1,22 +1,34 @@
-"""README's and docs' commands and Python run as they stand, a page in a folder of its own."""
+"""README's and docs' commands and Python run as they stand, a page in a folder of its own.
+
+Blocks marked `console` and `python` run. Those marked `sh` install, measure or need what is not
+here; their commands are parsed. `test_service_pages.py` runs the page about the service.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
 from slimdex.command_line import app
+from tests.given import give
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 DOCS = "\n".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
+ALL_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+TESTS_WORKFLOW = ".github/workflows/tests.yml"
 PAGES = {
     "README.md": (
         ["boiler was serviced", '"id": "2"', "2 documents in notes.index", "2 unchanged"],
@@ -92,8 +104,29 @@ PAGES = {
     "docs/mteb.md": ([], "1.0\nnotes 2 flat\n"),
     "docs/migrate.md": ([], "cat was sold\n"),
     "docs/encoders.md": (["4 documents in given.index", "The cat sleeps."], ""),
+    "docs/index.md": (["1 documents in notes.index", "Serviced in May."], ""),
+    "docs/agents.md": (["1 documents in folder.index"], ""),
+    "docs/health.md": (["8 documents in grown.index", "agreement@10   1.0000"], ""),
+    "docs/tuning.md": (
+        ["--apply gives the index", "queries that were given", "8 documents in tuned.index"],
+        "",
+    ),
+    "docs/untrusted-indexes.md": (["notes.index: rebuilt"], ""),
+    "docs/research/codes.md": (["8 documents in .slimdex: "], ""),
 }
 """Pages with commands: what these print, and how the output of the Python on it ends."""
+GIVEN = {
+    "docs/index.md": ["notes"],
+    "docs/agents.md": ["notes", "notes.index"],
+    "docs/health.md": ["first.jsonl", "rest.jsonl"],
+    "docs/hybrid.md": ["notes.index", "log.jsonl", "labels.tsv"],
+    "docs/tuning.md": ["notes.index", "notes.csv", "log.txt"],
+    "docs/untrusted-indexes.md": ["notes.index"],
+    "docs/research/codes.md": ["notes.csv"],
+}
+"""What is there before a page's commands run, of `tests/given.py`."""
+ELSEWHERE = {"docs/serve.md": "tests/test_service_pages.py", "docs/container.md": TESTS_WORKFLOW}
+"""Pages whose commands run by another test, or by a workflow."""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -112,15 +145,86 @@ def environment() -> dict[str, str]:
 
 
 def printed(words: list[str], folder: Path) -> str:
-    done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_every_page_with_commands_is_tried() -> None:
-    guides = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/skill").glob("*.md")]
-    pages = [path.relative_to(ROOT).as_posix() for path in guides] + ["README.md"]
-    assert {p for p in pages if blocks(p, "console") or blocks(p, "python")} == set(PAGES)
+    pages = [path.relative_to(ROOT).as_posix() for path in ALL_PAGES]
+    tried = {*PAGES, *ELSEWHERE}
+    assert {p for p in pages if blocks(p, "console") or blocks(p, "python")} == tried
+    for page, place in ELSEWHERE.items():
+        assert Path(page).name in (ROOT / place).read_text()
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: page.stem)
+def test_no_other_block_has_a_command(page: Path) -> None:
+    text = page.read_text()
+    fences = re.findall(r"^ *```(.*)\n((?:.*\n)*?) *```$", text, re.MULTILINE)
+    assert {language for language, _ in fences} <= {"console", "python", "sh", "json", "text"}
+    others = "".join(code for language, code in fences if language == "text")
+    assert "$ " not in others
+    assert not re.search(r"^    (\$|slimdex|make|pip) ", text, re.MULTILINE)
+
+
+RECORD = "".join(
+    f'{name}() {{ printf "%s\\0" {name} "$@"; echo; }}\n'
+    for name in ("slimdex", "pip", "make", "claude", "codex", "code")
+)
+"""Shell functions that print their words instead of what programs of these names do."""
+
+
+def check_parsed(words: Sequence[str]) -> None:
+    """Raise click's error unless these are words that slimdex takes."""
+    command: click.Command = app
+    while isinstance(command, click.Group):
+        name, *words = words
+        found = command.get_command(click.Context(command), name)
+        assert found is not None, name
+        command = found
+    context = click.Context(command)
+    click.Command.parse_args(command, context, [*words])  # an index need not be there
+
+
+def test_commands_that_need_more_than_a_page_are_valid(tmp_path: Path) -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    tried = set()
+    for page in [path.relative_to(ROOT).as_posix() for path in ALL_PAGES]:
+        said = printed(["sh", "-c", "".join([RECORD, "set -e\n", *blocks(page, "sh")])], tmp_path)
+        for line in said.splitlines():
+            program, *words = line.split("\0")[:-1]
+            tried.add(program)
+            match program:
+                case "slimdex":
+                    check_parsed(words)
+                case "make":
+                    assert {*words} <= targets
+                case "pip":
+                    assert words[0] == "install"
+                case "code":
+                    check_client(json.loads(words[1]))
+                case _:
+                    ours = words[words.index("--") + 1 :]
+                    check_client({"command": ours[0], "args": ours[1:]})
+        for block in blocks(page, "json"):
+            ((_, servers),) = json.loads(block).items()
+            check_client(servers["notes"])
+    assert tried == {"slimdex", "pip", "make", "claude", "codex", "code"}
+
+
+def check_client(entry: dict[str, Any]) -> None:
+    """Check the command that a client of agents is told to start."""
+    assert Path(entry["command"]).name == "slimdex"
+    assert entry["args"][0] == "mcp"
+    check_parsed(entry["args"])
 
 
 def test_pages_import_public_names_alone() -> None:
@@ -138,9 +242,20 @@ def test_pages_import_public_names_alone() -> None:
     assert {(page, name) for page, name in found if name not in public} == set()
 
 
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what pages presuppose."""
+    folder = tmp_path_factory.mktemp("given")
+    give(folder)
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_readme_commands_and_python(page: str, tmp_path: Path) -> None:
+def test_readme_commands_and_python(page: str, given: Path, tmp_path: Path) -> None:
+    for name in GIVEN.get(page, ()):
+        copy = shutil.copytree if (given / name).is_dir() else shutil.copyfile
+        copy(given / name, tmp_path / name)
     expected, ending = PAGES[page]
     said = printed(["sh", "-c", "".join(map(commands, blocks(page, "console")))], tmp_path)
     for words in expected:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
@@ -80,10 +81,10 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def install(what: Path, folder: Path) -> Path:
     """The Python of a new environment that has slimdex, and this one's libraries."""
     venv.create(folder, with_pip=False)
-    (site,) = folder.glob("lib/python*/site-packages")
+    places = sysconfig.get_paths("venv", vars={"base": str(folder), "platbase": str(folder)})
     libraries = {str(Path(p).resolve()) for p in sys.path if "site-packages" in p}
-    (site / "libraries.pth").write_text("\n".join(libraries))
-    python = folder / "bin" / "python"
+    Path(places["purelib"], "libraries.pth").write_text("\n".join(libraries))
+    python = Path(places["scripts"], "python")
     alone = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--ignore-installed")
     place = ("--editable", what) if what.is_dir() else (what,)
     call(sys.executable, "-m", "pip", "--python", python, "install", *alone, *place, folder=folder)
@@ -122,7 +123,7 @@ def test_a_wheel_is_one_small_package(archives: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         names = set(packed.namelist())
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"slimdex"}
-    assert set(map(str, FILES)) <= names
+    assert {path.as_posix() for path in FILES} <= names
     pages = {"retrieval/server/page/index.html", "bench/reporting/page.html", "py.typed"}
     assert {f"slimdex/{name}" for name in pages} <= names
     assert not [name for name in names if name.endswith(".jsonl")]
@@ -151,12 +152,12 @@ def test_a_source_archive_has_tests_and_docs(archives: Path) -> None:
     with tarfile.open(archive) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
     kept = [
-        path.relative_to(ROOT)
+        path.relative_to(ROOT).as_posix()
         for name in ("tests", "docs", "examples", "slimdex")
         for path in (ROOT / name).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     ]
-    assert set(map(str, kept)) <= names
+    assert set(kept) <= names
     assert {"CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"} <= names
 
 

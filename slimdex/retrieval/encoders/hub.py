@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 HUB_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "flax/*")
 """Copies of the weights in formats of other programs."""
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
     packaged = PACKAGED.get(short)
     if packaged and (folder_or_none := _package_folder(packaged)):
         return _checked(short, packaged, folder_or_none)
-    if not name or name.startswith((".", "/", "~")):
+    if not is_hub_id(name):
         raise InputError(f"model {name!r}: no such folder")
     if packaged is None and (known := known_model(name)) is not None:
         name = known.hub_id
@@ -101,6 +103,15 @@ def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
             raise
         return _checked(short, packaged, _from_index(packaged))
     return ModelFiles(name, folder, revision=folder.name)
+
+
+def is_hub_id(name: str) -> bool:
+    r"""Return whether a model hub may have a model of this name, which else is a path.
+
+    >>> [is_hub_id(name) for name in ("intfloat/e5-small-v2", "./e5", r"C:\e5", "C:/e5", "a/b/c")]
+    [True, False, False, False, False]
+    """
+    return _HUB_ID.fullmatch(name) is not None
 
 
 def _checked(name: str, packaged: PackagedModel, folder: Path) -> ModelFiles:

@@ -188,8 +188,10 @@ def _kind(module: Any, folder: Path) -> str:
 def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
     """Folder of a module, which must be inside the model's folder."""
     path = str(module.get("path", ""))
-    place = folder if "\0" in path else (folder / path).resolve()
-    if "\0" in path or not place.is_relative_to(folder.resolve()):
+    # Looking for a place on another computer would reveal this one to it.
+    is_own = "\0" not in path and not Path(path).anchor
+    place = (folder / path).resolve() if is_own else folder
+    if not is_own or not place.is_relative_to(folder.resolve()):
         raise InputError(
             f"{folder / MODULES}: path {module['path']!r}; expected a path inside the folder"
         )

@@ -22,7 +22,7 @@ from ..collection import Collection
 from ..documents import Document
 from ..encoders.adapters import as_encoder
 from ..encoders.base import AUTO, OFF, Encoder, passage_tokens
-from ..encoders.hub import PACKAGED
+from ..encoders.hub import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..quality.evaluation.measures import deep
@@ -232,8 +232,7 @@ def meta_of(encoder: Encoder) -> ModelMeta:
     told = str(spec.get("model") or spec.get("name") or spec.get("type"))
     told = PACKAGED[told].hub_id if told in PACKAGED else told
     known = MODEL_REGISTRY.get(told)
-    is_hub_id = told.count("/") == 1 and not told.startswith("/")
-    name = told if is_hub_id else f"local/{Path(told).name}"
+    name = told if "/" in told and is_hub_id(told) else f"local/{Path(told).name}"
     digest = str(spec.get("sha256", ""))[:16]
     own = {
         "name": name,

@@ -15,8 +15,9 @@ from ..documents import Hit
 PAGES = (".html", ".htm", ".xhtml")
 BOOKS = (".pdf",)
 _WEB = re.compile(r"https?://[!-~]+", re.IGNORECASE)
-_SHARE = re.compile(r"[\\/]{2}")
-"""Start of a path on another computer; looking for it would reveal this one to that computer."""
+_SHARE = re.compile(r"[\\/]([\\/]|\?\?)")
+"""Start of a path on another computer; looking for it would reveal this one to that computer. The
+second form is one of Windows' own."""
 
 
 def file_of(path: object, beside: Path | None = None) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
@@ -315,7 +315,7 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
             documents=facts["documents"],
             note=facts.get("remark", ""),
             columns=columns["columns"],
-            encoder=str(facts["encoder"].get("model", facts["encoder"]["type"])).rsplit("/")[-1],
+            encoder=PureWindowsPath(facts["encoder"].get("model", facts["encoder"]["type"])).name,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from slimdex.indexes.errors import InputError
 
@@ -29,13 +29,18 @@ def check_local(path: Path) -> None:
         )
 
 
+def is_on_share(path: PurePath) -> bool:
+    """Return whether a path names another machine, as on Windows; does not look for it."""
+    return path.drive.startswith(SHARE)
+
+
 @cache
 def network_kind(path: Path) -> str | None:
     """Type of the network file system that a path is on; None for a local one."""
     import psutil
 
     place = path.resolve()
-    if place.drive.startswith(SHARE):
+    if is_on_share(place):
         return place.drive
     mounts = []
     with suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from os import sep
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,11 +112,12 @@ class SearchOptions:
         from ...search.narrowing import narrowed
         from ...search.request import SearchRequest
 
+        globs = [glob.replace(sep, "/") for glob in self.glob or ()]  # as paths are stored
         request = SearchRequest(
             texts=queries.texts,
             vectors=queries.vectors,
             limit=self.limit,
-            where=narrowed(self.where, self.glob or (), self.regex),
+            where=narrowed(self.where, globs, self.regex),
             candidates=self.candidates,
             group_by=self.group_by,
             hybrid=self.hybrid,

@@ -18,6 +18,7 @@ from ...asked_sources import AskedSources
 from ...collection import Collection
 from ...documents import Document, check_columns
 from ...operations.commands import Command, Compact, Delete, Reduce, Sync
+from ...storage.network_filesystems import is_on_share
 from ..access.middleware import needs
 from ..access.tokens import Right
 from ..served_index import ServedIndex
@@ -73,6 +74,7 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
 
 def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise a 403 for sources that are not files in the folders."""
+    drives = {folder.drive for folder in folders}
     for source in sources:
         place = Path(source)
         read = [place, place / CORPUS]
@@ -81,6 +83,8 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
         inside = (
             "\0" not in source
             and place.is_absolute()
+            # Looking for a file on another computer would reveal this one to it.
+            and (place.drive in drives or not is_on_share(place))
             and all(_is_below(path, folders) for path in read)
         )
         if not inside or ":" in source.removeprefix(place.drive).split("/")[0]:

@@ -1,0 +1,82 @@
+"""Paths of Windows, as pathlib has them on any system: drives, backslashes and shares."""
+
+from __future__ import annotations
+
+from pathlib import Path, PureWindowsPath
+
+import pytest
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cli.options import searching
+from slimdex.retrieval.cli.options.searching import Queries, SearchOptions
+from slimdex.retrieval.encoders import hub
+from slimdex.retrieval.operations.places import file_of
+from slimdex.retrieval.server import service
+from slimdex.retrieval.server.routes import change
+from tests.retrieval.server.asking import asking
+from tests.retrieval.server.running import built
+
+LOOKED_FOR: list[str] = []
+
+
+class WindowsPath(PureWindowsPath):
+    """A path that exists nowhere, and records that it was looked for."""
+
+    def exists(self) -> bool:
+        return False
+
+    def resolve(self) -> WindowsPath:
+        LOOKED_FOR.append(str(self))
+        return self
+
+
+def test_an_index_has_the_name_of_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "Path", WindowsPath)
+    words = [r"C:\srv\notes.index", "D:/news.index", r"old=C:\srv\2019", r"\\nas\x\far.index"]
+    assert {name: place.as_posix() for name, place in service.named_places(words).items()} == {
+        "notes": "C:/srv/notes.index",
+        "news": "D:/news.index",
+        "old": "C:/srv/2019",
+        "far": "//nas/x/far.index",
+    }
+
+
+@pytest.mark.parametrize("model", [r"C:\models\e5", "C:/e5", r"models\e5", r"\\nas\x\e5"])
+def test_the_hub_is_not_asked_for_a_path(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "hub_reachable", None)  # calling it would fail
+    with pytest.raises(InputError, match="no such folder"):
+        hub.find_model(model)
+
+
+def test_patterns_of_paths_have_either_separator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "sep", "\\")
+
+    def where(*globs: str) -> str | None:
+        options = SearchOptions(glob=[*globs])
+        return options.request(Queries(["a"]), trust_remote_code=False).where
+
+    assert where(r"code\*.py") == where("code/*.py") != where("*.py")
+
+
+async def test_a_service_looks_for_no_file_on_another_computer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"notes": built(tmp_path, [{"id": "a", "text": "a cat"}])}
+    monkeypatch.setattr(change, "Path", WindowsPath)
+    LOOKED_FOR.clear()
+    async with asking(places, folders=(tmp_path,), encoder=None) as (client, _):
+        for source in (r"\\evil\share\a.md", "//evil/share/a.md", r"\\?\UNC\evil\share\a.md"):
+            answer = await client.post("/indexes/notes/sync", json={"sources": [source]})
+            assert (answer.status_code, LOOKED_FOR) == (403, [])
+        answer = await client.post("/indexes/notes/sync", json={"sources": [r"C:\b.md"]})
+        assert (answer.status_code, LOOKED_FOR) == (403, [r"C:\b.md"])
+
+
+@pytest.mark.parametrize("path", [r"\\evil\share\a.md", r"\??\UNC\evil\share\a.md"])
+def test_a_hit_has_no_file_on_another_computer(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "is_file", lambda _: True)
+    assert file_of("a.md") == Path("a.md")
+    assert file_of(path) is None
