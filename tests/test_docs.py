@@ -169,7 +169,8 @@ def test_every_page_with_commands_is_tried() -> None:
 def test_no_other_block_has_a_command(page: Path) -> None:
     text = page.read_text()
     fences = re.findall(r"^ *```(.*)\n((?:.*\n)*?) *```$", text, re.MULTILINE)
-    assert {language for language, _ in fences} <= {"console", "python", "sh", "json", "text"}
+    known = {"console", "python", "sh", "json", "toml", "text"}
+    assert {language for language, _ in fences} <= known
     others = "".join(code for language, code in fences if language == "text")
     assert "$ " not in others
     assert not re.search(r"^    (\$|slimdex|make|pip) ", text, re.MULTILINE)

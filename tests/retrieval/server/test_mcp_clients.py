@@ -19,7 +19,8 @@ PAGE = Path(__file__).parents[3] / "docs/agents.md"
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    clients = PAGE.read_text().partition("## Clients")[2]
+    return re.findall(rf"^```{language}\n(.*?)^```", clients, re.MULTILINE | re.DOTALL)
 
 
 def servers() -> dict[str, list[str]]:
