@@ -108,8 +108,8 @@ PQ = Kind(
     by_distance=True,
 )
 """Decoded rows are shorter than the unit rows they encode, by different amounts, so inner products
-rank poorly encoded rows too low. Distances include the decoded row's own length, which reduces
-this bias (Jegou et al. 2011, "Product Quantization for Nearest Neighbor Search", section III)."""
+rank poorly encoded rows too low. Distances include the decoded row's own length, which reduces this
+bias (Jegou et al. 2011, "Product Quantization for Nearest Neighbor Search", section III)."""
 PQ_L2 = replace(
     PQ,
     name="pq-l2",
@@ -131,8 +131,17 @@ HNSW = Kind("hnsw", "float32 and a graph: 4k + 272 bytes a row", lambda k, n: "H
 
 
 def from_factory(factory: str) -> Kind:
-    """Create a kind from any FAISS factory string."""
-    return Kind(factory, "a FAISS factory string", lambda k, n: factory)
+    """Create a kind from any FAISS factory string; product quantisation compares as in `PQ`.
+
+    >>> from_factory("IVF64,PQ16x4fs").by_distance, from_factory("OPQ16,PQ16").by_distance
+    (True, True)
+    >>> from_factory("SQ8").by_distance
+    False
+    """
+    has_product_codes = re.search(r"(?:^|,)PQ\d", factory) is not None
+    return Kind(
+        factory, "a FAISS factory string", lambda k, n: factory, by_distance=has_product_codes
+    )
 
 
 KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, PQ_L2, RABITQ, IVF_PQ, HNSW)}

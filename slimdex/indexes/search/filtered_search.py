@@ -33,7 +33,10 @@ and with 7, 0.9999 for both. Errors have heavier tails than a normal distributio
 LEAST_SAMPLE = 100
 """Smallest sample for estimating the error."""
 AHEAD = 4
-"""Factor by which successive batches of codes grow; size of the first batch, in samples."""
+"""Factor by which successive batches of codes grow; least size of the first one, in samples."""
+FIRST_SHARE = 64
+"""Batches of codes begin with one row in so many of the index, which a scan ranks in a fraction of
+its time, since each further batch costs another scan."""
 QUERIES_TOGETHER = 32
 """Queries whose codes are searched together."""
 
@@ -64,7 +67,7 @@ class FilteredSearch:
         """Search by codes; search exactly for queries that need more than half of the rows."""
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         hits = np.full((len(queries), k), -1, dtype=np.int64)
-        lot = min(AHEAD * self._sample(k), len(rows))
+        lot = min(max(AHEAD * self._sample(k), len(self.index) // FIRST_SHARE), len(rows))
         hard = []
         for part in batches(len(queries), QUERIES_TOGETHER):
             short = normalize_rows(self.reducer.transform(queries[part]))

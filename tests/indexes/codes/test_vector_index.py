@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
-from slimdex.indexes.codes.kinds import KINDS, kind_named
+from slimdex.indexes.codes.kinds import KINDS, Kind, kind_named
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.ranking import top_k
 
@@ -65,7 +66,11 @@ def queries(X: Matrix) -> Matrix:
 
 
 def build(name: str, X: Matrix) -> FaissIndex:
-    index = FaissIndex(kind_named(name), X.shape[1], len(X)).train(X)
+    return built(kind_named(name), X)
+
+
+def built(kind: Kind, X: Matrix) -> FaissIndex:
+    index = FaissIndex(kind, X.shape[1], len(X)).train(X)
     index.add(X[:700])
     index.add(X[700:])
     return index
@@ -139,13 +144,15 @@ def test_distances_find_neighbours_that_inner_products_rank_last() -> None:
     X = normalize_rows(np.vstack([tight, rng.normal(size=(500, 64))]).astype(np.float32))
     queries = normalize_rows(X + 0.1 * rng.normal(size=X.shape).astype(np.float32))
     exact = top_k(queries @ X.T, np.arange(len(X)), 10)[1][1500:]
-    kinds = ("PQ16x4fs", "pq", "pq-l2")
-    actual = {name: build(name, X).search(queries[1500:], 10)[1] for name in kinds}
+    kinds = {name: kind_named(name) for name in ("PQ16x4fs", "pq", "pq-l2")}
+    kinds["by products"] = replace(KINDS["pq"], by_distance=False)
+    actual = {name: built(kind, X).search(queries[1500:], 10)[1] for name, kind in kinds.items()}
     recall = {
         name: np.mean([np.isin(e, f).mean() for e, f in zip(exact, rows, strict=True)])
         for name, rows in actual.items()
     }
-    assert min(recall["pq"], recall["pq-l2"]) > recall["PQ16x4fs"]
+    assert min(recall["pq"], recall["pq-l2"]) > recall["by products"]
+    assert recall["PQ16x4fs"] == recall["pq"]
 
 
 def test_a_zero_query_has_finite_scores(X: Matrix) -> None:

@@ -245,7 +245,7 @@ def test_rows_of_unprobed_lists_are_found_when_most_rows_are_deleted(
 
 def test_the_worst_codes_are_found_too(X: Matrix, codes_only: Built) -> None:
     """A fast scan asked for every row leaves out those whose score is the least it can tell."""
-    index = codes_only["PQ3x4fs"]  # by distance it leaves out none of these
+    index = codes_only["PRQ3x1x4fs"]  # one that compares by distance leaves out none
     _, hits = index.index.search(reduced(index.reducer, X), N)
     left_out = [(i, row) for i in range(N) for row in set(range(N)) - set(hits[i].tolist())]
     assert left_out
