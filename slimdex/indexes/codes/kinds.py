@@ -131,17 +131,18 @@ HNSW = Kind("hnsw", "float32 and a graph: 4k + 272 bytes a row", lambda k, n: "H
 
 
 def from_factory(factory: str) -> Kind:
-    """Create a kind from any FAISS factory string; product quantisation compares as in `PQ`.
+    """Create a kind from any FAISS factory string; coarse codes compare by distance, as in `PQ`.
 
-    >>> from_factory("IVF64,PQ16x4fs").by_distance, from_factory("OPQ16,PQ16").by_distance
+    In inverted lists they then keep more of a neighbourhood, since they encode differences from the
+    list's centre.
+
+    >>> from_factory("IVF64,PQ16x4fs").by_distance, from_factory("IVF64,RaBitQ").by_distance
     (True, True)
     >>> from_factory("SQ8").by_distance
     False
     """
-    has_product_codes = re.search(r"(?:^|,)PQ\d", factory) is not None
-    return Kind(
-        factory, "a FAISS factory string", lambda k, n: factory, by_distance=has_product_codes
-    )
+    is_coarse = re.search(r"(?:^|,)(?:PQ\d|RaBitQ)", factory) is not None
+    return Kind(factory, "a FAISS factory string", lambda k, n: factory, by_distance=is_coarse)
 
 
 KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, PQ_L2, RABITQ, IVF_PQ, HNSW)}
