@@ -230,6 +230,22 @@ def check_length(mapped: mmap.mmap | bytes | None, path: Path) -> None:
         )
 
 
+def extended_digests(path: Path, before: int, nbytes: int) -> Iterator[tuple[int, str]]:
+    """Yield (number, SHA-256) of the block in which a file of `before` bytes ended, as it was then.
+
+    After that, those of all blocks from this one on in the first `nbytes`. Nothing is read twice.
+    """
+    first, kept = divmod(before, BLOCK_BYTES)
+    with path.open("rb") as file:
+        file.seek(before - kept)
+        digest = hashlib.sha256(file.read(kept))
+        yield first, digest.hexdigest()
+        if nbytes > before - kept:
+            digest.update(file.read(min(nbytes - before, BLOCK_BYTES - kept)))
+            yield first, digest.hexdigest()
+    yield from block_digests(path, nbytes, first + 1)
+
+
 def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int, str]]:
     """Yield (number, SHA-256) of each block in a file's first `nbytes`, from `first` on."""
     if nbytes <= first * BLOCK_BYTES:

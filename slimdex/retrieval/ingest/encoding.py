@@ -16,7 +16,6 @@ from slimdex.indexes.arrays import Matrix, Rows, as_matrix, batches
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.execution.workers import PartError
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
 
 from ..catalog.readings import PartlyRead
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
@@ -95,8 +94,7 @@ def append_vectors(
     The file and its new blocks; the number of texts that were encoded.
     """
     vectors = commit_log.vectors(rows.start)
-    commit_log.check_tail(vectors)
-    grown = AppendedFile(vectors, vectors.nbytes // BLOCK_BYTES)
+    grown = AppendedFile(vectors, vectors.nbytes)
     encoded = 0
     if given is not None:
         for part in batches(len(given), WINDOW):

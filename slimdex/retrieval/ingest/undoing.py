@@ -15,7 +15,7 @@ import numpy as np
 from slimdex.indexes.arrays import without
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
+from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..catalog.state import State
 from ..lexical.word_index import WordIndex
@@ -140,12 +140,12 @@ def _extended(log: CommitLog, state: State, before: State) -> tuple[State, list[
     files = {role: file for role, file in before.files.items() if role != "before"}
     rows = _norm_rows(log, state, before)
     index = load_index(log.path, replace(before, files=files, rows=rows))
-    saved_rows, grown, first_block = len(index.index), list[AppendedFile](), 0
+    saved_rows, grown, norms_before = len(index.index), list[AppendedFile](), 0
     if index.metric is not None:
-        first_block = index.metric.norms.nbytes // BLOCK_BYTES
+        norms_before = index.metric.norms.nbytes
     index = index.extended_to(state.vector_file(log.path, state.rows))
     if index.metric is not None:
-        grown.append(AppendedFile(index.metric.norms, first_block))
+        grown.append(AppendedFile(index.metric.norms, norms_before))
     return save_codes(log.path, state, index, saved_rows)[0], grown
 
 

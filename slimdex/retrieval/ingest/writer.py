@@ -19,7 +19,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
+from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..catalog.passages_table import DocumentRows
 from ..catalog.state import Certificate, State
@@ -304,12 +304,10 @@ def _extended(
     if len(loaded.index.index) > commit_log.state.rows:  # by an addition that failed later
         loaded = Snapshot.of(commit_log).loaded()
     norms = loaded.index.metric.norms if loaded.index.metric else None
-    first_block = norms.nbytes // BLOCK_BYTES if norms else 0
-    if norms is not None:
-        commit_log.check_tail(norms)
+    before = norms.nbytes if norms else 0
     index = loaded.index.extended_to(vectors)
     state, saved_rows = save_codes(commit_log.path, state, index, loaded.saved_rows)
-    grown = [AppendedFile(index.metric.norms, first_block)] if index.metric else []
+    grown = [AppendedFile(index.metric.norms, before)] if index.metric else []
     return Loaded(index, saved_rows), state, grown
 
 

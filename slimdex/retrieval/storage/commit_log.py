@@ -21,7 +21,7 @@ from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, Unrea
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
+from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile, extended_digests
 
 from ..atomic_files import (
     FORMAT_1,
@@ -68,14 +68,10 @@ class BlockFile(Protocol):
 
 @dataclass(frozen=True)
 class AppendedFile:
-    """A file that a commit extends, and the first of its new blocks."""
+    """A file that a commit extends, and the number of bytes that it had before."""
 
     file: BlockFile
-    first_block: int = 0
-
-    def tail(self) -> tuple[int, Blocks]:
-        """The first of the new blocks, and all of them."""
-        return self.first_block, list(self.file.blocks(self.first_block))
+    before: int = 0
 
 
 class CommitLog:
@@ -321,7 +317,7 @@ class CommitLog:
         with self.transaction(undo):
             self.delete(delete)
             self._restoring = np.union1d(self._restoring, restore)
-            self._tails |= {each.file.path.name: each.tail() for each in grown}
+            self._tails |= {each.file.path.name: self._tail(each) for each in grown}
             self.set_state(state)
 
     @contextmanager
@@ -420,11 +416,9 @@ class CommitLog:
         if added:
             if file is None:
                 file = ReadingFile(self.path / state.new_name("readings"))
-            first = file.nbytes // BLOCK_BYTES
-            if file.count:
-                self.check_tail(file)
+            before = file.nbytes
             file = file.followed_by(np.concatenate(added))
-            self._tails[file.path.name] = AppendedFile(file, first).tail()
+            self._tails[file.path.name] = self._tail(AppendedFile(file, before))
         if file is None:
             return replace(state, readings=None, readings_count=0)
         return replace(state, readings=file.path.name, readings_count=file.count)
@@ -479,21 +473,30 @@ class CommitLog:
             self._mark = mark(self.path)
         self.remove_strays()
 
-    def check(self, file: BlockFile, first: int = 0, where: str = "") -> None:
-        """Raise `CorruptError` if a block of a file, from `first` on, is damaged.
+    def check(self, file: BlockFile) -> None:
+        """Raise `CorruptError` if a block of a file is damaged."""
+        if dict(file.blocks()) != self._known(file):
+            raise CorruptError(f"{file.path}: damaged; see `slimdex verify`")
 
-        Required before a block gets a new checksum, which would otherwise cover old damage.
+    def _tail(self, grown: AppendedFile) -> tuple[int, Blocks]:
+        """The first of a file's new blocks, and all of them.
+
+        Raises `CorruptError` if the block that was extended had been damaged before: its new
+        checksum would cover that.
         """
+        file = grown.file
+        old, *new = extended_digests(file.path, grown.before, file.nbytes)
+        first, digest = old
+        if grown.before % BLOCK_BYTES and self._known(file).get(first) != digest:
+            raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")
+        return first, new
+
+    def _known(self, file: BlockFile) -> dict[int, str]:
+        """The committed checksum of each block of a file, or that of this transaction."""
         name, checksums = file.path.name, self.manifest.checksums
         if self.in_transaction:
             checksums = self._checksums.followed_by(self._tails, {name, *self._checksums.digits})
-        known = checksums.of(name)
-        if dict(file.blocks(first)) != {b: digest for b, digest in known.items() if b >= first}:
-            raise CorruptError(f"{file.path}: damaged{where}; see `slimdex verify`")
-
-    def check_tail(self, file: BlockFile) -> None:
-        """Raise `CorruptError` if the block that an append will change is damaged."""
-        self.check(file, file.nbytes // BLOCK_BYTES, " in its last block")
+        return checksums.of(name)
 
     def remove_strays(self) -> None:
         """Delete files of ours that the state does not name, as left by a crash.

@@ -10,7 +10,6 @@ from typing import Any
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
 
 from ..catalog.state import Lines, State
 from .commit_log import AppendedFile, CommitLog
@@ -25,8 +24,6 @@ def with_documents(commit_log: CommitLog, state: State) -> tuple[State, list[App
     """Return the state with lines of all its documents, appending missing ones.
 
     If the type of a column has changed, all are rewritten, since its older values changed too.
-
-    Raises `CorruptError` if the block that an append changes is damaged.
     """
     lines, rows = commit_log.state.lines, commit_log.state.rows
     if lines is None or not lines.fit(commit_log.store.columns.types):
@@ -34,8 +31,6 @@ def with_documents(commit_log: CommitLog, state: State) -> tuple[State, list[App
     if state.rows == rows:
         return state, []
     file = DocumentFile(commit_log.path, lines, rows)
-    for part in file.parts:
-        commit_log.check_tail(part)
     return _appended(commit_log, state, file, _values(commit_log, rows, state.rows))
 
 
@@ -63,7 +58,7 @@ def with_new_documents(
 def _appended(
     commit_log: CommitLog, state: State, file: DocumentFile, values: Iterator[Sequence[Any]]
 ) -> tuple[State, list[AppendedFile]]:
-    first_blocks = [part.nbytes // BLOCK_BYTES for part in file.parts]
+    before = [part.nbytes for part in file.parts]
     try:
         file = file.append(values, commit_log.store.columns.types)
     except UnwritableError:  # such as times with zones: the segments have all
@@ -72,7 +67,7 @@ def _appended(
         raise CorruptError(
             f"{commit_log.path}: documents of {file.rows} rows; expected {state.rows}"
         )
-    grown = map(AppendedFile, file.parts, first_blocks)
+    grown = map(AppendedFile, file.parts, before)
     return replace(state, lines=file.lines), [*grown]
 
 

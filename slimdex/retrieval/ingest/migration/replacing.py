@@ -18,7 +18,7 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
+from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ...atomic_files import sync
 from ...catalog.readings import PartlyRead
@@ -167,8 +167,7 @@ def _append(collection: Collection, vectors: Matrix, partly: PartlyRead) -> None
     commit_log, state = collection.commit_log, collection.commit_log.next_state()
     assert state.replacement is not None
     file = state.replacement.vector_file(collection.path)
-    commit_log.check_tail(file)
-    first, first_block = len(file), file.nbytes // BLOCK_BYTES
+    first, before = len(file), file.nbytes
     file.append(vectors)
     if not first:
         sync(collection.path)
@@ -176,7 +175,7 @@ def _append(collection: Collection, vectors: Matrix, partly: PartlyRead) -> None
     with commit_log.transaction():
         commit_log.store.readings.forget(first, len(file))
         commit_log.store.readings.put(partly)
-        commit_log.commit(state, grown=[AppendedFile(file, first_block)])
+        commit_log.commit(state, grown=[AppendedFile(file, before)])
     collection.show()
 
 

@@ -23,7 +23,7 @@ from ...atomic_files import publish
 from ...catalog.passages_table import DocumentRows
 from ...catalog.readings import ReadingFile, Readings
 from ...catalog.state import Segment, State
-from ...storage.commit_log import AppendedFile, BlockFile, CommitLog
+from ...storage.commit_log import BlockFile, CommitLog
 from ...storage.derived_documents import with_new_documents
 from ...storage.derived_lexical import with_new_words
 from ...storage.manifest import Checksums, Manifest
@@ -61,7 +61,7 @@ class Copies:
         index: ReducedIndex | None = None,
     ) -> Copies:
         """The copies, with the checksums of their blocks."""
-        tails = {file.path.name: AppendedFile(file).tail() for file in files}
+        tails = {file.path.name: (0, list(file.blocks())) for file in files}
         checksums = Checksums().followed_by(tails, manifest.state.file_names)
         return cls(folder, replace(manifest, checksums=checksums), index)
 
