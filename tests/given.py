@@ -1,4 +1,4 @@
-"""What pages of the documentation presuppose: notes, queries about them, and an index of them."""
+"""Files that commands of the documentation start from: notes, queries, labels and indexes."""
 
 from __future__ import annotations
 

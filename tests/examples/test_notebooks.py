@@ -33,7 +33,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def printed(path: Path, folder: Path) -> str:
-    """What a notebook prints that runs in a folder."""
+    """Run a notebook in a folder; return its output."""
     notebook = nbformat.read(path, 4)
     resources = {"metadata": {"path": str(folder)}}
     nbclient.NotebookClient(notebook, timeout=600, resources=resources).execute()

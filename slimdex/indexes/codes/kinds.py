@@ -133,9 +133,6 @@ HNSW = Kind("hnsw", "float32 and a graph: 4k + 272 bytes a row", lambda k, n: "H
 def from_factory(factory: str) -> Kind:
     """Create a kind from any FAISS factory string; coarse codes compare by distance, as in `PQ`.
 
-    In inverted lists they then keep more of a neighbourhood, since they encode differences from the
-    list's centre.
-
     >>> from_factory("IVF64,PQ16x4fs").by_distance, from_factory("IVF64,RaBitQ").by_distance
     (True, True)
     >>> from_factory("SQ8").by_distance

@@ -183,9 +183,9 @@ class VectorFile:
                 chunk = np.fromfile(file, dtype=self.dtype, count=count)
                 yield self._unpacked(chunk.reshape(-1, self._width))
 
-    def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
-        """Yield (number, SHA-256) of each block from `first` on; the last may be short."""
-        return block_digests(self.path, self.nbytes, first)
+    def blocks(self) -> Iterator[tuple[int, str]]:
+        """Yield (number, SHA-256) of each block; the last may be short."""
+        return block_digests(self.path, self.nbytes)
 
     def map(self) -> NDArray[np.generic]:
         """Memory map of the rows, (n, dim) or packed int8; stays valid if the file is unlinked.

@@ -42,9 +42,9 @@ class ReadingFile:
         """Committed size in bytes."""
         return self.count * ENTRY_BYTES
 
-    def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
-        """(number, SHA-256) of each block from `first` on; the last may be short."""
-        return block_digests(self.path, self.nbytes, first)
+    def blocks(self) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block; the last may be short."""
+        return block_digests(self.path, self.nbytes)
 
     def entries(self) -> Entries:
         """All entries (count, 3); raises `CorruptError` if the file is too short."""

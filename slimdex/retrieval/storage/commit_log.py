@@ -62,8 +62,8 @@ class BlockFile(Protocol):
     def nbytes(self) -> int:
         """Committed size in bytes."""
 
-    def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
-        """(number, SHA-256) of each block from `first` on."""
+    def blocks(self) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block."""
 
 
 @dataclass(frozen=True)

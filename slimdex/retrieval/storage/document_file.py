@@ -44,9 +44,9 @@ class Part:
         if size < self.nbytes:
             raise CorruptError(f"{self.path}: {size} bytes, expected {self.nbytes}{self.way_out}")
 
-    def blocks(self, first: int = 0) -> Iterator[tuple[int, str]]:
-        """(number, SHA-256) of each block from `first` on; the last may be short."""
-        return block_digests(self.path, self.nbytes, first)
+    def blocks(self) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block; the last may be short."""
+        return block_digests(self.path, self.nbytes)
 
     def map(self) -> mmap.mmap | bytes:
         """Map the committed bytes; the map outlives the file's name."""

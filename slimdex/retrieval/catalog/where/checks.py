@@ -64,7 +64,7 @@ SECONDS = "SLIMDEX_WHERE_SECONDS"
 """Environment variable: time limit of a condition."""
 _WITHIN = ContextVar("within", default=TIMEOUT_MAX)
 CHECKED = 32
-"""Conditions that are known to be allowed: to parse one takes as long as to search by it."""
+"""Number of allowed conditions that are remembered, and not parsed again."""
 INTERRUPTION_SECONDS = 0.1
 """Seconds from one interruption to the next."""
 SHOWN = 200
