@@ -153,7 +153,7 @@ class Disk:
         return found
 
     def play(self, call: Call) -> None:
-        if call.path.endswith(DELETED):
+        if call.path.endswith(DELETED) or self._is_late(call.path):
             return
         if call.kind == Kind.SYNC:
             if THEIR_WORK not in call.path:
@@ -176,6 +176,16 @@ class Disk:
             made: dict[Kind, Callable[[], Node]] = {Kind.CREATE: File, Kind.MKDIR: Folder}
             make = made.get(call.kind)
             self._change(call.path, [(Path(call.path).name, make() if make else None)])
+
+    def _is_late(self, path: str) -> bool:
+        """True if a folder of tantivy's is gone: its threads make calls before, traced after."""
+        if THEIR_WORK not in path:
+            return False
+        try:
+            self.node(str(Path(path).parent))
+        except KeyError:
+            return True
+        return False
 
     def _change(self, path: str, change: list[Naming]) -> None:
         folder = self.node(str(Path(path).parent))
