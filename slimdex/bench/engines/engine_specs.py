@@ -12,6 +12,7 @@ from ..machine import not_installed
 from .engine import Engine, SlimdexEngine
 from .peer_databases import Chroma, DuckDb, LanceDb, QdrantEdge, SqliteVec
 from .peer_libraries import FaissHnsw, Hnswlib, SentenceTransformers, TurboQuant, Usearch
+from .peer_quantizers import FaissLists, RabitqGraph, RabitqLists, Scann, Svs, TurboVec
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,20 @@ class Peer:
 
 
 GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
+LIST_EFFORTS = (16, 32, 64, 128, 256, 512, 1024)
 
 PEERS: dict[str, Peer] = {
     "hnswlib": Peer(("hnswlib",), Hnswlib, GRAPH_EFFORTS),
     "usearch f32": Peer(("usearch",), lambda: Usearch("f32"), GRAPH_EFFORTS),
     "usearch i8": Peer(("usearch",), lambda: Usearch("i8"), GRAPH_EFFORTS),
     "FAISS HNSW": Peer(("faiss-cpu",), FaissHnsw, GRAPH_EFFORTS),
+    "FAISS IVF-PQ": Peer(("faiss-cpu",), lambda: FaissLists("PQ{half}x4fs"), LIST_EFFORTS),
+    "FAISS IVF-RaBitQ": Peer(("faiss-cpu",), lambda: FaissLists("RaBitQfs"), LIST_EFFORTS),
+    "rabitqlib IVF": Peer(("rabitqlib",), RabitqLists, LIST_EFFORTS),
+    "SymphonyQG": Peer(("rabitqlib",), RabitqGraph, GRAPH_EFFORTS),
+    "ScaNN": Peer(("scann",), Scann, LIST_EFFORTS),
+    "SVS": Peer(("scalable-vs",), Svs, GRAPH_EFFORTS),
+    "turbovec": Peer(("turbovec",), TurboVec),
     "Chroma": Peer(("chromadb",), Chroma, (100, 200, 400)),
     "LanceDB": Peer(("lancedb", "pyarrow"), LanceDb, (32, 128, 512)),
     "Qdrant edge": Peer(("qdrant-edge-py",), QdrantEdge, GRAPH_EFFORTS),

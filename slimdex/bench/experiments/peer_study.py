@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from slimdex.indexes.codes.kinds import by_size
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.settings import Settings
 
@@ -55,6 +56,8 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
         Method("slimdex 1/128", Settings(part(dim, 4), 0.0, 0.0, "pq"), efforts),
         Method("slimdex 1/64, whitened", Settings(part(dim, 2), kind="pq"), (RESCORED,)),
     ]
+    if (kind := by_size(rows).name) != "pq":
+        ours.append(Method(f"slimdex {kind}", Settings(part(dim, 2), 0.0, 0.0, kind), efforts))
     missing = missing_peers()
     peers = [name for name in PEERS if name not in missing and (not names or name in names)]
     return [*ours, *map(Method.of_peer, peers)]

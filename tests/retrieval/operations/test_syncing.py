@@ -128,6 +128,19 @@ def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
     check_equals_fresh("notes")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows' paths are short by default")
+def test_paths_may_be_long() -> None:
+    deep = Path(*(letter * 200 for letter in "abc"))
+    deep.mkdir(parents=True)
+    index, note = str(deep / "x"), deep / "tea.md"
+    write(**{str("notes" / note): "# Tea\n\nBoil the water.", "notes/rain.md": "rain"})
+    built("notes", index=index)
+    write(**{str("notes" / note): "# Tea\n\nBoil the water twice."})
+    assert counts(synced("notes", index=index)) == (0, 1, 0, 0, 1)
+    assert sorted(documents(index)) == [note.as_posix(), "rain.md"]
+    assert verify(Path(index)) == []
+
+
 @pytest.mark.slow
 def test_only_the_changed_passages_of_a_text_are_encoded(notes: None) -> None:
     by = encoder()
