@@ -50,9 +50,8 @@ lock: $(VENV)/python  ## Renew constraints.txt: the newest releases, on every sy
 manual: $(VENV)/ready  ## The manual page, docs/slimdex.1, which wheels install.
 	$(BIN)/python docs/site/manual.py
 
-# NO_MKDOCS_2_WARNING: of a version that Material for MkDocs does not allow.
 docs: $(VENV)/docs  ## A site that needs no server: build/site/index.html; llms.txt.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	$(BIN)/python docs/site/build.py build
 
 # A patch release must have lost nothing.
 api: $(VENV)/docs  ## What the public names, slimdex.__all__, have lost since the last tag.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import click
 import pytest
@@ -38,10 +39,10 @@ LOOKED_AT = CHANCE.sample([*product(SIZES, ("light", "dark"), PAGES)], 4)
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site without a warning: of links, of anchors, of docstrings."""
     folder = tmp_path_factory.mktemp("site")
-    words = ["mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True)
+    words = [sys.executable, str(ROOT / "docs/site/build.py"), str(folder)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder
+    return folder / "site"
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,15 @@ def opened(browser: Browser, path: Path, **options: Any) -> Iterator[Page]:
         yield page
 
 
+def check_for_all(page: Page) -> None:
+    """Fail if axe-core finds a fault."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, options={"preload": False})  # from the disk nothing can be
+    assert len(found.response["passes"]) > 10
+    assert not found.violations_count, found.generate_report()[:3000]
+
+
 def test_no_page_loads_from_another_host(site: Path) -> None:
     loading = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)="?([^"\s>]+)""")
     pages = [*site.rglob("*.html")]
@@ -64,6 +74,23 @@ def test_no_page_loads_from_another_host(site: Path) -> None:
     for page in pages:
         for address in loading.findall(page.read_text()):
             assert not re.match(r"(?:https?:)?//", address), (page.name, address)
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    """Also links in HTML and to files, of which the build says nothing."""
+    texts = {page: page.read_text() for page in site.rglob("*.html") if page.stem != "404"}
+    anchors = {page: set(re.findall(r' id="([^"]+)"', text)) for page, text in texts.items()}
+    count = 0
+    for page, text in texts.items():
+        for link in re.findall(r' (?:href|src)="([^"]+)"', text):
+            address = urlsplit(html.unescape(link))
+            if address.scheme:
+                continue
+            target = (page.parent / unquote(address.path)).resolve() if address.path else page
+            assert target.is_file(), (page.name, link)
+            assert not address.fragment or address.fragment in anchors[target], (page.name, link)
+            count += 1
+    assert count > 4000
 
 
 def test_it_is_small(site: Path) -> None:
@@ -77,7 +104,7 @@ def test_references_name_everything(site: Path) -> None:
     for name in slimdex.__all__:
         if name != "__version__":
             assert f'id="slimdex.{name}"' in (settings if name == "Settings" else python), name
-    for name in ("search", "add", "delete", "tune", "health"):
+    for name in ("search", "add", "delete", "tune", "health", "__len__"):
         assert f'id="slimdex.Collection.{name}"' in python
     commands, manual = ((site / p).read_text() for p in ("reference/command-line.md", "slimdex.1"))
     context = click.Context(app)
@@ -92,10 +119,20 @@ def test_references_name_everything(site: Path) -> None:
     assert "## POST /indexes/{name}/search\n" in (site / "reference/http.md").read_text()
 
 
+def test_the_python_reference_has_signatures_with_links(site: Path) -> None:
+    text = (site / "reference/python.md").read_text()
+    called = "delete(ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int"
+    assert f"\n{called}\n" in text
+    assert "\n- **`limit`** (`int`, default `10`) – number of documents, 1 or more.\n" in text
+    page = (site / "reference/python.html").read_text()
+    for name, place in (("Hit", "python"), ("Settings", "settings")):
+        assert f'<span class="n"><a href="{place}.html#slimdex.{name}">{name}</a></span>' in page
+
+
 def test_a_default_is_that_of_its_own_parameter(site: Path) -> None:
     """Several parameters may share one description."""
     settings = (site / "reference/settings.html").read_text()
-    (described,) = re.findall(r"<code>gamma</code></b>(.*?)</li>", settings, re.DOTALL)
+    (described,) = re.findall(r"<code>gamma</code></strong>(.*?)</li>", settings, re.DOTALL)
     assert f"<code>{slimdex.Settings().gamma}</code>" in described
 
 
@@ -115,14 +152,12 @@ def test_programs_find_every_page(site: Path) -> None:
 
 def test_search_finds_terms_without_a_server(site: Path, browser: Browser) -> None:
     with opened(browser, site / "index.html") as page:
-        page.get_by_role("textbox", name="Search").click()
-        page.get_by_role("textbox", name="Search").press_sequentially("source code grammars")
-        page.wait_for_selector(".md-search-result__item")
-        assert page.locator(".md-search-result__item a").first.get_attribute("href") is not None
-        places = page.locator(".md-search-result__item a").evaluate_all(
-            "all => all.map(a => a.href)"
-        )
+        page.get_by_role("button", name="Search").click()
+        page.get_by_role("combobox", name="Search").press_sequentially("source code grammars")
+        page.get_by_role("option").first.wait_for()
+        places = page.get_by_role("option").evaluate_all("all => all.map(a => a.href)")
         assert any("/files.html" in place for place in places)
+        check_for_all(page)
 
 
 @sweep
@@ -131,8 +166,6 @@ def test_nobody_is_left_out(
     site: Path, browser: Browser, size: str, scheme: str, name: str
 ) -> None:
     """axe-core finds no fault, and no page is wider than the window."""
-    from axe_playwright_python.sync_playwright import Axe
-
     options: dict[str, Any] = {"viewport": SIZES[size], "color_scheme": scheme}
     with opened(browser, site / f"{name}.html", **options) as page:
         page.wait_for_timeout(300)  # until the theme's scripts have changed the page
@@ -140,6 +173,4 @@ def test_nobody_is_left_out(
             "default" if scheme == "light" else "slate"
         )
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        found = Axe().run(page, options={"preload": False})  # from the disk nothing can be
-        assert len(found.response["passes"]) > 10
-        assert not found.violations_count, found.generate_report()[:3000]
+        check_for_all(page)

@@ -1,0 +1,133 @@
+"""Build the site: write its pages to a folder, run Zensical, add what programs read.
+
+Pages are those of `docs`, some of the repository's root, and others that are made from code.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from command_pages import bench_page, commands_page
+from http_page import http_page
+from python_pages import python_page, settings_page
+
+import slimdex
+
+ROOT = Path(__file__).parents[2]
+DOCS, SETTINGS = ROOT / "docs", Path(__file__).with_name("zensical.toml")
+OUTSIDE = {
+    "SECURITY.md": "project/security.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "project/changes.md",
+}
+"""Pages of the repository's root, and their places in the site."""
+PLACES = {**OUTSIDE, "README.md": "index.md", "examples": "examples.md"}
+LINK = re.compile(r"(?<=\]\()([^)#:\s]+)(?=[#)])")
+NO_PROSE = re.compile(
+    r"\A---\n.*?^---$|^```.*?^```$|</?\w[^>]*>|<!--.*?-->|!\[.*?\]\(.*?\)", re.DOTALL | re.MULTILINE
+)
+CODE = re.compile(r'<a [^>]*>.*?</a>|(<code>[^<]*</code>|<span class="n">[^<]*</span>)', re.DOTALL)
+CLASS = re.compile(rf"\b({'|'.join(name for name in slimdex.__all__ if name[0].isupper())})\b")
+
+
+def build(folder: Path) -> None:
+    """Build the site in `folder/site`, from what it writes to `folder/pages`."""
+    source, site = folder / "pages", folder / "site"
+    for old in (source, site):
+        shutil.rmtree(old, ignore_errors=True)
+    shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("*.py", "*.toml", "__pycache__"))
+    shutil.copy(SETTINGS, folder)
+    write_pages(source)
+    (source / "llms.txt").write_text(llms(source))
+    words = ["zensical", "build", "--strict", "--clean"]
+    subprocess.run([sys.executable, "-m", *words], cwd=folder, check=True)
+    for page in site.rglob("*.html"):
+        page.write_text(mended(page.read_text(), page.relative_to(site).as_posix()))
+    for page in source.rglob("*.md"):
+        shutil.copy(page, site / page.relative_to(source))
+
+
+def write_pages(source: Path) -> None:
+    """Add the pages that are not in `docs`, and let links lead to their places."""
+    pages = {
+        "reference/command-line.md": commands_page(),
+        "reference/bench.md": bench_page(),
+        "reference/python.md": python_page(),
+        "reference/settings.md": settings_page(),
+        "reference/http.md": http_page(),
+        "examples.md": examples_page(),
+    }
+    for path in source.rglob("*.md"):
+        place = path.relative_to(source).as_posix()
+        pages[place] = moved(path.read_text(), f"docs/{place}", place)
+    for name, place in OUTSIDE.items():
+        pages[place] = moved((ROOT / name).read_text(), name, place)
+    for place, text in pages.items():
+        (source / place).parent.mkdir(exist_ok=True)
+        (source / place).write_text(text)
+
+
+def moved(text: str, origin: str, place: str) -> str:
+    """Let links to files of the repository lead to their pages, and read what is folded in."""
+
+    def link(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(origin), found[1]))
+        if target not in PLACES and not target.startswith("docs/"):
+            return found[1]
+        there = PLACES.get(target, target.removeprefix("docs/"))
+        return posixpath.relpath(there, posixpath.dirname(place))
+
+    return LINK.sub(link, text).replace("<details>", '<details markdown="1">')
+
+
+def mended(html: str, place: str) -> str:
+    """Make no heading of a table's empty corner; in the reference of Python, link classes."""
+    html = re.sub(r"<th( [^>]*)?></th>", "<td></td>", html)
+    if place not in ("reference/python.html", "reference/settings.html"):
+        return html
+    return CODE.sub(lambda found: CLASS.sub(_link, found[1]) if found[1] else found[0], html)
+
+
+def _link(name: re.Match[str]) -> str:
+    page = "settings" if name[0] == "Settings" else "python"
+    return f'<a href="{page}.html#slimdex.{name[0]}">{name[0]}</a>'
+
+
+def llms(source: Path) -> str:
+    """List all pages for language models, as llmstxt.org describes it."""
+    settings = tomllib.loads(SETTINGS.read_text())["project"]
+    lines = ["# slimdex", f"> {settings['site_description']}: a command line and a Python package."]
+    for section in settings["nav"]:
+        for title, pages in section.items():
+            if isinstance(pages, list):
+                each = [(name, place) for page in pages for name, place in page.items()]
+                found = [f"- [{n}]({p}): {summary((source / p).read_text())}" for n, p in each]
+                lines += [f"## {title}", "\n".join(found)]
+    return "\n\n".join(lines) + "\n"
+
+
+def summary(text: str) -> str:
+    """Return the first sentence below the heading of a page."""
+    text = NO_PROSE.sub("", text)
+    prose = [part for part in text.split("\n\n") if re.match(r"[\w`*\[]", part.strip())]
+    first = " ".join(prose[0].split()) if prose else ""
+    first = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)
+    return re.split(r"(?<=[.:]) ", first)[0].rstrip(".:")
+
+
+def examples_page() -> str:
+    """Show the programs of the folder `examples`."""
+    lines = ["# Examples", "Complete programs; each runs as it stands in a checkout."]
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        lines += [f"## {path.name}", f"```python\n{path.read_text().strip()}\n```"]
+    return "\n\n".join(lines)
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]))
