@@ -15,12 +15,13 @@ No clock decides: the same query has the same answer on any machine, under any l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
-from ..arrays import Matrix, Rows, batches, normalize_rows
+from ..arrays import Matrix, Rows, batches, contains, normalize_rows
 from ..codes.vector_index import VectorIndex
-from ..ranking import top_k
+from ..ranking import compacted, top_k
 from ..reducers.reducer import Reducer
 from .rescoring import Metric, Probes
 
@@ -37,6 +38,11 @@ AHEAD = 4
 FIRST_SHARE = 64
 """Batches of codes begin with one row in so many of the index, which a scan ranks in a fraction of
 its time, since each further batch costs another scan."""
+WIDE, WIDE_FROM = 8, 250_000
+"""One allowed row in so many, of an index of so many rows, from which a filter hardly narrows: to
+be sure of the ten best would take several times as long as a search without the filter."""
+SPARE = 1.5
+"""Codes to ask for, in times as many as contain enough allowed rows on average."""
 QUERIES_TOGETHER = 32
 """Queries whose codes are searched together."""
 
@@ -56,11 +62,14 @@ class FilteredSearch:
     metric: Metric
     candidates: int
     exact_rows: int = EXACT_ROWS
+    wide_from: int = WIDE_FROM
 
     def search(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search exactly among few rows, and by codes among many."""
         if len(rows) <= max(self.exact_rows, self._sample(k)):
             return self.metric.nearest(queries, k, rows)
+        if WIDE * len(rows) > len(self.index) >= self.wide_from:
+            return self.metric.rescored(queries, k, self._codes_of_whole(queries, k, rows))
         return self.by_codes(queries, k, rows)
 
     def by_codes(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
@@ -70,7 +79,7 @@ class FilteredSearch:
         lot = min(max(AHEAD * self._sample(k), len(self.index) // FIRST_SHARE), len(rows))
         hard = []
         for part in batches(len(queries), QUERIES_TOGETHER):
-            short = normalize_rows(self.reducer.transform(queries[part]))
+            short = self._reduced(queries[part])
             codes = self.index.search(short, lot, rows)
             for i, batch in enumerate(zip(*codes, strict=True), part.start):
                 answer = self._descend(queries[i : i + 1], k, rows, *batch)
@@ -82,6 +91,17 @@ class FilteredSearch:
         if hard:
             scores[hard], hits[hard] = self.metric.nearest(queries[hard], k, rows)
         return scores, hits
+
+    def _codes_of_whole(self, queries: Matrix, k: int, rows: Rows) -> Rows:
+        """Allowed rows (q, m) among the codes nearest to queries, or the nearest allowed codes."""
+        short, count = self._reduced(queries), max(self.candidates, k)
+        ask = ceil(SPARE * count * len(self.index) / len(rows))
+        scores, hits = self.index.search(short, ask)
+        kept = contains(rows, hits)
+        if kept.sum(axis=1).min() < count:
+            _, hits = self.index.search(short, count, rows)
+            return hits
+        return compacted(scores, hits, kept, count)[1]
 
     def _descend(
         self, query: Matrix, k: int, rows: Rows, codes: Matrix, hits: Rows
@@ -113,8 +133,7 @@ class FilteredSearch:
 
         Codes of equal score may be ordered differently in the larger batch.
         """
-        short = normalize_rows(self.reducer.transform(query))
-        (scores,), (more,) = self.index.search(short, lot, rows)
+        (scores,), (more,) = self.index.search(self._reduced(query), lot, rows)
         new = ~np.isin(more, hits, assume_unique=True)
         return np.append(codes, scores[new]), np.append(hits, more[new])
 
@@ -124,6 +143,9 @@ class FilteredSearch:
         out = np.empty(len(rows), dtype=np.float32)
         out[order] = self.metric.scores(probe, rows[order])[0]
         return out
+
+    def _reduced(self, queries: Matrix) -> Matrix:
+        return normalize_rows(self.reducer.transform(queries))
 
     def _sample(self, k: int) -> int:
         return max(self.candidates, k, LEAST_SAMPLE)

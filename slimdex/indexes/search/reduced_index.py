@@ -18,11 +18,11 @@ from ..execution.threads import one_blas_thread
 from ..execution.timing import stage
 from ..execution.workers import HERE, Workers
 from ..options import candidates_for, usual_candidates
-from ..ranking import best_of, compacted, stacked, top_k
+from ..ranking import best_of, compacted
 from ..reducers.reducer import Reducer
 from ..vectors.vector_file import VectorFile
 from .filtered_search import FilteredSearch
-from .rescoring import Metric, Probes, Rescorer
+from .rescoring import Metric, Rescorer
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 FEW_ROWS = 4096
@@ -163,8 +163,7 @@ class ReducedIndex:
         with stage("scan"):
             _, nearest = self._nearest_codes(queries, candidates, exclude)
         with stage("rescore"):
-            each = zip(metric.probes(queries).each(), nearest, strict=True)
-            return stacked([_rescored(metric, probe, rows, k) for probe, rows in each], k)
+            return metric.rescored(queries, k, nearest)
 
     def candidates_for(self, limit: int) -> int:
         """Number of rows to rescore for `limit` results: see `options.candidates_for`."""
@@ -237,10 +236,3 @@ def training_sample(reducer: Reducer, vectors: VectorFile, most: int, seed: int 
     return np.concatenate(
         [reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
     )
-
-
-def _rescored(metric: Metric, probe: Probes, nearest: Rows, k: int) -> tuple[Matrix, Rows]:
-    rows = np.sort(nearest)  # in file order
-    if rows[0] < 0:
-        rows = rows[rows >= 0]
-    return top_k(metric.scores(probe, rows), rows, k)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Matrix, Rows, as_matrix, batches
 from ..errors import CorruptError
-from ..ranking import best_of
+from ..ranking import best_of, stacked, top_k
 from ..reducers.linear import whitening_axes
 from ..reducers.moments import Moments
 from ..tensors import check_tensor, load_tensors, save_tensors
@@ -160,6 +160,24 @@ class Metric:
 
     def _scores(self, probes: Probes, rows: Rows) -> Matrix:
         return probes.steady_scores(self.vectors.take_into_scratch(rows), self.norms.take(rows))
+
+    def rescored(self, queries: Matrix, k: int, candidates: Rows) -> tuple[Matrix, Rows]:
+        """Return scores and rows (q, k) of the nearest of each query's candidates (q, m).
+
+        Both are padded with -inf and -1, and so may candidates be.
+        """
+        return stacked(
+            [
+                self._best(probe, k, np.sort(rows))  # in file order
+                for probe, rows in zip(self.probes(queries).each(), candidates, strict=True)
+            ],
+            k,
+        )
+
+    def _best(self, probe: Probes, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        if rows[0] < 0:
+            rows = rows[rows >= 0]
+        return top_k(self.scores(probe, rows), rows, k)
 
     def nearest(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Return scores and rows (q, k) nearest among rows (n,), padded with -inf and -1."""
