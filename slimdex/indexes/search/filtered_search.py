@@ -94,8 +94,8 @@ class FilteredSearch:
 
     def _codes_of_whole(self, queries: Matrix, k: int, rows: Rows) -> Rows:
         """Allowed rows (q, m) among the codes nearest to queries, or the nearest allowed codes."""
-        short, count = self._reduced(queries), max(self.candidates, k)
-        ask = ceil(SPARE * count * len(self.index) / len(rows))
+        short, count = self._reduced(queries), min(max(self.candidates, k), len(rows))
+        ask = min(ceil(SPARE * count * len(self.index) / len(rows)), len(self.index))
         scores, hits = self.index.search(short, ask)
         kept = contains(rows, hits)
         if kept.sum(axis=1).min() < count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,26 @@ def test_every_method_equals_filtering_first(
     check(*index.search(queries, k, rows, exclude), cosines, allowed)
     check(*search.by_codes(queries, k, allowed), cosines, allowed)
     check(*search.search(queries, k, allowed), cosines, allowed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("near", [True, False], ids=["near", "far"])
+def test_most_rows_are_searched_like_all(
+    X: Matrix, rescoring: Built, kind: str, near: bool
+) -> None:
+    """The best of the candidates, also where few of the nearest codes are allowed."""
+    queries, k = X[40:42], 10
+    index, cosines = rescoring[kind], oracle(X, queries)
+    order = np.argsort(cosines[0] if near else -cosines[0], kind="stable")
+    allowed = np.sort(order[N // 2 :])
+    wide = replace(filtered(index, 0), wide_from=0)
+    every = replace(wide, candidates=N)
+    check(*every.search(queries, k, allowed), cosines, allowed)
+    _, found = wide.search(queries, k, allowed)
+    assert np.isin(found, allowed).all()
+    _, codes = index.index.search(reduced(index.reducer, queries), wide.candidates, allowed)
+    _, expected = wide.metric.rescored(queries, k, codes)
+    assert np.mean([np.isin(*each).mean() for each in zip(found, expected, strict=True)]) >= 0.9
 
 
 @pytest.mark.parametrize("kind", KINDS)
