@@ -48,8 +48,8 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     slimdex uses the exact search's metric here (beta = gamma = 0), since its order is the
     reference for all; its default, which is better by labels, is measured too.
     """
-    candidates = {50, 75, 100, 125, 150, 200, 300, 400, 600, max(rows // 100, 10)}
-    efforts = tuple(sorted(candidates))
+    candidates = {50, 75, 100, 125, 150, 200, 300, 400, 600, 800, 1000, 1500}
+    efforts = tuple(sorted(candidates | {max(rows // 100, 10)}))
     ours = [
         uncompressed(dim),
         Method("slimdex 1/64", Settings(part(dim, 2), 0.0, 0.0, "pq"), efforts),

@@ -16,6 +16,8 @@ CODES = {4: "fp16", 8: "sq8", 16: "PQ{half}x4fs", 32: "PQ{eighth}"}
 """Share of float32 -> kind of slimdex's codes, with half the dimensions and no rescoring."""
 FASTEST_AT = 0.99
 """Agreement with exact search at which approximate indexes are compared."""
+LOWER = (0.98, 0.95)
+"""Agreements at which they are compared too, since not all reach the first one."""
 
 METHODS = (
     *(SLIMDEX, UNCOMPRESSED, "float16", "ST int8", "ST binary", "int8", "int4", "PQ", "OPQ+PQ"),
