@@ -124,7 +124,7 @@ def test_a_quick_run_from_encoding_to_the_page(
     assert {row["method"] for row in rows} == few
     assert all(row["versions"]["numpy"] and row["processor"] for row in rows)
     said = bench("peers", *words, "--only", "FAISS HNSW", folder=tmp_path)
-    assert "\nBeside what people use (words (quick), " in said
+    assert "\nBeside what people use: words (quick) (" in said
     said = bench("search", *words, "--only", "slimdex", folder=tmp_path)
     assert "\n| slimdex |" in said
     said = bench("encode", "--models", tiny_bert, "--quick", folder=tmp_path)

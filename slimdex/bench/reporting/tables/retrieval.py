@@ -135,12 +135,12 @@ def beside_peers(rows: Sequence[Row]) -> list[Table]:
     found = []
     for task in tasks(rows):
         mine = of_task(rows, task)
-        note = f"{task[0]}, {task[1]}: {mine[0]['documents']:,} vectors"
+        note = f"{task[1]}: {mine[0]['documents']:,} vectors"
         failed = failures([row for row in rows if (row["set"], row["model"]) == task], "method")
         absent = [name for name in PEERS if name not in {row["method"] for row in mine}]
         note += failed or (f"; not measured: {', '.join(absent)}" if absent else "")
         shown = [row | _times_at_lower(mine, row["method"]) for row in fastest_at(mine)]
-        found.append(tabulated("Beside what people use", note, BESIDE_PEERS, shown))
+        found.append(tabulated(f"Beside what people use: {task[0]}", note, BESIDE_PEERS, shown))
     return found
 
 
