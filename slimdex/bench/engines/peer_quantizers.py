@@ -1,7 +1,6 @@
 """Peers that compress vectors in memory: FAISS's lists, rabitqlib, ScaNN, SVS, turbovec.
 
-Each has the settings that its documentation recommends for a million rows of some hundred
-dimensions; only the effort of a search varies.
+Each has settings from its documentation; only the effort of a search varies.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from .peer_libraries import GRAPH_EFFORT, Answer, PeerEngine
 
 LISTS_PER_ROOT = 2
-"""Lists for each square root of the rows. ScaNN's guide advises 1, FAISS's 4 or more; a search of
-some hundreds of lists takes the same share of the rows with either."""
+"""Lists for each square root of the rows, of all that have lists. ScaNN's guide advises 1, FAISS's
+4 or more."""
 TRAINING_ROWS, ROUNDS = 64, 10
 """Rows for each list to train on, between FAISS's least and most; iterations of k-means."""
 RESCORED = 200
@@ -177,9 +176,8 @@ class TurboVec(PeerEngine):
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         self._index = self._library.TurboQuantIndex(vectors.dim, 4)
-        for start, chunk in enumerate(vectors.scan()):
-            if not start:
-                self._index.calibrate(normalize_rows(chunk))
+        self._index.calibrate(_sample(unit_rows(vectors), lists_for(len(vectors))))
+        for chunk in vectors.scan():
             self._index.add(normalize_rows(chunk))
         self._index.prepare()
         self.row_bytes = len(self._index.to_bytes()) / self.rows

@@ -98,10 +98,11 @@ class FilteredSearch:
         ask = min(ceil(SPARE * count * len(self.index) / len(rows)), len(self.index))
         scores, hits = self.index.search(short, ask)
         kept = contains(rows, hits)
-        if kept.sum(axis=1).min() < count:
-            _, hits = self.index.search(short, count, rows)
-            return hits
-        return compacted(scores, hits, kept, count)[1]
+        _, codes = compacted(scores, hits, kept, count)
+        few = kept.sum(axis=1) < count
+        if few.any():
+            _, codes[few] = self.index.search(short[few], count, rows)
+        return codes
 
     def _descend(
         self, query: Matrix, k: int, rows: Rows, codes: Matrix, hits: Rows

@@ -124,6 +124,8 @@ def test_most_rows_are_searched_like_all(
     check(*every.search(queries, k, allowed), cosines, allowed)
     _, found = wide.search(queries, k, allowed)
     assert np.isin(found, allowed).all()
+    alone = [wide.search(query[None], k, allowed)[1] for query in queries]
+    np.testing.assert_array_equal(found, np.concatenate(alone))
     _, codes = index.index.search(reduced(index.reducer, queries), wide.candidates, allowed)
     _, expected = wide.metric.rescored(queries, k, codes)
     assert np.mean([np.isin(*each).mean() for each in zip(found, expected, strict=True)]) >= 0.9
