@@ -11,8 +11,15 @@ from slimdex.indexes.settings import Settings
 from ..machine import not_installed
 from .engine import Engine, SlimdexEngine
 from .peer_databases import Chroma, DuckDb, LanceDb, QdrantEdge, SqliteVec
-from .peer_libraries import FaissHnsw, Hnswlib, SentenceTransformers, TurboQuant, Usearch
-from .peer_quantizers import FaissLists, RabitqGraph, RabitqLists, Scann, Svs, TurboVec
+from .peer_libraries import (
+    GRAPH_LINKS,
+    Faiss,
+    Hnswlib,
+    SentenceTransformers,
+    TurboQuant,
+    Usearch,
+)
+from .peer_quantizers import RESCORED, RabitqGraph, RabitqLists, Scann, Svs, TurboVec
 
 
 @dataclass(frozen=True)
@@ -27,13 +34,23 @@ class Peer:
 GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
 LIST_EFFORTS = (16, 32, 64, 128, 256, 512, 1024)
 
+
+def _faiss_lists(codes: str) -> Peer:
+    """FAISS's lists over codes, whose candidates fp16 rows in memory score again."""
+    factory = f"IVF{{lists}},{codes},Refine(SQfp16)"
+    parameters = f"nprobe={{}},k_factor_rf={RESCORED // 10}"
+    return Peer(("faiss-cpu",), lambda: Faiss(factory, parameters), LIST_EFFORTS)
+
+
 PEERS: dict[str, Peer] = {
     "hnswlib": Peer(("hnswlib",), Hnswlib, GRAPH_EFFORTS),
     "usearch f32": Peer(("usearch",), lambda: Usearch("f32"), GRAPH_EFFORTS),
     "usearch i8": Peer(("usearch",), lambda: Usearch("i8"), GRAPH_EFFORTS),
-    "FAISS HNSW": Peer(("faiss-cpu",), FaissHnsw, GRAPH_EFFORTS),
-    "FAISS IVF-PQ": Peer(("faiss-cpu",), lambda: FaissLists("PQ{half}x4fs"), LIST_EFFORTS),
-    "FAISS IVF-RaBitQ": Peer(("faiss-cpu",), lambda: FaissLists("RaBitQfs"), LIST_EFFORTS),
+    "FAISS HNSW": Peer(
+        ("faiss-cpu",), lambda: Faiss(f"HNSW{GRAPH_LINKS}", "efSearch={}"), GRAPH_EFFORTS
+    ),
+    "FAISS IVF-PQ": _faiss_lists("PQ{half}x4fs"),
+    "FAISS IVF-RaBitQ": _faiss_lists("RaBitQfs"),
     "rabitqlib IVF": Peer(("rabitqlib",), RabitqLists, LIST_EFFORTS),
     "SymphonyQG": Peer(("rabitqlib",), RabitqGraph, GRAPH_EFFORTS),
     "ScaNN": Peer(("scann",), Scann, LIST_EFFORTS),

@@ -6,6 +6,7 @@ measured later is that of the index.
 
 from __future__ import annotations
 
+from math import sqrt
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -25,6 +26,28 @@ Nearest = tuple[list[float], list[int]]
 """Scores and rows of a query's answers."""
 GRAPH_LINKS, GRAPH_EFFORT = 16, 200
 """M and efConstruction of every HNSW graph, the same for all: hnswlib's defaults."""
+
+LISTS_PER_ROOT = 2
+"""Lists for each square root of the rows, of all that have lists. ScaNN's guide advises 1, FAISS's
+4 or more."""
+TRAINING_ROWS = 64
+"""Rows for each list to train on, between FAISS's least and most."""
+
+
+def lists_for(rows: int) -> int:
+    """Number of inverted lists for so many rows."""
+    return max(round(LISTS_PER_ROOT * sqrt(rows)), 1)
+
+
+def sample(vectors: VectorFile, lists: int) -> Matrix:
+    """Rows of length 1 to train so many lists on, in their order."""
+    chosen = np.random.default_rng(0).permutation(len(vectors))[: TRAINING_ROWS * lists]
+    return normalize_rows(vectors.take(np.sort(chosen)))
+
+
+def unit_rows(vectors: VectorFile) -> Matrix:
+    """All rows (n, d), scaled to length 1."""
+    return np.concatenate([normalize_rows(chunk) for chunk in vectors.scan()])
 
 
 class PeerEngine:
@@ -100,17 +123,30 @@ class Usearch(PeerEngine):
         return 1 - found.distances.reshape(shape), found.keys.reshape(shape).astype(np.int64)
 
 
-class FaissHnsw(PeerEngine):
-    """FAISS's IndexHNSWFlat with the same graph; effort is efSearch."""
+class Faiss(PeerEngine):
+    """FAISS; effort is a parameter of its search.
+
+    Parameters
+    ----------
+    factory : factory string, in which {lists} is a number for the rows, and {half} half of the
+        dimensions.
+    parameters : of a search, with {} for the effort.
+    """
+
+    def __init__(self, factory: str, parameters: str) -> None:
+        self._factory, self._parameters = factory, parameters
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self._index = FaissIndex(from_factory(f"HNSW{GRAPH_LINKS}"), vectors.dim)
+        lists = lists_for(len(vectors))
+        factory = self._factory.format(lists=lists, half=vectors.dim // 2)
+        self._index = FaissIndex(from_factory(factory), vectors.dim)
+        self._index.train(sample(vectors, lists))
         for chunk in vectors.scan():
             self._index.add(normalize_rows(chunk))
         self.row_bytes = self._index.nbytes / self.rows
 
     def set_effort(self, effort: int) -> None:
-        self._index.set_parameters(f"efSearch={effort}")
+        self._index.set_parameters(self._parameters.format(effort))
 
     def search(self, queries: Matrix, k: int) -> Answer:
         return self._index.search(normalize_rows(queries), k)
@@ -125,7 +161,7 @@ class TurboQuant(PeerEngine):
         self._library = turboquant_pro
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        X = normalize_rows(np.concatenate(list(vectors.scan())))
+        X = unit_rows(vectors)
         pca = self._library.PCAMatryoshka(input_dim=vectors.dim, output_dim=vectors.dim // 2)
         pca.fit(X)
         self._index = self._library.ADCIndex(pca.with_quantizer(bits=4)).add(X)
@@ -165,7 +201,7 @@ class SentenceTransformers(PeerEngine):
         }[precision]
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        X = normalize_rows(np.concatenate(list(vectors.scan())))
+        X = unit_rows(vectors)
         self._ranges = np.vstack([X.min(axis=0), X.max(axis=0)])
         codes = self._library.quantize_embeddings(X, self._precision, ranges=self._ranges)
         self.row_bytes = codes.nbytes / self.rows

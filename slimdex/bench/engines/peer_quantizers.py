@@ -1,86 +1,26 @@
-"""Peers that compress vectors in memory: FAISS's lists, rabitqlib, ScaNN, SVS, turbovec.
+"""Peers that compress vectors in memory: rabitqlib, ScaNN, SVS, turbovec.
 
 Each has settings from its documentation; only the effort of a search varies.
 """
 
 from __future__ import annotations
 
-import os
-from math import sqrt
 from pathlib import Path
 
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, batches, normalize_rows
-from slimdex.indexes.codes.faiss_index import FaissIndex
-from slimdex.indexes.codes.kinds import from_factory
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.retrieval.encoders.runtimes.processor import cores
 
-from .peer_libraries import GRAPH_EFFORT, Answer, PeerEngine
+from .peer_libraries import GRAPH_EFFORT, Answer, PeerEngine, lists_for, sample, unit_rows
 
-LISTS_PER_ROOT = 2
-"""Lists for each square root of the rows, of all that have lists. ScaNN's guide advises 1, FAISS's
-4 or more."""
-TRAINING_ROWS, ROUNDS = 64, 10
-"""Rows for each list to train on, between FAISS's least and most; iterations of k-means."""
+ROUNDS = 10
+"""Iterations of k-means, as FAISS's lists have."""
 RESCORED = 200
 """Rows to score again by better codes, for ten results."""
 PART = 1 << 16
-"""Rows to add, or to compare with all centres, at once."""
-
-
-def lists_for(rows: int) -> int:
-    """Number of inverted lists for so many rows."""
-    return max(round(LISTS_PER_ROOT * sqrt(rows)), 1)
-
-
-def threads() -> int:
-    """Processors that this process may use now: `machine.limit_threads` sets them."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def unit_rows(vectors: VectorFile) -> Matrix:
-    """All rows (n, d), scaled to length 1."""
-    out = np.empty((len(vectors), vectors.dim), dtype=np.float32)
-    start = 0
-    for chunk in vectors.scan():
-        out[start : start + len(chunk)] = normalize_rows(chunk)
-        start += len(chunk)
-    return out
-
-
-def _sample(X: Matrix, lists: int) -> Matrix:
-    """Rows to train the centres of so many lists on, in their order."""
-    chosen = np.random.default_rng(0).permutation(len(X))[: TRAINING_ROWS * lists]
-    return X[np.sort(chosen)]
-
-
-class FaissLists(PeerEngine):
-    """FAISS's inverted lists over codes, rescored by fp16 rows in memory; effort is nprobe.
-
-    `codes` is a part of a factory string, in which {half} is half of the dimensions.
-    """
-
-    def __init__(self, codes: str) -> None:
-        self._codes = codes
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        X, lists = unit_rows(vectors), lists_for(len(vectors))
-        codes = self._codes.format(half=vectors.dim // 2)
-        kind = from_factory(f"IVF{lists},{codes},Refine(SQfp16)")
-        self._index = FaissIndex(kind, vectors.dim)
-        self._index.train(_sample(X, lists))
-        for part in batches(len(X), PART):
-            self._index.add(X[part])
-        self.row_bytes = self._index.nbytes / self.rows
-
-    def set_effort(self, effort: int) -> None:
-        self._index.set_parameters(f"nprobe={effort},k_factor_rf={RESCORED // 10}")
-
-    def search(self, queries: Matrix, k: int) -> Answer:
-        return self._index.search(normalize_rows(queries), k)
+"""Rows to compare with all centres at once."""
 
 
 class RabitqLists(PeerEngine):
@@ -95,20 +35,20 @@ class RabitqLists(PeerEngine):
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         X, lists = unit_rows(vectors), lists_for(len(vectors))
-        kmeans = self._library.RaBitQKMeans(vectors.dim, lists, num_threads=threads(), niter=ROUNDS)
-        kmeans.train(_sample(X, lists))
+        kmeans = self._library.RaBitQKMeans(vectors.dim, lists, num_threads=cores(), niter=ROUNDS)
+        kmeans.train(sample(vectors, lists))
         centres, nearest = kmeans.centroids, np.empty(len(X), dtype=np.uint32)
         half_squares = 0.5 * np.vecdot(centres, centres)
         for part in batches(len(X), PART):
             nearest[part] = (X[part] @ centres.T - half_squares).argmax(axis=1)
         self._index = self._library.IvfIndex(vectors.dim, len(X), lists, self.BITS, "ip")
-        self._index.build(X, centres, nearest, threads())
+        self._index.build(X, centres, nearest, cores())
         self._index.save(str(folder / "index"))
         self.row_bytes = (folder / "index").stat().st_size / self.rows
 
     def search(self, queries: Matrix, k: int) -> Answer:
         queries = normalize_rows(queries)
-        rows, distances = self._index.search(queries, k, self.effort, num_threads=threads())
+        rows, distances = self._index.search(queries, k, self.effort, num_threads=cores())
         return 1 - np.asarray(distances, np.float32), np.asarray(rows).astype(np.int64)
 
 
@@ -124,14 +64,14 @@ class RabitqGraph(PeerEngine):
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         self._index = self._library.SymqgIndex(vectors.dim, self.LINKS)
-        self._index.build(unit_rows(vectors), GRAPH_EFFORT, threads())
+        self._index.build(unit_rows(vectors), GRAPH_EFFORT, cores())
         self._index.save(str(folder / "index"))
         self.row_bytes = (folder / "index").stat().st_size / self.rows
 
     def search(self, queries: Matrix, k: int) -> Answer:
         queries = normalize_rows(queries)
         ask = self._index.search if len(queries) == 1 else self._index.search_batch
-        rows, distances = ask(queries, k, max(self.effort, k), num_threads=threads())
+        rows, distances = ask(queries, k, max(self.effort, k), num_threads=cores())
         rows = np.asarray(rows).reshape(len(queries), k).astype(np.int64)
         return -np.asarray(distances, np.float32).reshape(rows.shape), rows
 
@@ -147,7 +87,7 @@ class Scann(PeerEngine):
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         X = unit_rows(vectors)
         builder = self._library.scann_ops_pybind.builder(X, 10, "dot_product")
-        builder = builder.set_n_training_threads(threads())
+        builder = builder.set_n_training_threads(cores())
         builder = builder.tree(lists_for(len(X)), 100, training_sample_size=min(len(X), 250_000))
         builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
         kept = self._library.ReorderType.BFLOAT16
@@ -176,7 +116,7 @@ class TurboVec(PeerEngine):
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         self._index = self._library.TurboQuantIndex(vectors.dim, 4)
-        self._index.calibrate(_sample(unit_rows(vectors), lists_for(len(vectors))))
+        self._index.calibrate(sample(vectors, lists_for(len(vectors))))
         for chunk in vectors.scan():
             self._index.add(normalize_rows(chunk))
         self._index.prepare()
@@ -205,7 +145,7 @@ class Svs(PeerEngine):
             graph_max_degree=self.LINKS, window_size=GRAPH_EFFORT, alpha=0.95
         )
         codes = library.LVQLoader(data, primary=4, residual=8)
-        self._index = library.Vamana.build(parameters, codes, library.DistanceType.MIP, threads())
+        self._index = library.Vamana.build(parameters, codes, library.DistanceType.MIP, cores())
         path.unlink()
         parts = [str(folder / name) for name in ("config", "graph", "data")]
         self._index.save(*parts)
@@ -213,7 +153,7 @@ class Svs(PeerEngine):
         self.row_bytes = sum(path.stat().st_size for path in files) / self.rows
 
     def search(self, queries: Matrix, k: int) -> Answer:
-        self._index.num_threads = threads()
+        self._index.num_threads = cores()
         self._index.search_window_size = max(self.effort, k)
         rows, scores = self._index.search(normalize_rows(queries), k)
         return np.asarray(scores, np.float32), np.asarray(rows).astype(np.int64)
