@@ -5,8 +5,8 @@ from __future__ import annotations
 from slimdex.retrieval.cli.options.click_commands import Commands
 
 NAMES = (
-    *("retrieval", "search", "peers", "start", "encode", "serve", "updates", "tune", "hybrid"),
-    *("sts", "report", "tables"),
+    *("retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
+    *("tune", "hybrid", "sts", "report", "tables"),
 )
 PLACES = {"tables": "report"}
 """Command -> its module in `commands`, if that is not of its name."""

@@ -108,6 +108,8 @@ COLUMNS = (
     ),
     Column("compression", NUMBER, "float32's bytes a vector in ours"),
     # conditions and traffic
+    Column("condition", (str,), "on the documents' columns"),
+    Column("allowed_share", NUMBER, "of the rows, by a condition"),
     Column("fusion", (str,), "of words and meaning: off, rrf or the words' weight"),
     Column("first_share", NUMBER, "of queries whose first answer is right"),
     Column("callers", (int,), "threads"),

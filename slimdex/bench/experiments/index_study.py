@@ -1,123 +1,217 @@
-"""`slimdex bench search DIR`: agreement and times of an existing index, by candidates.
+"""`slimdex bench index`: agreement and times of an index of yours.
 
-Queries are documents without two words in five, like half-remembered texts. The reference is exact
+For each number of candidates; with a cold disk; and for each condition. Unless queries are given,
+they are documents without two words in five, like half-remembered texts. The reference is exact
 search in the index's own metric. The encoder runs between two searches, as for a user: its effect
 on the processor's caches is part of the time.
 """
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
+import psutil
 
-from slimdex.indexes.arrays import without
+from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.ranking import agreement
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.encoders.base import encode_queries
+from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.quality.evaluation.measures import latency
 from slimdex.retrieval.trials.query_pools import ASKED, encoded
-from slimdex.retrieval.trials.recall_trials import NEAREST, Pool, Trials, recalls
+from slimdex.retrieval.trials.recall_trials import NEAREST, Pool, exact_nearest_of
 
+from ..data.paired_measures import AGREEMENT
 from ..machine import Resident, limit_threads
-from ..rows import Row
+from ..rows import ResultsFile, Row, key_of
 
 QUERIES = 500
 KEPT = 0.6
 """Share of a document's words that a query has."""
 WARM_UP = 20
-PARTS = ("search", "encode", "hits", "text")
+FEWER = 100
+"""Queries under a condition, whose exact answers take long, and with a cold disk: more of them
+would find pages that earlier ones have read."""
+ALL, COLD, CONDITION = "all documents", "cold disk", "condition"
+"""Ways of asking."""
+SEARCH, ENCODE, HITS, TEXT = PARTS = ("search", "encode", "hits", "text")
 """Vector to rows, text to vector, vector to documents, text to documents."""
+Calls = Mapping[str, Callable[[int], object]]
+"""Part -> call for the query of a number."""
 
 
-def measure_index(
-    collection: Collection, numbers: Sequence[int | None], *, queries: int = QUERIES, seed: int = 0
-) -> list[Row]:
-    """Measure a row for each number of candidates, with the same queries.
+@dataclass(frozen=True)
+class Asked:
+    """What to measure of an index.
 
-    Parameters
+    Attributes
     ----------
-    collection : one that rescores and whose encoder can be opened.
-    numbers : of candidates; None for the index's own.
-    queries : number of queries made of the documents.
-
-    Returns
-    -------
-    Rows with ``candidates``, ``agreement@10`` and, for each of `PARTS`, ``p50_ms_...`` to
-    ``p99_ms_...``.
-
-    Raises
-    ------
-    InputError
-        If the index does not rescore, or has too few documents.
+    candidates : numbers of rows to rescore; None is the index's own.
+    conditions : on the documents' columns.
+    texts : queries; None makes `QUERIES` of the documents.
     """
-    index, hidden = collection.reduced_index, collection.snapshot.hidden
-    if index.metric is None:
-        raise InputError("candidates=0: the codes' order is final; expected an index that rescores")
-    texts = half_remembered(collection, queries, np.random.default_rng(seed))
-    pool = Pool.asked(ASKED, encoded(collection.encoder, texts))
-    with TemporaryDirectory(prefix="slimdex-bench-") as folder:
-        trials = Trials(collection.snapshot, collection.commit_log.moments(), Path(folder))
-        truth = trials.exact(pool, index.metric.rescorer)
-        counts = [index.candidates if count is None else count for count in numbers]
-        ranks = trials.ranks(index, pool, truth, max(counts))
-    rows = []
+
+    candidates: Sequence[int | None] = (None,)
+    conditions: Sequence[str] = ()
+    texts: Sequence[str] | None = None
+
+
+def measure_index(path: Path, asked: Asked, results: ResultsFile, about: Row) -> None:
+    """Write a row for each number of candidates, one with a cold disk, one for each condition.
+
+    They replace those of the index's last measurement, since it may have changed.
+
+    Raises `InputError` if the index does not rescore or has too few documents, or a condition is
+    invalid or allows no document.
+    """
+    total = len(asked.candidates) + len(asked.conditions) + hasattr(os, "posix_fadvise")
+    rows = list[Row]()
+    for row in _rows(path, asked):
+        rows.append(row | about)
+        results.replace(rows)
+        progress("measuring", len(rows), total)
+
+
+def _rows(path: Path, asked: Asked) -> Iterator[Row]:
+    with Collection.open(path) as collection:
+        encoder, texts = collection.encoder, asked.texts
+        if collection.reduced_index.metric is None:
+            raise InputError("candidates=0: the codes' order is final; expected one that rescores")
+        if texts is None:
+            texts = half_remembered(collection, QUERIES, np.random.default_rng(0))
+        allowed = {text: allowed_rows(collection, text) for text in asked.conditions}
     limit_threads(1)
-    for count in counts:
-        asked: dict[str, Callable[[int], object]] = {
-            "search": lambda i, count=count: index.search(  # type: ignore[misc]
-                pool.vectors[i][None], NEAREST, None, hidden, count
+    cold = cold_disk(path, encoder, texts[:FEWER]) if hasattr(os, "posix_fadvise") else None
+    before = Resident.now()
+    with Collection.open(path, encoder) as collection:
+        rows, usual = len(collection.reduced_index.index), collection.reduced_index.candidates
+        opened, info = Resident.now().since(before), collection.info()
+        facts: Row = {
+            "set": path.absolute().name,
+            "model": Path(str(collection.state.encoder.get("model"))).name,
+            "documents": info["documents"],
+            "rows": rows,
+            "dim": collection.state.dim,
+            "kind": info["settings"]["kind"],
+            "k": info["settings"]["k"],
+            "ram_row_bytes": info["memory"]["ram_bytes_per_vector"],
+            "store_bytes": opened.own,
+        }
+        if cold is not None:
+            yield _row(facts, {"way": COLD, "candidates": usual}, cold)
+        for row in by_candidates(collection, asked.candidates, texts):
+            yield _row(facts, {"way": ALL, "candidates": row["candidates"]}, row)
+        for condition, rows_allowed in allowed.items():
+            row = under_condition(collection, condition, rows_allowed, texts[:FEWER])
+            yield _row(facts, {"way": CONDITION, "condition": condition}, row)
+    limit_threads(None)
+
+
+def _row(facts: Row, way: Row, measured: Row) -> Row:
+    return {"key": key_of(facts | way)} | facts | way | measured
+
+
+def by_candidates(
+    collection: Collection, numbers: Sequence[int | None], texts: Sequence[str]
+) -> Iterator[Row]:
+    """Measure a row for each number of candidates, None for the index's own.
+
+    Rows have ``candidates``, ``agreement@10`` and, for each of `PARTS`, ``p50_ms_...`` to
+    ``p99_ms_...``.
+    """
+    index, snapshot = collection.reduced_index, collection.snapshot
+    vectors, hidden = encoded(collection.encoder, texts), snapshot.hidden
+    exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), snapshot.searchable_rows())
+    for count in [index.candidates if number is None else number for number in numbers]:
+        _, found = index.search(vectors, NEAREST, None, hidden, count)
+        calls: Calls = {
+            SEARCH: lambda i, count=count: index.search(  # type: ignore[misc]
+                vectors[i : i + 1], NEAREST, None, hidden, count
             ),
-            "encode": lambda i: encode_queries(collection.encoder, [texts[i]]),
-            "hits": lambda i, count=count: collection.search(  # type: ignore[misc]
-                pool.vectors[i], NEAREST, candidates=count
+            ENCODE: lambda i: encode_queries(collection.encoder, [texts[i]]),
+            HITS: lambda i, count=count: collection.search(  # type: ignore[misc]
+                vectors[i], NEAREST, candidates=count
             ),
-            "text": lambda i, count=count: collection.search(  # type: ignore[misc]
+            TEXT: lambda i, count=count: collection.search(  # type: ignore[misc]
                 texts[i], NEAREST, candidates=count
             ),
         }
-        row: Row = {"candidates": count, "agreement@10": float(recalls(ranks, count).mean())}
-        for part, seconds in _in_turns(asked, len(texts)).items():
-            row |= {f"{name}_{part}": ms for name, ms in latency(seconds).items()}
-        rows.append(row)
-        progress("timing", len(rows), len(counts))
-    limit_threads(None)
+        share = float(agreement(found, exact, NEAREST).mean())
+        yield {"candidates": count, AGREEMENT: share} | _times(calls, len(texts))
+
+
+def under_condition(
+    collection: Collection, condition: str, allowed: Rows, texts: Sequence[str]
+) -> Row:
+    """Measure searches by meaning among the rows that a condition allows."""
+    index, vectors = collection.reduced_index, encoded(collection.encoder, texts)
+    exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), allowed)
+    _, found = index.search(vectors, NEAREST, allowed)
+    calls: Calls = {
+        SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, allowed),
+        ENCODE: lambda i: encode_queries(collection.encoder, [texts[i]]),
+        HITS: lambda i: collection.search(vectors[i], NEAREST, where=condition),
+    }
+    return {
+        "allowed_share": len(allowed) / collection.snapshot.searchable_count,
+        AGREEMENT: float(agreement(found, exact, NEAREST).mean()),
+    } | _times(calls, len(texts))
+
+
+def allowed_rows(collection: Collection, condition: str) -> Rows:
+    """Rows (n,) that a search with a condition can find.
+
+    Raises `InputError` if it is invalid, or allows none.
+    """
+    snapshot = collection.snapshot
+    documents = snapshot.store.documents.rows_where(condition, snapshot.state.rows)
+    rows = without(snapshot.document_rows.all_rows(documents), snapshot.hidden)
+    if not len(rows):
+        raise InputError(f"--where {condition!r} allows no document; expected some")
     return rows
 
 
-def measure_path(path: Path, candidates: Sequence[int | None], queries: int) -> Row:
-    """Sizes and settings of an index, memory taken by opening it, and `measure_index`."""
-    before = Resident.now()
-    with Collection.open(path) as collection:
-        rows = len(collection.reduced_index.index)
-        opened = Resident.now().since(before)
-        measured = measure_index(collection, candidates, queries=queries)
-        facts = collection.info()
-    return {
-        "documents": facts["documents"],
-        "rows": rows,
-        "kind": facts["settings"]["kind"],
-        "k": facts["settings"]["k"],
-        "bytes_per_vector": facts["memory"]["ram_bytes_per_vector"],
-        "opened_bytes": opened.own,
-        "by_candidates": measured,
-    }
+def cold_disk(path: Path, encoder: Encoder, texts: Sequence[str]) -> Row:
+    """Measure searches by meaning that read vectors and documents from disk.
+
+    The system drops all pages of the index's files that no process has mapped, and the index is
+    opened again. Each query is asked once: by half of them rows are found, by half documents.
+    """
+    vectors, half = encode_queries(encoder, texts), len(texts) // 2
+    for file in path.rglob("*"):
+        if file.is_file():
+            _drop_pages(file)
+    with Collection.open(path, encoder) as collection:
+        index, hidden = collection.reduced_index, collection.snapshot.hidden
+        before = _bytes_read()
+        calls: Calls = {
+            SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, None, hidden),
+            HITS: lambda i: collection.search(vectors[half + i], NEAREST),
+        }
+        row = _times(calls, half, warm_up=0)
+        return row | {"read_query_bytes": (_bytes_read() - before) / (2 * half)}
 
 
-def heads_and_lines(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Format the rows of `measure_index` as a table."""
-    heads = ["candidates", "agreement@10", "vector to rows, p50 ms", "p99", "encoding", "p99"]
-    heads += ["vector to documents", "p99", "text to documents", "p99"]
-    table = []
-    for row in rows:
-        times = [f"{row[f'{p}_ms_{part}']:.2f}" for part in PARTS for p in ("p50", "p99")]
-        table.append([f"{row['candidates']:,}", f"{row['agreement@10']:.4f}", *times])
-    return heads, table
+def _drop_pages(file: Path) -> None:
+    """Have the system drop a file's pages from memory, but for those that a process has mapped."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)  # unwritten pages would stay
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def _bytes_read() -> int:
+    """Bytes that this process has read from disk, also through maps."""
+    return int(psutil.Process().io_counters().read_bytes)
 
 
 def half_remembered(collection: Collection, count: int, rng: np.random.Generator) -> list[str]:
@@ -135,15 +229,17 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     return texts
 
 
-def _in_turns(asked: dict[str, Callable[[int], object]], queries: int) -> dict[str, list[float]]:
-    """Seconds of each part for each query, the parts in turns."""
-    for call in asked.values():
-        for i in range(min(WARM_UP, queries)):
+def _times(calls: Calls, queries: int, warm_up: int = WARM_UP) -> Row:
+    """Milliseconds of each part for a query, the parts in turns."""
+    for call in calls.values():
+        for i in range(min(warm_up, queries)):
             call(i)
     seconds: dict[str, list[float]] = defaultdict(list)
     for i in range(queries):
-        for part, call in asked.items():
+        for part, call in calls.items():
             start = perf_counter()
             call(i)
             seconds[part].append(perf_counter() - start)
-    return seconds
+    return {
+        f"{name}_{part}": ms for part, each in seconds.items() for name, ms in latency(each).items()
+    }

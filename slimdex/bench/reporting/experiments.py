@@ -12,7 +12,7 @@ from slimdex.indexes.errors import InputError
 from ..rows import MEASURED, Row, read_rows
 from .tables.retrieval import beside_peers, headline
 from .tables.similarity import study_tables
-from .tables.studies import encoders, hybrid, loads, processes, search, start, tuning
+from .tables.studies import encoders, hybrid, indexes, loads, processes, search, start, tuning
 from .tables.table import Table
 
 VECTORS = ("openvino", "torch", "numpy")
@@ -43,6 +43,7 @@ EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
     Experiment("search", search, ("openvino", "duckdb", *FAISS), "search", "Search"),
+    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index"),
     Experiment(
         "start",
         start,

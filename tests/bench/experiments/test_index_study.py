@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +10,25 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.bench.cli import app
-from slimdex.bench.experiments.index_study import PARTS, half_remembered, measure_index
+from slimdex.bench.experiments.index_study import (
+    ALL,
+    CONDITION,
+    PARTS,
+    Asked,
+    allowed_rows,
+    by_candidates,
+    cold_disk,
+    half_remembered,
+    measure_index,
+    under_condition,
+)
+from slimdex.bench.rows import ResultsFile
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
@@ -26,9 +39,9 @@ def collection(tmp_path: Path, copied: Copies) -> Collection:
 
 
 def test_agreement_is_that_of_brute_force(collection: Collection) -> None:
-    rows = measure_index(collection, [10, 900, None], queries=20, seed=3)
-    assert [row["candidates"] for row in rows] == [10, 900, 200]
     texts = half_remembered(collection, 20, np.random.default_rng(3))
+    rows = list(by_candidates(collection, [10, 900, None], texts))
+    assert [row["candidates"] for row in rows] == [10, 900, 200]
     X = collection.commit_log.vectors().take(np.arange(900))
     whitening = Whitening(X.shape[1], 0.0, 0.25).fit(X)
     a, b = (
@@ -62,29 +75,57 @@ def test_queries_have_some_words_of_their_documents(collection: Collection) -> N
     assert 0.5 < sum(few for few, _ in kept) / sum(many for _, many in kept) < 0.7
 
 
-def test_what_cannot_be_measured(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "i", WordEncoder(), Settings(candidates=0)) as made:
+def test_conditions_are_measured_among_what_they_allow(tmp_path: Path) -> None:
+    words = [f"word{i % 40} thing{i % 7} end{i}" for i in range(900)]
+    with Collection.create(tmp_path / "i", WordEncoder(), Settings(k=8)) as made:
+        made.add([Document(str(i), text, metadata={"n": i}) for i, text in enumerate(words)])
+        allowed = allowed_rows(made, "n % 3 = 1")
+        assert allowed.tolist() == list(range(1, 900, 3))
+        row = under_condition(made, "n % 3 = 1", allowed, words[:30])
+        with pytest.raises(InputError, match="n < 0"):
+            allowed_rows(made, "n < 0")
+    assert (row["allowed_share"], row["agreement@10"]) == (1 / 3, 1)
+    assert 0 < row["p50_ms_search"] < row["p50_ms_hits"]
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system can't drop pages")
+def test_a_cold_disk_is_searched_like_a_warm_one(collection: Collection) -> None:
+    row = cold_disk(collection.path, WordEncoder(), ["a cat", "a dog", "a rug", "rain"])
+    assert row.keys() == {
+        *(f"p{p}_ms_{part}" for p in (50, 95, 99) for part in ("search", "hits")),
+        "read_query_bytes",
+    }
+    assert 0 < row["p50_ms_search"] <= row["p99_ms_search"]
+
+
+def test_what_cannot_be_measured(tmp_path: Path, tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(str(tiny_bert))
+    results = ResultsFile(tmp_path / "rows.jsonl")
+    with Collection.create(tmp_path / "i", encoder, Settings(candidates=0)) as made:
         made.add([Document(str(i), f"word{i}") for i in range(9)])
         with pytest.raises(InputError, match="candidates=0"):
-            measure_index(made, [10])
+            measure_index(tmp_path / "i", Asked(), results, {})
         made.reduce(Settings())
-        with pytest.raises(InputError, match="9 documents; expected 10 or more"):
-            measure_index(made, [10])
+    with pytest.raises(InputError, match="9 documents; expected 10 or more"):
+        measure_index(tmp_path / "i", Asked(), results, {})
+    assert not results.rows
 
 
 @pytest.mark.slow
-def test_on_the_command_line(tmp_path: Path, tiny_bert: Path, docstrings: list[Document]) -> None:
-    from slimdex.retrieval.encoders.transformer import TransformerEncoder
-
-    with Collection.create(tmp_path / "i", TransformerEncoder(str(tiny_bert))) as made:
+def test_on_the_command_line(
+    tmp_path: Path, tiny_bert: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Collection.create(tmp_path / "own", TransformerEncoder(str(tiny_bert))) as made:
         made.add(docstrings[:700])
         rows = made.state.rows
     assert rows > 700  # some are cut into passages
-    done = CliRunner().invoke(
-        app, ["search", str(tmp_path / "i"), "--queries", "5", "--candidates", "50,auto", "--json"]
-    )
-    report = json.loads(done.stdout)
-    assert (report["rows"], report["kind"], report["k"]) == (rows, "pq", 16)
-    assert [row["candidates"] for row in report["by_candidates"]] == [50, 200]
-    table = CliRunner().invoke(app, ["search", str(tmp_path / "i"), "--queries", "5"]).stdout
-    assert f"{rows:,} rows, pq, k=16, 2 bytes a vector in RAM" in table
+    words = ["index", "own", "--candidates", "50,auto", "--where", "id <> '1'"]
+    said = CliRunner().invoke(app, words, catch_exceptions=False).stdout
+    assert f"{rows:,} rows of kind pq with k=16, " in said
+    found = ResultsFile(tmp_path / "bench-results" / "index-own.jsonl").rows.values()
+    assert [row["candidates"] for row in found if row["way"] == ALL] == [50, 200]
+    assert [row["condition"] for row in found if row["way"] == CONDITION] == ["id <> '1'"]
+    (queries := tmp_path / "queries.jsonl").write_text('{"text": "a list"}\n' * 4)
+    said = CliRunner().invoke(app, [*words[:2], "--queries", str(queries)]).stdout
+    assert "id <> '1'" not in said  # the file has the last measurement

@@ -118,6 +118,25 @@ start = Declared(
     lambda rows: f"{measured(rows)[0]['processes']} processes each{failures(rows, 'method')}",
     ("model", "documents"),
 )
+indexes = Declared(
+    "{set}: {documents:,} documents, {model}",
+    (
+        Column("", lambda row: row.get("condition", row["way"])),
+        Column("allowed, %", "allowed_share", ".2f", 0.01),
+        Column("candidates", "candidates", ",d"),
+        Column("agreement", "agreement@10", ".3f"),
+        Column("vector to rows, p50 ms", "p50_ms_search", ".2f"),
+        Column("p99 ms", "p99_ms_search", ".2f"),
+        Column("vector to documents, p50 ms", "p50_ms_hits", ".2f"),
+        Column("p99 ms", "p99_ms_hits", ".2f"),
+        Column("encoding, p50 ms", "p50_ms_encode", ".2f"),
+        Column("text to documents, p50 ms", "p50_ms_text", ".2f"),
+        Column("p99 ms", "p99_ms_text", ".2f"),
+        Column("read, KB a query", "read_query_bytes", ",.0f", 1e3),
+    ),
+    "{rows:,} rows of kind {kind} with k={k}, {ram_row_bytes:.0f} bytes each in memory",
+    ("set", "model"),
+)
 loads = Declared(
     "{documents:,} documents, {model}",
     (
