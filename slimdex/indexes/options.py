@@ -24,6 +24,8 @@ REDUCERS = (
 
 CANDIDATES, CANDIDATES_TO = 200, 60_000
 """Default candidates, and the rows up to which they suffice; larger indexes need more."""
+GROWTH = 0.45
+"""Power of the rows with which candidates grow."""
 USUAL_LIMIT = 10
 """Number of results that an index's candidates are for; more results need more candidates."""
 
@@ -32,12 +34,12 @@ def usual_candidates(rows: int) -> int:
     """Default number of rows to rescore for a query.
 
     The more rows, the more false neighbours rank among the true ones by their codes. Agreement
-    stays constant if candidates grow with the cube root of the rows.
+    stays constant if candidates grow with nearly the square root of the rows.
 
     >>> usual_candidates(5_000), usual_candidates(480_000), usual_candidates(1_183_499)
-    (200, 400, 540)
+    (200, 510, 760)
     """
-    return max(CANDIDATES, 10 * round(CANDIDATES * math.cbrt(rows / CANDIDATES_TO) / 10))
+    return max(CANDIDATES, 10 * round(CANDIDATES * (rows / CANDIDATES_TO) ** GROWTH / 10))
 
 
 def candidates_for(limit: int, usual: int) -> int:

@@ -146,11 +146,11 @@ KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, PQ_L2, RABITQ, I
 """Name -> kind, in the order of help texts."""
 
 
-LISTS_FROM = 1_000_000
+LISTS_FROM = 2_000_000
 """Rows from which `auto` chooses inverted lists.
 
-With half as many, both kinds take equally long at an agreement of .99, and a row of lists takes
-eight bytes more (docs/research/lists.md).
+With half as many, both kinds take about equally long at an agreement of .99, and a row of lists
+takes eight bytes more (docs/research/lists.md).
 """
 
 
