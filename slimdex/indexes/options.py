@@ -39,7 +39,7 @@ def usual_candidates(rows: int) -> int:
     >>> usual_candidates(5_000), usual_candidates(480_000), usual_candidates(1_183_499)
     (200, 510, 760)
     """
-    return max(CANDIDATES, 10 * round(CANDIDATES * (rows / CANDIDATES_TO) ** GROWTH / 10))
+    return max(CANDIDATES, 10 * round(CANDIDATES * math.pow(rows / CANDIDATES_TO, GROWTH) / 10))
 
 
 def candidates_for(limit: int, usual: int) -> int:

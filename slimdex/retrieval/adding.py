@@ -74,7 +74,9 @@ def add(collection: Collection, addition: Addition, *, refit: str = "auto") -> A
         moved=staged.moved,
         encoded=encoded,
     )
-    return _settled(collection, added, start, refit) if added.documents else added
+    if not added.documents:
+        return added
+    return _settled(collection, added, before.searchable_count, start, refit)
 
 
 def _committed(
@@ -109,9 +111,12 @@ def _show(collection: Collection, finished: Finished) -> None:
         collection.show(Snapshot.of(collection.commit_log, finished.loaded))
 
 
-def _settled(collection: Collection, added: Added, start: float, refit: str) -> Added:
-    """Check the fit after an addition that began at `start`; refit if necessary."""
-    settled = refitting.after_addition(collection, perf_counter() - start, refit)
+def _settled(collection: Collection, added: Added, before: int, start: float, refit: str) -> Added:
+    """Check the fit after an addition that began at `start`; refit if necessary.
+
+    `before` is as for `refitting.after_addition`.
+    """
+    settled = refitting.after_addition(collection, before, perf_counter() - start, refit)
     return replace(added, notes=[*added.notes, *settled.notes], refitted=settled.refitted)
 
 

@@ -515,8 +515,9 @@ class Collection(Searchable):
         vectors : (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by
             default the encoder's.
         refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
-            time than the addition did, and otherwise advises it; "never" advises it; "always"
-            refits. The documents are committed before a refit, and can be searched during it.
+            than ten times as long as the addition, and otherwise advises it; "never" advises it;
+            "always" refits. The documents are committed before a refit, and can be searched during
+            it.
 
         Raises `InputError` if there are no documents, one lacks an id or text, an id occurs twice,
         a value can't be stored, or the vectors don't fit the documents or are not finite.

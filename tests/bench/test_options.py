@@ -42,7 +42,7 @@ def planned(*words: str) -> dict[str, Any]:
 
 def test_a_plan_is_of_what_is_asked() -> None:
     usual, asked = planned(), planned("--kind", "pq", "--k", "96", "--vector-dtype", "int8")
-    assert (usual["kind"], usual["k"], usual["stored"]) == ("ivf-pq", 192, "fp16")
+    assert (usual["kind"], usual["k"], usual["stored"]) == ("pq", 192, "fp16")
     assert (asked["kind"], asked["k"], asked["stored"]) == ("pq", 96, "int8")
     full, small = usual["one_machine"], asked["one_machine"]
     assert small["memory_bytes"] < full["memory_bytes"]
@@ -63,10 +63,9 @@ def test_ray_pays_later_where_a_build_may_take_longer() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["search", "x", "--only", "slimdex"], "x with --only; expected one of them"),
-        (["search", "x", "--candidates", "0"], "candidates=0; expected 1 or more"),
-        (["search", "x", "--candidates", "many"], "candidates='many'; expected auto or a whole"),
-        (["search", "x", "--queries", "0"], "queries=0; expected 1 or more"),
+        (["index", "x", "--candidates", "0"], "candidates=0; expected 1 or more"),
+        (["index", "x", "--candidates", "many"], "candidates='many'; expected auto or a whole"),
+        (["index", "x", "--queries", "y"], "y: no such file"),
         (["search", "--only", "Oracle"], "--only 'Oracle'; expected some of slimdex, slimdex by "),
         (["peers", "--only", "Oracle"], "--only 'Oracle'; expected some of hnswlib"),
         (["retrieval", "--data", ".", "--sets", "nothing"], "nothing: no such folder"),

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 REFIT = ("auto", "never", "always")
 """Actions of an addition on an outdated fit."""
+WORTH = 10
+"""Longest automatic refit, in times as long as the addition: the next one comes when the documents
+have doubled again."""
 
 
 @dataclass(frozen=True)
@@ -33,26 +36,33 @@ def check_refit(refit: str) -> None:
         raise InputError(f"refit={refit!r}; expected {', '.join(REFIT[:-1])} or {REFIT[-1]}")
 
 
-def after_addition(collection: Collection, seconds: float, refit: str = "auto") -> Settled:
+def after_addition(
+    collection: Collection, before: int, seconds: float, refit: str = "auto"
+) -> Settled:
     """Refit an index that an addition has outgrown, or advise it.
 
-    The addition is already committed; a refit is another commit.
+    The addition is already committed; a refit is another commit. Drift takes a third as long as an
+    addition of a thousand documents: it is measured whenever as many were added as were fitted.
 
     Parameters
     ----------
-    seconds : time that the addition took; "auto" refits only if that takes less.
+    before : rows that a search could find before the addition.
+    seconds : time that the addition took; "auto" refits only if that takes less than `WORTH` times
+        as long.
     refit : one of `REFIT`.
     """
     snapshot = collection.snapshot
     if snapshot.state.fit["rows"] == snapshot.state.rows:  # the addition was a fit
         return Settled([])
     notes = kind_advice(snapshot)
-    if not snapshot.searchable_count or (refit != "always" and not is_outgrown(snapshot)):
+    count, fitted = snapshot.searchable_count, max(snapshot.state.fitted, 1)
+    is_due = is_outgrown(snapshot) and (count - 1) // fitted > (before - 1) // fitted
+    if not count or (refit != "always" and not is_due):
         return Settled(notes)
     moments = collection.read(lambda _: collection.commit_log.moments())
     figures = drift(snapshot.state, snapshot.index, moments, snapshot.hidden)
     takes = refit_seconds(snapshot.index)
-    is_quick = takes is not None and takes < seconds
+    is_quick = takes is not None and takes < WORTH * seconds
     if refit == "always" or (refit == "auto" and figures.is_large and is_quick):
         return _refitted(collection, figures)
     return Settled([*(fit_advice(snapshot) if figures.is_large else []), *notes])

@@ -22,7 +22,8 @@ Refit = Annotated[
     str,
     "auto|never|always",
     "Whether to fit the index again to new documents: auto, if it finds less than before "
-    "and a fit takes less time than the addition did (else a note advises it); never; always.",
+    "and a fit takes less than ten times as long as the addition (else a note advises it); "
+    "never; always.",
 ]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -77,6 +78,7 @@ class Hosts:
         return own or "*" in self.pages or origin in self.pages
 
 
+@lru_cache(maxsize=64)
 def _is_address(host: str) -> bool:
     try:
         ip_address(host)
