@@ -37,7 +37,7 @@ def usual_candidates(rows: int) -> int:
     stays constant if candidates grow with nearly the square root of the rows.
 
     >>> usual_candidates(5_000), usual_candidates(480_000), usual_candidates(1_183_499)
-    (200, 510, 760)
+    (200, 510, 770)
     """
     return max(CANDIDATES, 10 * round(CANDIDATES * math.pow(rows / CANDIDATES_TO, GROWTH) / 10))
 

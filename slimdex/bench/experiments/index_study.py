@@ -1,13 +1,14 @@
 """`slimdex bench index`: agreement and times of an index of yours.
 
-For each number of candidates; with a cold disk; and for each condition. Unless queries are given,
+For each number of candidates; for each condition; and with a cold disk. Unless queries are given,
 they are documents without two words in five, like half-remembered texts. The reference is exact
-search in the index's own metric. The encoder runs between two searches, as for a user: its effect
-on the processor's caches is part of the time.
+search in the index's own metric. The encoder runs before each search, as for a user: its effect on
+the processor's caches is part of the time.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ class Asked:
 
 
 def measure_index(path: Path, asked: Asked, results: ResultsFile, about: Row) -> None:
-    """Write a row for each number of candidates, one with a cold disk, one for each condition.
+    """Write a row for each number of candidates, one for each condition, one with a cold disk.
 
     They replace those of the index's last measurement, since it may have changed.
 
@@ -80,37 +81,39 @@ def measure_index(path: Path, asked: Asked, results: ResultsFile, about: Row) ->
 
 
 def _rows(path: Path, asked: Asked) -> Iterator[Row]:
+    before = Resident.now()
     with Collection.open(path) as collection:
-        encoder, texts = collection.encoder, asked.texts
-        if collection.reduced_index.metric is None:
+        index = collection.reduced_index
+        opened, info = Resident.now().since(before), collection.info()
+        if index.metric is None:
             raise InputError("candidates=0: the codes' order is final; expected one that rescores")
+        allowed = {text: allowed_rows(collection, text) for text in asked.conditions}
+        texts = asked.texts
         if texts is None:
             texts = half_remembered(collection, QUERIES, np.random.default_rng(0))
-        allowed = {text: allowed_rows(collection, text) for text in asked.conditions}
-    limit_threads(1)
-    cold = cold_disk(path, encoder, texts[:FEWER]) if hasattr(os, "posix_fadvise") else None
-    before = Resident.now()
-    with Collection.open(path, encoder) as collection:
-        rows, usual = len(collection.reduced_index.index), collection.reduced_index.candidates
-        opened, info = Resident.now().since(before), collection.info()
         facts: Row = {
             "set": path.absolute().name,
             "model": Path(str(collection.state.encoder.get("model"))).name,
             "documents": info["documents"],
-            "rows": rows,
+            "rows": len(index.index),
             "dim": collection.state.dim,
             "kind": info["settings"]["kind"],
             "k": info["settings"]["k"],
             "ram_row_bytes": info["memory"]["ram_bytes_per_vector"],
             "store_bytes": opened.own,
         }
-        if cold is not None:
-            yield _row(facts, {"way": COLD, "candidates": usual}, cold)
+        limit_threads(1)
         for row in by_candidates(collection, asked.candidates, texts):
             yield _row(facts, {"way": ALL, "candidates": row["candidates"]}, row)
-        for condition, rows_allowed in allowed.items():
-            row = under_condition(collection, condition, rows_allowed, texts[:FEWER])
+        for condition, rows in allowed.items():
+            row = under_condition(collection, condition, rows, texts[:FEWER])
             yield _row(facts, {"way": CONDITION, "condition": condition}, row)
+        encoder, usual = collection.encoder, index.candidates
+    if hasattr(os, "posix_fadvise"):
+        del collection, index  # with their maps, whose pages can't be dropped
+        gc.collect()
+        cold = cold_disk(path, encoder, texts[:FEWER])
+        yield _row(facts, {"way": COLD, "candidates": usual}, cold)
     limit_threads(None)
 
 
@@ -135,7 +138,6 @@ def by_candidates(
             SEARCH: lambda i, count=count: index.search(  # type: ignore[misc]
                 vectors[i : i + 1], NEAREST, None, hidden, count
             ),
-            ENCODE: lambda i: encode_queries(collection.encoder, [texts[i]]),
             HITS: lambda i, count=count: collection.search(  # type: ignore[misc]
                 vectors[i], NEAREST, candidates=count
             ),
@@ -144,7 +146,7 @@ def by_candidates(
             ),
         }
         share = float(agreement(found, exact, NEAREST).mean())
-        yield {"candidates": count, AGREEMENT: share} | _times(calls, len(texts))
+        yield {"candidates": count, AGREEMENT: share} | _times(calls, collection.encoder, texts)
 
 
 def under_condition(
@@ -156,13 +158,12 @@ def under_condition(
     _, found = index.search(vectors, NEAREST, allowed)
     calls: Calls = {
         SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, allowed),
-        ENCODE: lambda i: encode_queries(collection.encoder, [texts[i]]),
         HITS: lambda i: collection.search(vectors[i], NEAREST, where=condition),
     }
     return {
         "allowed_share": len(allowed) / collection.snapshot.searchable_count,
         AGREEMENT: float(agreement(found, exact, NEAREST).mean()),
-    } | _times(calls, len(texts))
+    } | _times(calls, collection.encoder, texts)
 
 
 def allowed_rows(collection: Collection, condition: str) -> Rows:
@@ -184,7 +185,7 @@ def cold_disk(path: Path, encoder: Encoder, texts: Sequence[str]) -> Row:
     The system drops all pages of the index's files that no process has mapped, and the index is
     opened again. Each query is asked once: by half of them rows are found, by half documents.
     """
-    vectors, half = encode_queries(encoder, texts), len(texts) // 2
+    vectors, half = encoded(encoder, texts), len(texts) // 2
     for file in path.rglob("*"):
         if file.is_file():
             _drop_pages(file)
@@ -195,7 +196,7 @@ def cold_disk(path: Path, encoder: Encoder, texts: Sequence[str]) -> Row:
             SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, None, hidden),
             HITS: lambda i: collection.search(vectors[half + i], NEAREST),
         }
-        row = _times(calls, half, warm_up=0)
+        row = _times(calls, encoder, texts[:half], warm_up=0)
         return row | {"read_query_bytes": (_bytes_read() - before) / (2 * half)}
 
 
@@ -229,17 +230,19 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     return texts
 
 
-def _times(calls: Calls, queries: int, warm_up: int = WARM_UP) -> Row:
-    """Milliseconds of each part for a query, the parts in turns."""
-    for call in calls.values():
-        for i in range(min(warm_up, queries)):
-            call(i)
+def _times(calls: Calls, encoder: Encoder, texts: Sequence[str], warm_up: int = WARM_UP) -> Row:
+    """Milliseconds of each part, one part after the other, and of the encoding before each call."""
     seconds: dict[str, list[float]] = defaultdict(list)
-    for i in range(queries):
-        for part, call in calls.items():
-            start = perf_counter()
+    for part, call in calls.items():
+        for i in range(min(warm_up, len(texts))):
             call(i)
-            seconds[part].append(perf_counter() - start)
+        for i, text in enumerate(texts):
+            start = perf_counter()
+            encode_queries(encoder, [text])
+            encoded_at = perf_counter()
+            call(i)
+            seconds[part].append(perf_counter() - encoded_at)
+            seconds[ENCODE].append(encoded_at - start)
     return {
         f"{name}_{part}": ms for part, each in seconds.items() for name, ms in latency(each).items()
     }
