@@ -24,7 +24,7 @@ REDUCERS = (
 
 CANDIDATES, CANDIDATES_TO = 200, 60_000
 """Default candidates, and the rows up to which they suffice; larger indexes need more."""
-GROWTH = 0.45
+GROWTH = 0.47
 """Power of the rows with which candidates grow."""
 USUAL_LIMIT = 10
 """Number of results that an index's candidates are for; more results need more candidates."""
@@ -37,7 +37,7 @@ def usual_candidates(rows: int) -> int:
     stays constant if candidates grow with nearly the square root of the rows.
 
     >>> usual_candidates(5_000), usual_candidates(480_000), usual_candidates(1_183_499)
-    (200, 510, 770)
+    (200, 530, 810)
     """
     return max(CANDIDATES, 10 * round(CANDIDATES * math.pow(rows / CANDIDATES_TO, GROWTH) / 10))
 

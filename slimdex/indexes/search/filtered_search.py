@@ -9,6 +9,9 @@ scored so far; they were selected by code alone, so their errors are a fair samp
 would need an error of `DEVIATIONS` standard deviations. Easy queries stop early; hard queries and
 coarse codes go deeper. A query that needs more than half of the rows is answered exactly.
 
+As without the filter, for more than one row in `WIDE` of a large index: the nearest codes that are
+allowed are rescored.
+
 No clock decides: the same query has the same answer on any machine, under any load.
 """
 
@@ -38,9 +41,9 @@ AHEAD = 4
 FIRST_SHARE = 64
 """Batches of codes begin with one row in so many of the index, which a scan ranks in a fraction of
 its time, since each further batch costs another scan."""
-WIDE, WIDE_FROM = 8, 250_000
-"""One allowed row in so many, of an index of so many rows, from which a filter hardly narrows: to
-be sure of the ten best would take several times as long as a search without the filter."""
+WIDE, WIDE_FROM = 64, 250_000
+"""One allowed row in so many, of an index of so many rows, from which a search goes as without the
+filter, and finds as many of the ten best or more. To be sure of all takes several times as long."""
 SPARE = 1.5
 """Codes to ask for, in times as many as contain enough allowed rows on average."""
 QUERIES_TOGETHER = 32
