@@ -51,7 +51,7 @@ def test_half_the_dimensions_is_rounded_to_what_the_kind_takes() -> None:
     assert Settings(reducer="identity").resolved(42, 700).k == 42
 
 
-@pytest.mark.parametrize(("rows", "kind"), [(700, "pq"), (999_999, "pq"), (1_000_000, "ivf-pq")])
+@pytest.mark.parametrize(("rows", "kind"), [(700, "pq"), (1_999_999, "pq"), (2_000_000, "ivf-pq")])
 def test_auto_depends_on_the_number_of_rows(rows: int, kind: str) -> None:
     assert Settings().resolved(40, rows).kind == kind
     assert Settings(kind="sq8").resolved(40, rows).kind == "sq8"

@@ -40,7 +40,7 @@ PALETTE = (
 """Colour of each of `METHODS`."""
 SHAPES = {RESCORED: "circle", CODES_ONLY: "square"}
 SHARES = (1, 2, 4, 8, 16, 32, 64, 128)
-PLOT = (280.0, 380.0)
+PLOT = (280.0, 280.0)
 """Pixels of the part of a plot that names may take."""
 LETTER, LINE, DOT = 6.5, 14.0, 12.0
 """Pixels of a name's letter and height, and of its mark."""
@@ -134,7 +134,7 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Chart]:
     names = base.mark_text(align=align, dx=dx, dy=dy, fontSize=12).encode(text="method:N")
     first = rows[0]
     title = f"{first['set']}, {first['model']}: {first['documents']:,} vectors; agreement {least}"
-    yield alt.layer(dots, names).properties(width=640, height=380, title=title)
+    yield alt.layer(dots, names).properties(width=640, height=280, title=title)
 
 
 def _data(values: Iterable[Row]) -> Any:

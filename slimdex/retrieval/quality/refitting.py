@@ -41,8 +41,9 @@ def after_addition(
 ) -> Settled:
     """Refit an index that an addition has outgrown, or advise it.
 
-    The addition is already committed; a refit is another commit. Drift takes a quarter as long as an
-    addition of a thousand documents: it is measured whenever as many were added as were fitted.
+    The addition is already committed; a refit is another commit. Drift takes a quarter of the time
+    of an addition of a thousand documents: it is measured whenever as many were added as were
+    fitted.
 
     Parameters
     ----------
