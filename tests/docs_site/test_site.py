@@ -17,6 +17,7 @@ import click
 import pytest
 
 import slimdex
+from slimdex.bench.cli import app as bench
 from slimdex.command_line import app
 from tests.browsing import launched, watched
 from tests.chance import CHANCE, sweep
@@ -116,6 +117,8 @@ def test_references_name_everything(site: Path) -> None:
             for word in option.opts if isinstance(option, click.Option) else ():
                 assert f"`{word}" in commands, (name, word)
                 assert word.replace("-", "\\-") in manual, (name, word)
+    for name in bench.list_commands(context):
+        assert f".SS slimdex bench {name}\n" in manual
     assert "## POST /indexes/{name}/search\n" in (site / "reference/http.md").read_text()
 
 
