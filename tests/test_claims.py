@@ -69,14 +69,14 @@ def test_words_cost_more_time_than_meaning() -> None:
     assert times[len(times) // 4] > 2
 
 
-def test_the_service_answers_more_requests_than_chroma_and_takes_more_memory() -> None:
+def test_the_service_answers_more_requests_of_many_than_chroma_and_takes_more_memory() -> None:
     ours, others = (
         {row["callers"]: row for row in rows("serve", method=method, way="vectors")}
         for method in ("slimdex serve", "Chroma's server")
     )
     assert ours.keys() == others.keys()
     for callers, row in ours.items():
-        assert row["searches_per_s"] > others[callers]["searches_per_s"]
+        assert (row["p50_ms"] < others[callers]["p50_ms"]) is (callers >= 8)
         assert row["memory_bytes"] > others[callers]["memory_bytes"]
 
 

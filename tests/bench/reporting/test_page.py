@@ -199,7 +199,7 @@ def test_names_of_points_are_placed_where_they_have_room() -> None:
         {"name": "at the edge", "x": 6000.0, "y": 9.0},
     ]
     sides = [point["side"] for point in named(points, "name", "x", "y")]
-    assert sides == ["right", "right", "left", "left"]
+    assert sides == ["right", "right", "left", "below, to the left"]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
