@@ -69,7 +69,7 @@ def test_words_cost_more_time_than_meaning() -> None:
     assert times[len(times) // 4] > 2
 
 
-def test_the_service_answers_more_requests_of_many_than_chroma_and_takes_more_memory() -> None:
+def test_many_callers_wait_less_than_for_chroma_whose_server_takes_less_memory() -> None:
     ours, others = (
         {row["callers"]: row for row in rows("serve", method=method, way="vectors")}
         for method in ("slimdex serve", "Chroma's server")

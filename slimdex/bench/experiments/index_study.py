@@ -30,7 +30,7 @@ from slimdex.retrieval.trials.query_pools import ASKED, encoded
 from slimdex.retrieval.trials.recall_trials import NEAREST, Pool, exact_nearest_of
 
 from ..data.paired_measures import AGREEMENT
-from ..machine import Resident, limit_threads
+from ..machine import limit_threads
 from ..rows import ResultsFile, Row, key_of
 
 QUERIES = 500
@@ -50,7 +50,7 @@ Calls = Mapping[str, Callable[[int], object]]
 
 @dataclass(frozen=True)
 class Asked:
-    """What to measure of an index.
+    """Searches of an index to measure.
 
     Attributes
     ----------
@@ -81,10 +81,8 @@ def measure_index(path: Path, asked: Asked, results: ResultsFile, about: Row) ->
 
 
 def _rows(path: Path, asked: Asked) -> Iterator[Row]:
-    before = Resident.now()
     with Collection.open(path) as collection:
-        index = collection.reduced_index
-        opened, info = Resident.now().since(before), collection.info()
+        index, info = collection.reduced_index, collection.info()
         if index.metric is None:
             raise InputError("candidates=0: the codes' order is final; expected one that rescores")
         allowed = {text: allowed_rows(collection, text) for text in asked.conditions}
@@ -100,7 +98,6 @@ def _rows(path: Path, asked: Asked) -> Iterator[Row]:
             "kind": info["settings"]["kind"],
             "k": info["settings"]["k"],
             "ram_row_bytes": info["memory"]["ram_bytes_per_vector"],
-            "store_bytes": opened.own,
         }
         limit_threads(1)
         for row in by_candidates(collection, asked.candidates, texts):

@@ -214,7 +214,7 @@ class ServedIndex:
         """
         if request.where is not None or not request.has_chance_score:
             return None
-        version, task = self.collection.commit_log.state.version, self._chance_task
+        version, task = self.collection.version, self._chance_task
         if task is None or self._chance_version != version or (task.done() and task.exception()):
             self._chance_version = version
             self._chance_task = task = asyncio.create_task(self._compute_chance())

@@ -227,7 +227,7 @@ def _contents(state: State) -> tuple[Any, ...]:
 def mark(folder: Path) -> Mark | None:
     """Facts that change when another manifest is written; None without one."""
     try:
-        status = os.stat(os.path.join(folder, MANIFEST))  # each search asks: Path takes as long
+        status = os.stat(folder / MANIFEST)
     except FileNotFoundError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -96,6 +97,19 @@ def test_a_cold_disk_is_searched_like_a_warm_one(collection: Collection) -> None
         "read_query_bytes",
     }
     assert 0 < row["p50_ms_search"] <= row["p99_ms_search"]
+    if reads_are_counted(collection.path.parent / "control"):
+        assert row["read_query_bytes"] > 0
+
+
+def reads_are_counted(file: Path) -> bool:
+    """True if a file whose pages were dropped is read from a disk, and the system counts that."""
+    file.write_bytes(bytes(1 << 20))
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        before = psutil.Process().io_counters().read_bytes
+        opened.read()
+    return bool(psutil.Process().io_counters().read_bytes > before)
 
 
 def test_what_cannot_be_measured(tmp_path: Path, tiny_bert: Path) -> None:

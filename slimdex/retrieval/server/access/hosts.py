@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -78,7 +77,6 @@ class Hosts:
         return own or "*" in self.pages or origin in self.pages
 
 
-@lru_cache(maxsize=64)
 def _is_address(host: str) -> bool:
     try:
         ip_address(host)
