@@ -8,9 +8,9 @@ A row found by words gains a bonus on its cosine::
 
 nearest and c are the best and the second best cosine of the query, and floor its 100th best BM25
 score, or that of the middle row among fewer than 200 rows, since every word is rare in a small
-collection. ideal is the score of a row of mean length that has each word of the query once: the sum
-of their inverse document frequencies. All are of the whole collection, whatever rows a filter
-allows. The four factors limit what words can do where they are likely to mislead:
+collection. ideal is the score of a row of mean length that has each searched word of the query
+once: the sum of their inverse document frequencies. All are of the whole collection, whatever rows
+a filter allows. The four factors limit what words can do where they are likely to mislead:
 
 - ``1 - c``: if semantic search is sure, words change little. It is also a unit: where all cosines
   are high, as with some encoders, differences between them are small. The second best is used,
@@ -51,7 +51,7 @@ def word_bonuses(
     bm25 : (n,), of the rows; 0 for rows whose words do not count.
     cosines : (n,), of the rows.
     near, words : the best cosines and the best BM25 scores in the whole collection, best first.
-    ideal : BM25 of a row of mean length with each word of the query once; 0 if it is unknown.
+    ideal : BM25 of a row of mean length with each word searched once; 0 if it is unknown.
     total : rows of the whole collection.
 
     >>> cosines, bm25 = np.array([[0.8, 0.6, 0.3], [0, 2, 8]], np.float32)

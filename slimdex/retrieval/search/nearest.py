@@ -230,7 +230,7 @@ class IndexSearch:
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
         search = partial(self.words.search, k=WORDED, hidden=self.hidden)
-        is_long = len(texts) > 1 and len(texts) * len(self.words) >= LONG and cores() > 1
+        is_long = len(texts) * len(self.words) >= LONG and cores() > 1
         with _threads() if is_long else nullcontext() as pool:
             searches = pool.map(search, texts) if pool else map(search, texts)
             usual = self._usual

@@ -87,35 +87,34 @@ def test_hidden_rows_are_not_found(index: WordIndex) -> None:
     assert not len(index.search("... !", 5).rows)
 
 
-def test_searching_rare_words_first_finds_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng, actual = np.random.default_rng(0), 0
-    words = rng.zipf(1.3, (3000, 25)).clip(max=5000)
-    index = WordIndex.create(
-        tmp_path / "1", (("", " ".join(f"w{w}" for w in row)) for row in words)
-    )
-    index = extended(index, tmp_path / "2", [("w1", "w1 w2 w3"), ("", "w1 " * 30)])
-    monkeypatch.setattr(word_index, "COSTLY", 0)
-    hidden = np.arange(0, 3000, 7)
-    for seek in (4, 0):
-        monkeypatch.setattr(word_index, "SEEK", seek)
-        for query in (" ".join(f"w{w}" for w in row[:8]) for row in words[:100]):
-            for k in (1, 5, 50):
-                requested = list(dict.fromkeys(words_of(query)))
-                expected = index._searched(index._query(requested, []), k)
-                first = index._rare_first(requested, k)
-                actual += first is not None
-                for own in [index.search(query, k), *([] if first is None else [first])]:
-                    np.testing.assert_allclose(own.scores, expected.scores, rtol=1e-5)
-                    apart = expected.scores > expected.scores[-1] * (1 + 1e-5)
-                    assert {*expected.rows[apart]} <= {*own.rows}
-            every = index.search(query, 3002).rows
-            visible = every[~np.isin(every, hidden)]
-            best = index.search(query, 5, hidden=hidden)
-            assert len(best.rows) == 5
-            assert {*best.rows} <= {*visible}
-    assert actual > 100
+def test_common_words_are_left_out(tmp_path: Path) -> None:
+    """The rest is searched with the frequencies of all rows, however rows were added."""
+    rng = np.random.default_rng(0)
+    words = rng.zipf(1.3, (2000, 25)).clip(max=5000)
+    texts = [" ".join(f"w{w}" for w in row) for row in words]
+    rows = [("", text) for text in texts]
+    index = WordIndex.create(tmp_path / "1", rows[:1500])
+    index = extended(index, tmp_path / "2", rows[1500:])
+    having = {f"w{w}": int((words == w).any(axis=1).sum()) for w in range(1, 5001)}
+    for query in texts[:30]:
+        rare = " ".join(word for word in query.split() if having[word] <= 200)
+        assert len(rare) < len(query)
+        expected = np.array(bm25(texts, rare))
+        hits = index.search(query, 50)
+        np.testing.assert_allclose(hits.scores, np.sort(expected)[::-1][:50], rtol=1e-5)
+        np.testing.assert_allclose(expected[hits.rows], hits.scores, rtol=1e-5)
+        hidden = np.sort(hits.rows[:40])
+        assert index.search(query, 10, hidden).rows.tolist() == hits.rows[40:50].tolist()
+
+
+def test_common_words_are_searched_where_no_other_is_found(tmp_path: Path) -> None:
+    """Up to a hundred rows may have a word, whatever share of the rows they are."""
+    texts = [f"all{' most' * (i < 101)}{' some' * (i < 100)}" for i in range(900)]
+    index = WordIndex.create(tmp_path / "1", [("", text) for text in texts])
+    assert len(index.search("all", 900).rows) == 900
+    assert len(index.search("all most absent", 900).rows) == 900
+    assert index.search("all some", 900).rows.tolist() == list(range(100))
+    assert index.search("all most some", 900).rows.tolist() == list(range(100))
 
 
 @pytest.mark.parametrize("few", [0, word_index.FEW])
