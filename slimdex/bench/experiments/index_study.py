@@ -42,8 +42,9 @@ FEWER = 100
 would find pages that earlier ones have read."""
 ALL, COLD, CONDITION = "all documents", "cold disk", "condition"
 """Ways of asking."""
-SEARCH, ENCODE, HITS, TEXT = PARTS = ("search", "encode", "hits", "text")
-"""Vector to rows, text to vector, vector to documents, text to documents."""
+SEARCH, ENCODE, HITS, TEXT, TEXT_ALL = PARTS = ("search", "encode", "hits", "text", "text_all")
+"""Vector to rows, text to vector, vector to documents, text to documents; the last on all threads,
+as a user gets it."""
 Calls = Mapping[str, Callable[[int], object]]
 """Part -> call for the query of a number."""
 
@@ -99,7 +100,6 @@ def _rows(path: Path, asked: Asked) -> Iterator[Row]:
             "k": info["settings"]["k"],
             "ram_row_bytes": info["memory"]["ram_bytes_per_vector"],
         }
-        limit_threads(1)
         for row in by_candidates(collection, asked.candidates, texts):
             yield _row(facts, {"way": ALL, "candidates": row["candidates"]}, row)
         for condition, rows in allowed.items():
@@ -111,7 +111,6 @@ def _rows(path: Path, asked: Asked) -> Iterator[Row]:
         gc.collect()
         cold = cold_disk(path, encoder, texts[:FEWER])
         yield _row(facts, {"way": COLD, "candidates": usual}, cold)
-    limit_threads(None)
 
 
 def _row(facts: Row, way: Row, measured: Row) -> Row:
@@ -142,8 +141,9 @@ def by_candidates(
                 texts[i], NEAREST, candidates=count
             ),
         }
-        share = float(agreement(found, exact, NEAREST).mean())
-        yield {"candidates": count, AGREEMENT: share} | _times(calls, collection.encoder, texts)
+        known = {"candidates": count, AGREEMENT: float(agreement(found, exact, NEAREST).mean())}
+        on_all = _times({TEXT_ALL: calls[TEXT]}, collection.encoder, texts, threads=None)
+        yield known | on_all | _times(calls, collection.encoder, texts)
 
 
 def under_condition(
@@ -227,19 +227,33 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     return texts
 
 
-def _times(calls: Calls, encoder: Encoder, texts: Sequence[str], warm_up: int = WARM_UP) -> Row:
-    """Milliseconds of each part, one part after the other, and of the encoding before each call."""
+def _times(
+    calls: Calls,
+    encoder: Encoder,
+    texts: Sequence[str],
+    *,
+    warm_up: int = WARM_UP,
+    threads: int | None = 1,
+) -> Row:
+    """Milliseconds of each part, one part after the other, and of the encoding before each call.
+
+    `threads` limits this process meanwhile; None is all.
+    """
     seconds: dict[str, list[float]] = defaultdict(list)
-    for part, call in calls.items():
-        for i in range(min(warm_up, len(texts))):
-            call(i)
-        for i, text in enumerate(texts):
-            start = perf_counter()
-            encode_queries(encoder, [text])
-            encoded_at = perf_counter()
-            call(i)
-            seconds[part].append(perf_counter() - encoded_at)
-            seconds[ENCODE].append(encoded_at - start)
+    limit_threads(threads)
+    try:
+        for part, call in calls.items():
+            for i in range(min(warm_up, len(texts))):
+                call(i)
+            for i, text in enumerate(texts):
+                start = perf_counter()
+                encode_queries(encoder, [text])
+                encoded_at = perf_counter()
+                call(i)
+                seconds[part].append(perf_counter() - encoded_at)
+                seconds[ENCODE].append(encoded_at - start)
+    finally:
+        limit_threads(None)
     return {
         f"{name}_{part}": ms for part, each in seconds.items() for name, ms in latency(each).items()
     }

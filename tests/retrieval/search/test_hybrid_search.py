@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,9 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
-from slimdex.retrieval.lexical.word_index import WordIndex
+from slimdex.retrieval.lexical.word_index import Found, WordIndex
 from slimdex.retrieval.operations.repair import repair, verify
+from slimdex.retrieval.search import nearest
 from slimdex.retrieval.search.request import SearchRequest
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -106,6 +108,28 @@ def test_many_queries_have_the_answers_of_each_alone(collection: Collection) -> 
             np.testing.assert_allclose(
                 [hit.score for hit in hits], [hit.score for hit in one], atol=1e-5
             )
+
+
+def test_words_of_a_large_index_are_searched_by_other_threads(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = collection.search_many(QUERIES, 7)
+    search, threads = WordIndex.search, set[int]()
+
+    def noted(*args: Any, **options: Any) -> Found:
+        threads.add(get_ident())
+        return search(*args, **options)
+
+    monkeypatch.setattr(WordIndex, "search", noted)
+    assert collection.search_many(QUERIES, 7) == expected
+    assert threads == {get_ident()}
+    threads.clear()
+    monkeypatch.setattr(nearest, "LONG", len(DOCUMENTS))
+    monkeypatch.setattr(nearest, "cores", lambda: 2)
+    assert [collection.search(query, 7) for query in QUERIES] == expected
+    assert collection.search_many(QUERIES, 7) == expected
+    assert threads
+    assert get_ident() not in threads
 
 
 def test_min_score_is_a_cosine(collection: Collection) -> None:

@@ -132,6 +132,7 @@ indexes = Declared(
         Column("encoding, p50 ms", "p50_ms_encode", ".2f"),
         Column("text to documents, p50 ms", "p50_ms_text", ".2f"),
         Column("p99 ms", "p99_ms_text", ".2f"),
+        Column("all threads, p50 ms", "p50_ms_text_all", ".2f"),
         Column("read, KB a query", "read_query_bytes", ",.0f", 1e3),
     ),
     "{rows:,} rows of kind {kind} with k={k}, {ram_row_bytes:.0f} bytes each in memory",
