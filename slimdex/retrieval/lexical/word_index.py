@@ -146,7 +146,7 @@ class WordIndex:
     @property
     def blank_count(self) -> int:
         """Number of rows without id and text."""
-        return int(self._searcher.doc_freq(NAME, BLANK))
+        return self._count(NAME, BLANK)
 
     def write_extended(
         self,
@@ -240,15 +240,13 @@ class WordIndex:
         return [] if is_each else [f"{self.path}: damaged: duplicate rows"]
 
     def _names(self, text: str) -> list[Any]:
-        """Queries for rows whose name equals a text, or if it occurs nowhere, nearly does."""
+        """Queries for the names that equal a text, or if it occurs nowhere, nearly do."""
         query, schema = _tantivy().Query, self._index.schema
-        names = [query.term_query(schema, NAME, form, "basic") for form in name_forms(text)]
+        if forms := [form for form in name_forms(text) if self._count(NAME, form)]:
+            return [query.term_query(schema, NAME, form, "basic") for form in forms]
         form = misspelt_form(text)
-        if form is None or len(self._named(names)):
-            return names
-        whole = query.term_query(schema, STEMS, stems_of(form)[-1], "basic")
-        if len(self._searched(whole, 1).rows):
-            return names
+        if form is None or self._count(STEMS, stems_of(form)[-1]):
+            return []
         return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
     def _named(self, names: list[Any]) -> Rows:
@@ -258,7 +256,7 @@ class WordIndex:
     def _idfs(self, words: list[str]) -> dict[str, float]:
         """Inverse document frequencies, as in Lucene, of the words to search."""
         total = len(self)
-        counts = {word: int(self._searcher.doc_freq(STEMS, word)) for word in words}
+        counts = {word: self._count(STEMS, word) for word in words}
         most = max(COMMON * total, FEWEST_COMMON)
         telling = {word: rows for word, rows in counts.items() if rows <= most}
         searched = telling if any(telling.values()) else counts
@@ -272,6 +270,11 @@ class WordIndex:
         terms = [(should, self._word(word)) for word in words]
         terms += [(should, tantivy.Query.boost_query(name, NAMED)) for name in names]
         return tantivy.Query.boolean_query(terms)
+
+    def _count(self, field: str, term: str) -> int:
+        """Number of rows that have a term."""
+        with tantivy_errors(self.path):
+            return int(self._searcher.doc_freq(field, term))
 
     def _word(self, word: str) -> Any:
         return _tantivy().Query.term_query(self._index.schema, STEMS, word, "freq")
