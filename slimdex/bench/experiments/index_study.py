@@ -42,6 +42,8 @@ FEWER = 100
 would find pages that earlier ones have read."""
 ALL, COLD, CONDITION = "all documents", "cold disk", "condition"
 """Ways of asking."""
+FILTER = "filter"
+"""A condition to the documents that it holds for."""
 SEARCH, ENCODE, HITS, TEXT, TEXT_ALL = PARTS = ("search", "encode", "hits", "text", "text_all")
 """Vector to rows, text to vector, vector to documents, text to documents; the last on all threads,
 as a user gets it."""
@@ -149,11 +151,13 @@ def by_candidates(
 def under_condition(
     collection: Collection, condition: str, allowed: Rows, texts: Sequence[str]
 ) -> Row:
-    """Measure searches by meaning among the rows that a condition allows."""
+    """Measure searches by meaning among the rows that a condition allows, and DuckDB's time."""
     index, vectors = collection.reduced_index, encoded(collection.encoder, texts)
+    table, total = collection.store.documents, len(index.index)
     exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), allowed)
     _, found = index.search(vectors, NEAREST, allowed)
     calls: Calls = {
+        FILTER: lambda _: table.rows_where(condition, total),
         SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, allowed),
         HITS: lambda i: collection.search(vectors[i], NEAREST, where=condition),
     }
@@ -169,8 +173,8 @@ def allowed_rows(collection: Collection, condition: str) -> Rows:
     Raises `InputError` if it is invalid, or allows none.
     """
     snapshot = collection.snapshot
-    documents = snapshot.store.documents.rows_where(condition, snapshot.state.rows)
-    rows = without(snapshot.document_rows.all_rows(documents), snapshot.hidden)
+    documents = snapshot.document_rows.all_rows(snapshot.documents_where(condition))
+    rows = without(documents, snapshot.hidden)
     if not len(rows):
         raise InputError(f"--where {condition!r} allows no document; expected some")
     return rows

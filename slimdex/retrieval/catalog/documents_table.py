@@ -24,7 +24,7 @@ from .duckdb_connection import DISK_ERRORS, is_damage, one_line
 from .metadata_columns import MetadataColumns
 from .passages_table import Cut, DocumentRows, PassagesTable
 from .schema import OWN
-from .where.checks import SlowConditionError, checked, limited, refusal
+from .where.checks import SlowConditionError, checked, limited, reads_clock, refusal
 
 NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
 """Types that Arrow or Parquet can't represent."""
@@ -262,13 +262,22 @@ class DocumentsTable:
         )
         return int(total)
 
+    def reads_clock(self, where: str) -> bool:
+        """True if a condition may hold for other documents a moment later."""
+        return reads_clock(where, self._names)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Columns that a condition may name."""
+        return (*OWN_COLUMNS[1:4], *self._columns.types)
+
     def rows_where(self, where: str, stop: int) -> Rows:
         """Documents of rows 0 .. stop that satisfy a DuckDB expression, in order, including deleted
         ones.
 
         Only an expression over the columns is allowed: see `where.checked`.
         """
-        names = (*OWN_COLUMNS[1:4], *self._columns.types)
+        names = self._names
         where = checked(where, names)
         with self._database.reading() as cursor:
             try:

@@ -201,8 +201,7 @@ def _allowed(snapshot: Snapshot, where: str | None) -> Rows | None:
         return None
     snapshot.opened()  # a filter may wait, while others remove files
     with stage("filter"):
-        documents = snapshot.store.documents.rows_where(where, snapshot.state.rows)
-        return snapshot.document_rows.all_rows(documents)
+        return snapshot.document_rows.all_rows(snapshot.documents_where(where))
 
 
 @dataclass(frozen=True)

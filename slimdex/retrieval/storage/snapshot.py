@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from .commit_log import CommitLog
 from .document_file import DocumentFile, parts
 from .index_files import load_index
 from .manifest import Manifest
+from .row_sets import RowSets
 
 if TYPE_CHECKING:
     import pyarrow
@@ -279,5 +280,18 @@ class Snapshot:
         """First rows of live documents, or of those that match a condition, in order."""
         if where is None:
             return self.live_documents()
-        rows = self.store.documents.rows_where(where, self.state.rows)
-        return np.setdiff1d(rows, self.deleted, assume_unique=True)
+        return np.setdiff1d(self.documents_where(where), self.deleted, assume_unique=True)
+
+    def documents_where(self, where: str) -> Rows:
+        """First rows of the documents that match a condition, in order, including deleted ones.
+
+        Those of the last conditions are kept, since programs repeat them, unless they read the
+        clock: searching takes DuckDB longer than us.
+        """
+        table = self.store.documents
+        find = partial(table.rows_where, where, self.state.rows)
+        return find() if table.reads_clock(where) else self._row_sets.rows(where, find)
+
+    @cached_property
+    def _row_sets(self) -> RowSets:
+        return RowSets(self.state.rows)

@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.catalog.store import DocumentStore
-from slimdex.retrieval.catalog.where.allowed import FUNCTIONS
-from slimdex.retrieval.catalog.where.checks import LONGEST_CONDITION, checked, seconds_allowed
+from slimdex.retrieval.catalog.where.allowed import CLOCK_FUNCTIONS, FUNCTIONS
+from slimdex.retrieval.catalog.where.checks import (
+    LONGEST_CONDITION,
+    checked,
+    reads_clock,
+    seconds_allowed,
+)
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.storage.commit_log import CommitLog
 from tests.chance import CHANCE
@@ -123,6 +128,36 @@ def test_conditions(store: DocumentStore, where: str, rows: list[int] | None) ->
             store.documents.rows_where(where, 8)
     else:
         assert store.documents.rows_where(where, 8).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "d < current_date",
+        "NOW()::DATE > d",
+        "n = 1 OR (d + INTERVAL 1 DAY)::TIMESTAMP < Current_Timestamp::TIMESTAMP",
+        "age(d) > INTERVAL 1 YEAR",
+        "d.age() > INTERVAL 1 YEAR",
+        "d < today()",
+        "d > ago(INTERVAL 1 DAY)",
+        "CASE WHEN n > 1 THEN d < transaction_timestamp() ELSE false END",
+        "d::TIME < localtime",
+    ],
+)
+def test_conditions_that_read_the_clock(where: str) -> None:
+    assert reads_clock(where, ["d", "n"])
+    assert not reads_clock("d = '2020-01-01' AND n = age AND now > 1", ["d", "n", "age", "now"])
+
+
+def test_functions_that_read_the_clock_are_known() -> None:
+    """Other functions whose result is not constant take a time, and depend on the time zone."""
+    with duckdb.connect() as connection:
+        unsteady = connection.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE macro_definition LIKE "
+            "'%current_%' OR len(parameters) = 0 AND stability <> 'CONSISTENT'"
+        ).fetchall()
+    named = {name for (name,) in unsteady} & FUNCTIONS
+    assert named == CLOCK_FUNCTIONS - {"age"}  # of one time: beside now
 
 
 ATTACKS = {

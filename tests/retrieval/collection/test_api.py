@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from slimdex import Collection, Document, Hit, InputError, Settings
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.retrieval.catalog.documents_table import DocumentsTable
 from tests.encoders import ReadingEncoder, WordEncoder
 
 PETS = [
@@ -85,6 +86,38 @@ def test_documents_by_condition_in_parts(pets: Collection) -> None:
     for given in ({"limit": -1}, {"offset": 1.5}, {"ids": "dog", "limit": 1}, {"where": {"id": 1}}):
         with pytest.raises(InputError, match="expected"):
             pets.get(**given)
+
+
+def test_a_condition_is_evaluated_once_unless_documents_change_or_it_reads_the_clock(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, evaluated = DocumentsTable.rows_where, list[str]()
+
+    def noted(table: DocumentsTable, where: str, stop: int) -> Rows:
+        evaluated.append(where)
+        return evaluate(table, where, stop)
+
+    monkeypatch.setattr(DocumentsTable, "rows_where", noted)
+    late, clock = "year > 2001", "year > 2001 AND now() > DATE '2020-01-01'"
+
+    def check(*ids: str) -> None:
+        assert {hit.id for hit in pets.search("the cat", where=late)} == {*ids}
+        assert [document.id for document in pets.get(where=late)] == [*ids]
+        assert pets.count(where=late) == len(pets.search_many(["a", "rain"], where=late)[1])
+
+    check("dog", "rain")
+    check("dog", "rain")
+    assert evaluated == [late]
+    pets.delete("dog")
+    check("rain")
+    pets.add({"id": "new", "text": "a dog on a mat", "year": 2004})
+    check("rain", "new")
+    assert evaluated == [late] * 3
+    for _ in range(2):
+        assert pets.count(where=clock) == 2
+    assert evaluated[3:] == [clock] * 2
+    with pytest.raises(InputError, match="before"):
+        pets.search("the cat", where="before > 2001")
 
 
 def check_vectors(document: Document, expected: Matrix) -> None:

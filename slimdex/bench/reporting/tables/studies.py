@@ -123,6 +123,7 @@ indexes = Declared(
     (
         Column("", lambda row: row.get("condition", row["way"])),
         Column("allowed, %", "allowed_share", ".2f", 0.01),
+        Column("condition, p50 ms", "p50_ms_filter", ".2f"),
         Column("candidates", "candidates", ",d"),
         Column("agreement", "agreement@10", ".3f"),
         Column("vector to rows, p50 ms", "p50_ms_search", ".2f"),

@@ -22,6 +22,8 @@ OPERATORS = _words(
 )
 CLOCKS = _words("current_date current_time current_timestamp localtime localtimestamp")
 """Names that DuckDB treats as functions without brackets; others reveal the user or the machine."""
+CLOCK_FUNCTIONS = _words("age ago now today transaction_timestamp")
+"""The allowed functions that read the clock."""
 TYPES = _words(
     "bigint binary bit blob bool boolean bpchar bytea char date datetime dec decimal double float "
     "float4 float8 hugeint int int1 int2 int4 int8 integer interval json list long map numeric "

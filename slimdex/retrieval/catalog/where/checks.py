@@ -23,6 +23,7 @@ from ...duckdb_library import duckdb
 from .allowed import (
     BUILDERS,
     CLASSES,
+    CLOCK_FUNCTIONS,
     CLOCKS,
     COLLATIONS,
     FUNCTIONS,
@@ -97,11 +98,24 @@ def checked(where: str, columns: Sequence[str]) -> str:
     if not isinstance(where, str):
         expected = "expected a condition as text, such as 'year > 2000'"
         raise InputError(f"where={shortened_repr(where)}; {expected}")
+    _reads_clock(where, columns)
+    return where
+
+
+def reads_clock(where: str, columns: Sequence[str]) -> bool:
+    """True if a condition may hold for other documents a moment later; raises as `checked` does.
+
+    >>> reads_clock("day < today()", ["day"]), reads_clock("age > 40", ["age"])
+    (True, False)
+    """
+    return _reads_clock(checked(where, columns), columns)
+
+
+def _reads_clock(where: str, columns: Sequence[str]) -> bool:
     try:
-        _check(where, frozenset(column.lower() for column in columns))
+        return _check(where, frozenset(column.lower() for column in columns))
     except _Refused as error:
         raise refusal(where, str(error), columns) from error
-    return where
 
 
 def tree_of(where: str, columns: Sequence[str]) -> dict[str, Any]:
@@ -196,10 +210,13 @@ def scratch() -> duckdb.DuckDBPyConnection:
 
 
 @lru_cache(CHECKED)
-def _check(where: str, names: frozenset[str]) -> None:
-    """Raise `_Refused` unless a text is an allowed expression over columns of these names."""
+def _check(where: str, names: frozenset[str]) -> bool:
+    """Raise `_Refused` unless a text is an allowed expression over columns of these names.
+
+    Returns whether it reads the clock.
+    """
     _check_text(where)
-    _check_tree(_expression(where), names)
+    return _check_tree(_expression(where), names)
 
 
 def _check_text(where: str) -> None:
@@ -262,11 +279,12 @@ def _expression_of(node: dict[str, Any]) -> dict[str, Any] | None:
     return None if expression["alias"] else expression
 
 
-def _check_tree(root: dict[str, Any], names: frozenset[str]) -> None:
+def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
     """Check every node, counting the casts to text around it and noting whether a function builds
-    texts or lists from it.
+    texts or lists from it. Returns whether any reads the clock.
     """
     waiting: list[tuple[Any, int, bool]] = [(root, 0, False)]
+    clock = False
     built_from = mentions = calls = 0
     while waiting:
         value, casts, building = waiting.pop()
@@ -279,6 +297,7 @@ def _check_tree(root: dict[str, Any], names: frozenset[str]) -> None:
             casts += _is_text_cast(value)
             mentions += value["class"] == "COLUMN_REF"
             calls += _is_call(value)
+            clock |= _is_clock(value)
             built_from += building and value["class"] == "COLUMN_REF"
             building |= value.get("function_name") in BUILDERS
             building |= value["type"] == "ARRAY_CONSTRUCTOR"
@@ -291,6 +310,13 @@ def _check_tree(root: dict[str, Any], names: frozenset[str]) -> None:
         if built_from > BUILT_FROM:
             raise _Refused(f"more than {BUILT_FROM} columns in texts or lists")
         waiting += [(item, casts, building) for item in value.values()]
+    return clock
+
+
+def _is_clock(node: dict[str, Any]) -> bool:
+    if node["class"] == "COLUMN_REF":  # of a column of that name too, which is harmless
+        return node["column_names"][0].lower() in CLOCKS
+    return node["class"] == "FUNCTION" and node["function_name"].lower() in CLOCK_FUNCTIONS
 
 
 def _is_call(node: dict[str, Any]) -> bool:
