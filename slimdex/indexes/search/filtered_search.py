@@ -22,7 +22,7 @@ from math import ceil
 
 import numpy as np
 
-from ..arrays import Matrix, Rows, batches, contains, normalize_rows
+from ..arrays import Matrix, Rows, batches, normalize_rows
 from ..codes.vector_index import VectorIndex
 from ..ranking import compacted, top_k
 from ..reducers.reducer import Reducer
@@ -100,7 +100,9 @@ class FilteredSearch:
         short, count = self._reduced(queries), min(max(self.candidates, k), len(rows))
         ask = min(ceil(SPARE * count * len(self.index) / len(rows)), len(self.index))
         scores, hits = self.index.search(short, ask)
-        kept = contains(rows, hits)
+        is_allowed = np.zeros(len(self.index), dtype=bool)  # faster than `contains` for so many
+        is_allowed[rows] = True
+        kept = is_allowed[hits] & (hits >= 0)
         _, codes = compacted(scores, hits, kept, count)
         few = kept.sum(axis=1) < count
         if few.any():
