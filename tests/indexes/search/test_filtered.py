@@ -133,6 +133,26 @@ def test_most_rows_are_searched_like_all(
     assert np.mean([np.isin(*each).mean() for each in zip(found, expected, strict=True)]) >= 0.9
 
 
+def test_more_than_one_row_in_64_of_many_is_searched_like_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total = 64 * 110
+    rng = np.random.default_rng(7)
+    many = rng.normal(size=(total, D)).astype(np.float16).astype(np.float32)
+    index = build(many, tmp_path, "flat", 100)
+    by_codes, asked = FilteredSearch.by_codes, list[int]()
+
+    def noted(search: FilteredSearch, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
+        asked.append(len(rows))
+        return by_codes(search, queries, k, rows)
+
+    monkeypatch.setattr(FilteredSearch, "by_codes", noted)
+    for wide_from, count in ((0, 110), (0, 111), (total, 111), (total + 1, 111)):
+        search = replace(filtered(index, 0), wide_from=wide_from)
+        search.search(many[:1], 5, np.sort(rng.choice(total, count, replace=False)))
+    assert asked == [110, 111]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @given(subsets, subsets, st.integers(1, 40))
 @settings(max_examples=CHANCE.examples(12))
