@@ -58,8 +58,9 @@ MANUAL = "manual"
 """Reload policy without a background thread."""
 ROW, NAME, STEMS = "row", "name", "stems"
 """Fields; the last is also the name of its analyzer, which a writer registers."""
-COMMON, FEWEST_COMMON = 0.1, 100
-"""Share and number of rows above which a word of a query tells too little apart to be searched."""
+COMMON, FEWEST_COMMON = 0.2, 100_000
+"""Share and number of rows above which a word of a query is not searched. In small indexes all are:
+there it costs little, and a word that most texts of one subject share can matter."""
 BLANK = " "
 """Name of rows without id and text; names of documents have no spaces at their ends."""
 NAMED = 10.0
@@ -191,8 +192,8 @@ class WordIndex:
     ) -> Found:
         """Return the k best rows for a query by BM25; `hidden` rows, sorted, are never returned.
 
-        Words that more than `COMMON` of the rows have are left out, if others can be found: they
-        make up nine tenths of what a search reads, and without them its order is slightly better.
+        Words that more than `COMMON` of the rows have are left out of a large index, if others can
+        be found: a search would read little else, and they tell few rows apart.
         """
         words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self):

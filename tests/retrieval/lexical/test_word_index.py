@@ -87,8 +87,9 @@ def test_hidden_rows_are_not_found(index: WordIndex) -> None:
     assert not len(index.search("... !", 5).rows)
 
 
-def test_common_words_are_left_out(tmp_path: Path) -> None:
+def test_common_words_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is searched with the frequencies of all rows, however rows were added."""
+    monkeypatch.setattr(word_index, "FEWEST_COMMON", 100)
     rng = np.random.default_rng(0)
     words = rng.zipf(1.3, (2000, 25)).clip(max=5000)
     texts = [" ".join(f"w{w}" for w in row) for row in words]
@@ -97,7 +98,7 @@ def test_common_words_are_left_out(tmp_path: Path) -> None:
     index = extended(index, tmp_path / "2", rows[1500:])
     having = {f"w{w}": int((words == w).any(axis=1).sum()) for w in range(1, 5001)}
     for query in texts[:30]:
-        rare = " ".join(word for word in query.split() if having[word] <= 200)
+        rare = " ".join(word for word in query.split() if having[word] <= 400)
         assert len(rare) < len(query)
         expected = np.array(bm25(texts, rare))
         hits = index.search(query, 50)
@@ -107,12 +108,16 @@ def test_common_words_are_left_out(tmp_path: Path) -> None:
         assert index.search(query, 10, hidden).rows.tolist() == hits.rows[40:50].tolist()
 
 
-def test_common_words_are_searched_where_no_other_is_found(tmp_path: Path) -> None:
-    """Up to a hundred rows may have a word, whatever share of the rows they are."""
-    texts = [f"all{' most' * (i < 101)}{' some' * (i < 100)}" for i in range(900)]
+def test_common_words_are_searched_where_no_other_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number of rows may have a word, whatever share of the rows they are."""
+    texts = [f"all{' most' * (i < 101)}{' some' * (i < 100)}" for i in range(400)]
     index = WordIndex.create(tmp_path / "1", [("", text) for text in texts])
-    assert len(index.search("all", 900).rows) == 900
-    assert len(index.search("all most absent", 900).rows) == 900
+    assert len(index.search("all some", 900).rows) == 400
+    monkeypatch.setattr(word_index, "FEWEST_COMMON", 100)
+    assert len(index.search("all", 900).rows) == 400
+    assert len(index.search("all most absent", 900).rows) == 400
     assert index.search("all some", 900).rows.tolist() == list(range(100))
     assert index.search("all most some", 900).rows.tolist() == list(range(100))
 
