@@ -44,7 +44,7 @@ QUERIES = [
     "",
     "zebra",
 ]
-MEMORY = "memory of an index"
+MEMORY = "the memory"
 SETTINGS = Settings(k=24, kind="sq8", candidates=60)
 FLAT = PushOptions("FLAT")
 NAMED = ("notes/Usage.md", "libssl-dev")
