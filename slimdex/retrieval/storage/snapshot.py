@@ -285,8 +285,8 @@ class Snapshot:
     def documents_where(self, where: str) -> Rows:
         """First rows of the documents that match a condition, in order, including deleted ones.
 
-        Those of the last conditions are kept, since programs repeat them, unless they read the
-        clock: searching takes DuckDB longer than us.
+        Programs repeat conditions, and DuckDB takes as long for one as a search: those of the last
+        ones are kept, unless they read the clock.
         """
         table = self.store.documents
         find = partial(table.rows_where, where, self.state.rows)
