@@ -153,6 +153,26 @@ def test_more_than_one_row_in_64_of_many_is_searched_like_all(
     assert asked == [110, 111]
 
 
+def test_codes_that_a_search_in_part_does_not_find_are_no_rows(
+    X: Matrix, rescoring: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Like a graph or inverted lists, the index pads with -1; the last row is allowed."""
+    whole = FaissIndex.search
+
+    def in_part(
+        index: FaissIndex, queries: Matrix, k: int, rows: Rows | None = None
+    ) -> tuple[Matrix, Rows]:
+        scores, hits = whole(index, queries, k, rows)
+        if rows is None:
+            scores[:, 3:], hits[:, 3:] = -np.inf, -1
+        return scores, hits
+
+    monkeypatch.setattr(FaissIndex, "search", in_part)
+    search, allowed = replace(filtered(rescoring["flat"], 0), wide_from=0), np.arange(N // 2, N)
+    _, found = search.search(X[:3], 10, allowed)
+    assert np.isin(found, allowed).all()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @given(subsets, subsets, st.integers(1, 40))
 @settings(max_examples=CHANCE.examples(12))
