@@ -1,4 +1,4 @@
-"""Sources as a caller names them, and those of an index's last sync.
+"""Sources as a caller names them, and those of an index's build or last sync.
 
 They are remembered in the user's cache, not in the index: an index keeps no paths of this machine,
 and one from elsewhere must not choose what is read here.
@@ -80,14 +80,21 @@ def named_sources(
 
 
 def remember_sources(index: Path, sources: AskedSources, origins: Mapping[str, str]) -> None:
-    """Remember the sources of a sync; `origins` are those of the index's state after it."""
+    """Remember the sources of a build or sync; `origins` are those of the index's state after it.
+
+    Standard input is not remembered, since it can't be read again.
+    """
+    from .sources.text_files import STANDARD_INPUT
+
+    if STANDARD_INPUT in sources.specs:
+        return
     with suppress(OSError):  # no working directory
         kept = {"origins": sorted({*origins.values()}), "folder": str(Path.cwd())}
         remember(_name(index), {**kept, "sources": asdict(sources)})
 
 
 def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:
-    """The sources of an index's last sync on this machine.
+    """The sources of an index's build or last sync on this machine.
 
     Paths that were relative to another working directory become absolute. Raises `InputError` if
     there was none, or the index has since been rebuilt from other sources.
@@ -100,7 +107,9 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:
     except (KeyError, TypeError):
         is_known = False
     if not is_known:
-        raise InputError(f"{index}: no sources of an earlier sync; expected files or folders")
+        raise InputError(
+            f"{index}: no sources of its build or of an earlier sync; expected files or folders"
+        )
     if Path.cwd() == folder:
         return sources
     return replace(sources, specs=[_from(folder, spec) for spec in sources.specs])

@@ -86,6 +86,33 @@ def is_index(folder: str | Path) -> bool:
     return any(os.path.isfile(os.path.join(folder, name)) for name in (MANIFEST, CATALOG))
 
 
+def no_index(path: str | Path) -> str:
+    """Say that a folder is no index, and which index beside it may be meant."""
+    return f"{path}: no slimdex index there{_index_beside(path)}"
+
+
+def may_name_an_index(word: str) -> bool:
+    """Return whether a word looks like the misspelt folder of an index.
+
+    It ends with `.index`, or is a path that differs little from that of an index.
+    """
+    is_path = any(sign in word for sign in (".", os.sep))
+    return word.lower().endswith(".index") or (is_path and _index_beside(word) != "")
+
+
+def _index_beside(path: str | Path) -> str:
+    """A question whether an index of a similar name, in the same folder, is meant; "" without."""
+    from slimdex.indexes.suggestions import nearest
+
+    folder, misspelt = os.path.split(path)
+    with suppress(OSError, ValueError):
+        names = [name for name in os.listdir(folder or ".") if is_index(os.path.join(folder, name))]
+        stems = {os.path.splitext(name)[0]: name for name in names}  # many end with `.index`
+        if near := nearest(os.path.splitext(misspelt)[0], stems):
+            return f"; did you mean {os.path.join(folder, stems[near])!r}?"
+    return ""
+
+
 def check_folder(folder: Path) -> None:
     """Raise `CorruptError` unless all slimdex files in an index's folder are plain files.
 

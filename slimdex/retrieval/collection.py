@@ -556,7 +556,7 @@ class Collection(Searchable):
         Parameters
         ----------
         sources : files, folders and packages, one or several, as for `slimdex sync`; by default
-            those of this user's last sync of the collection.
+            those of this user's last sync of the collection, or of its `slimdex build`.
         text, id, title : columns of tables; by default found by their names.
         refit : as for `add`.
 

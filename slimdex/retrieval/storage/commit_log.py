@@ -29,6 +29,7 @@ from ..atomic_files import (
     OUR_FILES,
     check_folder,
     is_index,
+    no_index,
     publish,
     publish_folder,
     remove,
@@ -137,7 +138,7 @@ class CommitLog:
     def open(cls, path: Path, wait: float = WAIT) -> CommitLog:
         """Open an existing folder; `wait` are the seconds to wait for other writers."""
         if not is_index(path):
-            raise InputError(f"{path}: no slimdex index there (no {MANIFEST})")
+            raise InputError(no_index(path))
         check_folder(path)
         if not (path / MANIFEST).is_file():
             from .format_1 import convert

@@ -82,3 +82,61 @@ def test_nothing_is_guessed_without_any(slimdex: Runner) -> None:
         assert "boiler: no slimdex index there" in slimdex.refuses(command, "boiler")
     assert not Path(".slimdex").exists()
     assert "Usage" in slimdex("search", "boiler", "--help").out
+
+
+def test_a_build_remembers_its_sources_for_sync(
+    slimdex: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+    Path("notes").mkdir()
+    Path("notes/a.md").write_text("a cat sat")
+    monkeypatch.chdir("notes")
+    assert slimdex("build", ".").code == 0
+    Path("b.md").write_text("a dog ran")
+    synced = slimdex("sync", "--json")
+    assert (synced.json["added"], synced.json["unchanged"], synced.err) == (1, 1, "")
+    monkeypatch.chdir("..")
+    Path("notes/a.md").unlink()
+    assert slimdex("sync", "notes/.slimdex", "--json").json["deleted"] == 1
+
+
+def test_standard_input_is_no_source_to_sync_with(
+    slimdex: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+    with Path("pets.jsonl").open() as documents:
+        monkeypatch.setattr("sys.stdin", documents)
+        assert slimdex("build", "-").code == 0
+    assert "expected files or folders" in slimdex.refuses("sync")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("search", "pet.index", "cat"), "pets.index"),
+        (("search", "sub/pet", "cat"), "sub/pets"),
+        (("delete", "NOTES.INDEX", "rain"), ""),
+        (("open", "sub/petz", "rain"), "sub/pets"),
+        (("info", "pet.index"), "pets.index"),
+        (("doctor", "sub/pet"), "sub/pets"),
+    ],
+)
+def test_a_misspelt_index_is_not_taken_for_a_word(
+    pets: Runner, words: tuple[str, ...], meant: str
+) -> None:
+    for copy in (".slimdex", "pets.index", "sub/pets"):
+        shutil.copytree("pets", copy)
+    shutil.rmtree("pets")
+    refused = pets.refuses(*words)
+    assert f"{words[1]}: no slimdex index there" in refused
+    asked = refused.partition("did you mean ")[2].partition("?")[0].strip("'")
+    assert asked and Path(asked).absolute() == Path(meant).absolute() if meant else not asked
+    # Behind the index, the same words are a query; so is a path of no index.
+    assert pets.found("search", ".slimdex", *words[1:])
+    assert pets.found("search", "other/dog", "cat")
+
+
+def test_a_misspelt_command_is_named(slimdex: Runner) -> None:
+    assert "did you mean 'search'?" in slimdex.refuses("serch", "cat")
+    assert "did you mean 'retrieval'?" in slimdex.refuses("bench", "retreival")
+    assert "did you mean" not in slimdex.refuses("xyzzy")

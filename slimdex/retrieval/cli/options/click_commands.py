@@ -50,20 +50,31 @@ class IndexCommand(click.Command):
         """Put the default index before the words if they name none."""
         if ctx.resilient_parsing or not self._is_left_out(ctx, args):
             return super().parse_args(ctx, args)
-        if (found := default_index()) is not None:
-            return super().parse_args(ctx, [str(found), *args])
+        from ...atomic_files import may_name_an_index, no_index
+
+        first, default = self._first_value(ctx, args), default_index()
+        word = first if isinstance(first, str) else ""
+        if default is not None and not may_name_an_index(word):
+            return super().parse_args(ctx, [str(default), *args])
         with suppress(click.MissingParameter):
             super().parse_args(ctx, args)  # ends here for --help
-        word = ctx.params.get(self._arguments()[0].name or "")
-        refused = f"{word}: no slimdex index there" if word else f"{self.name}: no index given"
+        if word and default is not None:
+            before = f"`slimdex {self.name} {default} {word} ...`"
+            raise InputError(f"{no_index(word)} (for a word that names none: {before})")
+        refused = no_index(word) if word else f"{self.name}: no index given"
         raise InputError(f"{refused}; expected {EXPECTED}")
 
     def _is_left_out(self, ctx: click.Context, args: list[str]) -> bool:
-        first, *others = self._arguments()
-        word = self.make_parser(ctx).parse_args([*args])[0].get(first.name or "")
-        if isinstance(word, str):
-            return bool(others) and not is_index(word)
-        return not word or not isinstance(word, tuple)
+        _, *others = self._arguments()
+        first = self._first_value(ctx, args)
+        if isinstance(first, str):
+            return bool(others) and not is_index(first)
+        return not first or not isinstance(first, tuple)
+
+    def _first_value(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return the first argument as Click parses it: a word, or a tuple of words if given."""
+        first = self._arguments()[0]
+        return self.make_parser(ctx).parse_args([*args])[0].get(first.name or "")
 
     def _arguments(self) -> list[click.Argument]:
         return [each for each in self.params if isinstance(each, click.Argument)]
@@ -86,6 +97,18 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of `places`."""
         return list(self.places)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; raises `click.UsageError` with the nearest name for an unknown one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from slimdex.indexes.suggestions import did_you_mean
+
+            near = did_you_mean(args[0], self.places)
+            raise click.UsageError(f"no command {args[0]!r}{near}", ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; None if the name is unknown."""

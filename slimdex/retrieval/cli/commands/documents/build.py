@@ -40,6 +40,7 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build an index. After an interruption, the same command goes on where it stopped."""
+    from slimdex.retrieval.asked_sources import remember_sources
     from slimdex.retrieval.encoders.given_encoder import GivenEncoder
     from slimdex.retrieval.operations.building import build as build_index
     from slimdex.retrieval.operations.building import choose_settings
@@ -47,8 +48,9 @@ def build(
 
     wanted = settings.settings()
     aim = _target_beside(wanted, target)
+    asked = sources.asked(vectors)
     with listening(note=console.note):
-        opened = sources.asked(vectors).opened()
+        opened = asked.opened()
 
     def make_encoder() -> Encoder:
         given = opened.vectors if encoder.model is None else None
@@ -69,6 +71,7 @@ def build(
                 workers=workers,
                 shared_filesystem=writing.shared_filesystem,
             )
+        remember_sources(collection.path, asked, collection.state.origins)
         with collection, console.progress(), listening(note=console.note):
             added.notes.extend(choose_settings(collection, aim))
             facts = with_addition(collection, added)

@@ -41,7 +41,7 @@ def sync(
 ) -> None:
     """Bring an index up to date with its sources: add what is new, replace what has changed,
     delete what is gone. Documents of other sources stay. Without sources: with those of the last
-    time."""
+    sync, or else of the build."""
     from slimdex.retrieval.asked_sources import last_sources
 
     with cluster.started() as workers:

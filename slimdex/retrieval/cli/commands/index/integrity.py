@@ -100,7 +100,9 @@ def doctor(
     from slimdex.retrieval.operations.installation import installation_findings
 
     if index is not None and not is_index(index):
-        raise InputError(f"{index}: no slimdex index there; expected the folder of one")
+        from slimdex.retrieval.atomic_files import no_index
+
+        raise InputError(no_index(index))
     found = [*installation_findings(), *_of_index(index)]
     remedies = [each for each in found if each.remedy is not None]
     if as_json:

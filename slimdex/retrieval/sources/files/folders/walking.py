@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slimdex.retrieval.atomic_files import CATALOG, MANIFEST, OUR_FILES
+from slimdex.retrieval.atomic_files import CATALOG, MANIFEST, OUR_FILES, is_index
 
 from ..limits import UnreadableError
 from .ignore_rules import Ignored
@@ -147,7 +147,7 @@ class _Walker:
             for entry in listed:
                 path = f"{relative}/{entry.name}" if relative else entry.name
                 if entry.name.startswith("."):
-                    self.found.hidden += 1
+                    self.found.hidden += not is_index(entry.path)  # `.slimdex` is expected here
                     continue
                 try:
                     is_folder = entry.is_dir()
