@@ -24,10 +24,6 @@ T = TypeVar("T")
 
 MANIFEST = "slimdex.manifest"
 """The file whose replacement is a commit, which every index has."""
-CATALOG = "catalog.duckdb"
-"""The file instead of it in an index of format 1: see `storage.format_1`."""
-FORMAT_1 = (CATALOG, "head.bin", "database.lock", "database.gate")
-"""Files of format 1 that no index has otherwise."""
 SPILL = re.compile(r"spill-[0-9a-f]{8}\.tmp")
 """Folders where a running DuckDB keeps what does not fit into its memory limit."""
 STORED_ENDINGS = {"fp16": "f16", "int8": "i8"}
@@ -61,7 +57,7 @@ WORK = re.compile(r"work-[0-9a-f]{8}")
 """Folders of `work_folder`."""
 REPLACE_TRIES, REPLACE_SECONDS = 200, 0.01
 """Attempts to replace a file on Windows, and the time between them."""
-FIXED = (MANIFEST, CATALOG, *NAMES)
+FIXED = (MANIFEST, *NAMES)
 """Names of files, or beginnings of them, that every index has."""
 
 
@@ -82,8 +78,7 @@ def stored_as(vectors: str) -> str:
 
 def is_index(folder: str | Path) -> bool:
     """True for the folder of an index, of any format."""
-    # `os.path` is false for words that are longer than a name.
-    return any(os.path.isfile(os.path.join(folder, name)) for name in (MANIFEST, CATALOG))
+    return os.path.isfile(os.path.join(folder, MANIFEST))  # false for a word longer than a name
 
 
 def no_index(path: str | Path) -> str:

@@ -37,30 +37,22 @@ def attaching(new: Path, name: str, rows: int) -> str:
 def written(
     database: Database, path: Path, rows: tuple[int, int], documents: str, passages: str
 ) -> Segment:
-    """Write a segment of the rows first .. stop, given the queries of its two tables."""
-    with database.reading() as cursor:
-        return written_by(cursor, path, rows, documents, passages)
+    """Write a segment of the rows first .. stop, given the queries of its two tables.
 
-
-def written_by(
-    connection: duckdb.DuckDBPyConnection,
-    path: Path,
-    rows: tuple[int, int],
-    documents: str,
-    passages: str,
-) -> Segment:
-    """Write a segment by a connection; raises `OSError` if the disk fails."""
+    Raises `OSError` if the disk fails.
+    """
     new, name = path.with_name(path.name + ".tmp"), f"written_{token_hex(4)}"
     new.unlink(missing_ok=True)
     try:
-        connection.execute(attaching(new, name, rows[1] - rows[0]))
-        try:
-            connection.execute(f"CREATE TABLE {name}.documents AS {documents}")
-            connection.execute(f"CREATE TABLE {name}.passages AS {passages}")
-            connection.execute(f"CHECKPOINT {name}")
-        finally:
-            with suppress(duckdb.Error):
-                connection.execute(f"DETACH {name}")
+        with database.reading() as connection:
+            connection.execute(attaching(new, name, rows[1] - rows[0]))
+            try:
+                connection.execute(f"CREATE TABLE {name}.documents AS {documents}")
+                connection.execute(f"CREATE TABLE {name}.passages AS {passages}")
+                connection.execute(f"CHECKPOINT {name}")
+            finally:
+                with suppress(duckdb.Error):
+                    connection.execute(f"DETACH {name}")
     except BaseException as error:
         for left in path.parent.glob(f"{new.name}*"):
             with suppress(OSError):

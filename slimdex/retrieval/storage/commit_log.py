@@ -24,7 +24,6 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile, extended_digests
 
 from ..atomic_files import (
-    FORMAT_1,
     MANIFEST,
     OUR_FILES,
     check_folder,
@@ -140,10 +139,6 @@ class CommitLog:
         if not is_index(path):
             raise InputError(no_index(path))
         check_folder(path)
-        if not (path / MANIFEST).is_file():
-            from .format_1 import convert
-
-            convert(path, check_wait(wait))
         return cls(path, wait)
 
     def close(self) -> None:
@@ -512,11 +507,7 @@ class CommitLog:
 
     def _strays(self) -> list[Path]:
         named = self.state.file_names
-        ours = (
-            path
-            for path in self.path.iterdir()
-            if OUR_FILES.fullmatch(path.name) or path.name in FORMAT_1
-        )
+        ours = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
         return [path for path in ours if path.name not in named]
 
 

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slimdex.retrieval.atomic_files import CATALOG, MANIFEST, OUR_FILES, is_index
+from slimdex.retrieval.atomic_files import MANIFEST, OUR_FILES, is_index
 
 from ..limits import UnreadableError
 from .ignore_rules import Ignored
@@ -195,8 +195,7 @@ class _Walker:
 
 def _is_index(names: Sequence[str]) -> bool:
     """Return whether a folder with these files is a slimdex index."""
-    is_there = MANIFEST in names or CATALOG in names
-    return is_there and any(OUR_FILES.fullmatch(name) for name in names)
+    return MANIFEST in names and any(OUR_FILES.fullmatch(name) for name in names)
 
 
 def why(error: OSError) -> str:
