@@ -68,7 +68,7 @@ PAGES = {
         ],
         "1 0 1\n",
     ),
-    "docs/plan.md": (["ivf-pq", "Ray pays: from", '"kind": "ivf-pq"', '"files": {'], ""),
+    "docs/plan.md": (["ivf-pq", '"kind": "ivf-pq"', '"files": {'], ""),
     "docs/export.md": (
         ["2 documents with full vectors of 384 dimensions in notes.parquet", "A plum cake"],
         "n2\n",

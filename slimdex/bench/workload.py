@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
+from typing import Any
 
 from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
 from slimdex.indexes.errors import InputError
@@ -49,6 +49,7 @@ class Workload:
     kind : pq, ivf-pq, or auto: by the number of documents.
     vector_dtype : type of full vectors, fp16 or int8.
     lexical : whether there is a lexical index.
+    tokens_per_s : tokens that are encoded per second; None if unknown.
 
     Raises
     ------
@@ -67,12 +68,15 @@ class Workload:
     kind: str = AUTO
     vector_dtype: str = "fp16"
     lexical: bool = True
+    tokens_per_s: float | None = None
 
     def __post_init__(self) -> None:
         check_range("--documents", self.documents, LEAST, MOST)
         check_range("--dim", self.dim, 16, 65_536)
         check_range("--tokens", self.tokens, 1, 1e6)
         check_range("--columns", self.columns, 0, 1e9)
+        if self.tokens_per_s is not None:
+            check_range("--tokens-per-s", self.tokens_per_s, 1e-3, 1e12)
         if self.k is not None:
             check_range("--k", self.k, CODED_TOGETHER, self.dim)
             if self.k % CODED_TOGETHER:
@@ -83,10 +87,6 @@ class Workload:
         ):
             if value not in allowed:
                 raise InputError(f"{name} {value!r}; expected {', '.join(allowed)}")
-
-    def of(self, documents: float) -> Self:
-        """Return the workload with another number of documents."""
-        return replace(self, documents=max(LEAST, math.ceil(documents)))
 
     @property
     def kept(self) -> int:
@@ -112,6 +112,35 @@ class Workload:
     def disk(self) -> float:
         """Bytes of the index's folder."""
         return sum(self.files.values())
+
+    @property
+    def hours(self) -> float | None:
+        """Hours of encoding; None if unknown.
+
+        >>> Workload(36_000_000, tokens=50, tokens_per_s=1e4).hours
+        50.0
+        """
+        if self.tokens_per_s is None:
+            return None
+        return self.documents * self.tokens / self.tokens_per_s / 3600
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures as JSON values."""
+        return {
+            "documents": self.documents,
+            "dim": self.dim,
+            "k": self.kept,
+            "kind": self.resolved_kind,
+            "lists": self.lists,
+            "stored": self.vector_dtype,
+            "tokens": self.tokens,
+            "columns": self.columns,
+            "tokens_per_s": self.tokens_per_s,
+            "memory_bytes": round(self.memory),
+            "disk_bytes": round(self.disk),
+            "files": {name: round(size) for name, size in self.files.items()},
+            "encoding_hours": self.hours,
+        }
 
     @property
     def files(self) -> dict[str, float]:

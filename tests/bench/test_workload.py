@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.planning.workload import BYTES_PER_TOKEN, Workload
+from slimdex.bench.workload import BYTES_PER_TOKEN, Workload
 from slimdex.indexes.codes.kinds import ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -22,7 +22,7 @@ from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
-PAGE = Path(__file__).parents[3] / "docs" / "plan.md"
+PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
 HEADER = 1024
 """Bytes of a file that no formula counts."""
 COUNT, TOKENS, PLACE = 1500, 250, 30
@@ -133,3 +133,12 @@ def test_a_share_of_the_dimensions_is_kept_in_fours() -> None:
 def test_no_workload(words: dict[str, int], said: str) -> None:
     with pytest.raises(InputError, match=said):
         Workload(**{"documents": 10_000, "dim": 384, **words})  # type: ignore[arg-type]
+
+
+def test_memory_and_hours_by_hand() -> None:
+    planned = Workload(10**9, 768, tokens=36, tokens_per_s=1e5)
+    lists = 244_141
+    held = 10**9 * (48 + 8) + lists * (384 * 4 + 16 + 16 * 48) + 64 * 384
+    assert (planned.lists, planned.memory) == (lists, held + 4 * 768 * (385 + 769))
+    assert planned.hours == 100
+    assert Workload(10**6).hours is None

@@ -1,1 +1,0 @@
-"""Planning: the requirements of an index, by the formulas of docs/plan.md."""
