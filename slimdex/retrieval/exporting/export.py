@@ -11,12 +11,7 @@ from slimdex.indexes.errors import InputError
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
 from ..storage.snapshot import Snapshot
-from . import (
-    faiss_folder,
-    onnx_folder,
-    row_files,
-    sentence_transformers_folder,
-)
+from . import faiss_folder, row_files, sentence_transformers_folder
 from .reduced_model import ReducedModel
 from .selection import FULL, REDUCED, VECTORS, Selection
 
@@ -33,7 +28,6 @@ ROW_FOLDERS: Mapping[str, WriteRows] = {"faiss": faiss_folder.write}
 """Name -> format of documents with vectors."""
 MODEL_FOLDERS: Mapping[str, WriteModel] = {
     "sentence-transformers": sentence_transformers_folder.write,
-    "onnx": onnx_folder.write,
 }
 """Name -> format of a folder with the encoder and reducer, without documents."""
 FORMATS = (*ROW_FILES, *ROW_FOLDERS, *MODEL_FOLDERS)
@@ -78,8 +72,8 @@ def export(
     Parameters
     ----------
     path : must not exist.
-    to : "parquet", "jsonl", "csv" or "faiss", with documents; "sentence-transformers" or "onnx",
-        for a model.
+    to : "parquet", "jsonl", "csv" or "faiss", with documents; "sentence-transformers" for a
+        model.
     vectors : "full", the encoder's vectors as stored on disk, from which an index can be rebuilt;
         or "reduced", k dimensions of unit length, the input of the codes. None means "full" for
         files and "reduced" for folders: FAISS, whose index reduces queries itself, and models.

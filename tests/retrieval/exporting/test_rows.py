@@ -281,7 +281,7 @@ def test_an_export_during_a_compaction_is_of_one_state(
         ("x", "csv", {"vectors": "half"}),
         ("x", "csv", {"where": "number > 999"}),
         ("x", "parquet", {"where": "numbr > 9"}),
-        ("x", "onnx", {"where": "number > 9"}),
+        ("x", "sentence-transformers", {"where": "number > 9"}),
     ],
 )
 def test_a_refused_export_leaves_nothing(

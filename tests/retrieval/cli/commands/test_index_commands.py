@@ -121,7 +121,7 @@ def test_all_that_is_derived_is_rebuilt_of_an_untrusted_index(notes: Runner) -> 
 def test_where_a_model_has_moved_to(notes: Runner) -> None:
     Path("asked.txt").write_text("the cat\nrain\n")
     Path("glove.txt").rename("moved.txt")
-    exported = ("export", "i", "--to", "onnx", "--out", "exported")
+    exported = ("export", "i", "--to", "sentence-transformers", "--out", "exported")
     tuned = ("tune", "i", "--agreement", "0.9")
     assert "no such file or folder; if it has moved" in notes.refuses(*exported)
     code, out, _ = notes(*exported, "--model", "moved.txt")
@@ -166,7 +166,7 @@ def trusted(slimdex: Runner, first_trusted: Path) -> Runner:
                 ["add", "pets", "more.jsonl"],
                 ["sync", "pets", "more.jsonl"],
                 ["health", "pets"],
-                ["export", "pets", "--to", "onnx", "--out", "new"],
+                ["export", "pets", "--to", "sentence-transformers", "--out", "new"],
                 ["eval", "pets", "--self"],
             ]
         ),

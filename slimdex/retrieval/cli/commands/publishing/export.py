@@ -23,7 +23,7 @@ def export(
         str,
         "FORMAT",
         "parquet, jsonl, csv or faiss: documents with their vectors; "
-        "sentence-transformers or onnx: the encoder with the reducer.",
+        "sentence-transformers: the encoder with the reducer.",
     ],
     out: Annotated[Path, "A new file or folder."],
     vectors: Annotated[
