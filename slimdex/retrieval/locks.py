@@ -26,6 +26,8 @@ SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Flags to open an untrusted file."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Errors of file systems without locks."""
+LONGEST_SIGNATURE = 100
+"""Bytes of the holder's name."""
 NAMES = ("writer.lock", "writer.gate")
 """The files that are locked, in an index's folder; what they contain is only for messages."""
 
@@ -78,15 +80,21 @@ class FileLock:
     def _take(
         self, stack: ExitStack, path: Path, end: float, *, shared: bool = False
     ) -> BinaryIO | None:
-        """Lock a file until the end of a stack; None if it can't exist, in a read-only folder."""
+        """Lock a file until the end of a stack; None if its folder is gone.
+
+        Raises `InputError` if it can't be opened: others could hold it. A shared lock, which is
+        only a question, is then None.
+        """
         pause, longest = POLL_SECONDS
         while True:
             try:
                 file = _opened(path)
             except OSError as error:
-                if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) or not path.exists():
-                    return None  # this process cannot write to the folder
-                raise
+                if shared or isinstance(error, FileNotFoundError):
+                    return None
+                raise InputError(
+                    f"{path}: {error.strerror}; expected a file that this user may open, to lock it"
+                ) from error
             with ExitStack() as opened:
                 opened.callback(file.close)
                 try:
@@ -109,8 +117,10 @@ class FileLock:
 
     def _holder_text(self) -> str:
         """The holder, and since when."""
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            holder = json.loads(self._file.read_text())
+        with suppress(OSError, ValueError, TypeError, KeyError, OverflowError):
+            descriptor = os.open(self._file, os.O_RDONLY | SAFE)  # which anybody may have written
+            with os.fdopen(descriptor, "rb") as file:
+                holder = json.loads(file.read(LONGEST_SIGNATURE))
             since = datetime.fromtimestamp(holder["since"]).isoformat(" ", "seconds")
             current, number = os.getpid(), int(holder["process"])
             who = "this process" if number == current else f"process {number}"
@@ -140,7 +150,7 @@ def check_wait(seconds: float) -> float:
 def _opened(path: Path) -> BinaryIO:
     """Open a file to lock it, and create it if necessary; links are refused."""
     try:
-        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | SAFE, 0o644), "r+b")
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | SAFE, 0o666), "r+b")
     except OSError:
         return os.fdopen(os.open(path, os.O_RDONLY | SAFE), "rb")  # of a folder that we only read
 

@@ -16,6 +16,14 @@ from portalocker.exceptions import LockException
 from slimdex.indexes.errors import InputError, InUseError
 from slimdex.retrieval.locks import FileLock, check_wait, locked
 from tests import forked
+from tests.other_user import as_another_user
+
+
+@pytest.fixture(autouse=True)
+def _in_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another user may not pass the folders above."""
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o777)
 
 
 def hold(folder: Path, held: Connection) -> None:
@@ -100,11 +108,68 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     outside.write_text("what is here stays")
     (tmp_path / "x.lock").symlink_to(outside)
     with (
-        pytest.raises(OSError, match="symbolic link"),
+        pytest.raises(InputError, match=r"x.lock: .*symbolic link.*; expected a file that this"),
         FileLock(tmp_path, "x", is_signed=True).held(),
     ):
         pass
     assert outside.read_text() == "what is here stays"
+
+
+@pytest.mark.parametrize("name", ["x.lock", "x.gate"])
+@pytest.mark.parametrize("kind", ["forbidden", "a folder"])
+def test_a_lock_that_cannot_be_opened_is_not_held(tmp_path: Path, name: str, kind: str) -> None:
+    """Whoever may open it could hold it meanwhile."""
+    lock = FileLock(tmp_path, "x", is_signed=True)
+    with lock.held():
+        pass
+    (tmp_path / name).unlink()
+    if kind == "a folder":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).touch(0)
+
+    def take() -> str:
+        try:
+            with lock.held(0):
+                return "held"
+        except InputError as error:
+            return str(error)
+
+    lock = FileLock(Path(), "x", is_signed=True)
+    line = as_another_user(take)
+    assert line.startswith(f"{name}: ")
+    assert line.endswith("; expected a file that this user may open, to lock it")
+    assert not lock.is_held()  # as far as this user can see
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [b"", b"[" * 2000, b'{"process": 1, "since": 1e300}', b'{"process": 1, "since": null}', b"[]"],
+)
+def test_a_strange_signature_names_nobody(tmp_path: Path, signature: bytes) -> None:
+    lock = FileLock(tmp_path, "x")
+    with lock.held():
+        (tmp_path / "x.lock").write_bytes(signature)
+        assert lock.holder() == "another process is using it"
+
+
+def test_one_may_lock_what_one_may_only_read(tmp_path: Path) -> None:
+    lock = FileLock(Path(), "x")
+    with lock.held():
+        pass
+    for file in tmp_path.iterdir():
+        file.chmod(0o444)
+
+    def take() -> str:
+        try:
+            with lock.held(0):
+                return "held"
+        except InUseError as error:
+            return str(error)
+
+    assert as_another_user(take) == "held"
+    with lock.held():
+        assert "another process" in as_another_user(take)
 
 
 def test_without_locks_others_can_only_read(

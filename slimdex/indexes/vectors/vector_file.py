@@ -77,7 +77,7 @@ class VectorFile:
         largest = float(max(X.max(), -X.min())) if X.size else 0.0
         if largest > limit:
             raise InputError(f"vector value {largest:g}; {self.dtype} holds up to {limit:g}")
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(self.nbytes)
             file.seek(self.nbytes)

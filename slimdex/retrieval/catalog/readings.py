@@ -55,7 +55,7 @@ class ReadingFile:
 
     def followed_by(self, entries: Entries) -> ReadingFile:
         """Append entries durably; returns the longer file."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(self.nbytes)
             file.seek(self.nbytes)

@@ -211,7 +211,7 @@ def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Docume
 @contextmanager
 def _written(part: Part) -> Iterator[BinaryIO]:
     """Open a file for appending after its committed size; durable at the end."""
-    descriptor = os.open(part.path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(part.path, os.O_RDWR | os.O_CREAT, 0o666)
     with os.fdopen(descriptor, "r+b") as file:
         file.truncate(part.nbytes)
         file.seek(part.nbytes)

@@ -13,7 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from time import time
 
-from slimdex.indexes.errors import InUseError
+from slimdex.indexes.errors import InputError, InUseError
 
 from ..atomic_files import SPILL, WORK, remove
 from ..locks import FileLock
@@ -64,7 +64,7 @@ def left_work(index: Path) -> Iterator[list[Path]]:
     with ExitStack() as stack:
         folders = list[Path]()
         for path in work_folders(index):
-            with suppress(InUseError):
+            with suppress(InUseError, InputError):
                 stack.enter_context(FileLock(path, LOCK).held(0))
                 folders.append(path)
         yield folders
@@ -73,21 +73,21 @@ def left_work(index: Path) -> Iterator[list[Path]]:
                 remove(path)
 
 
-def remove_left_work(index: Path) -> None:
+def remove_left_work(index: Path, kept_seconds: float = KEPT_SECONDS) -> None:
     """Remove the work folders in an index's folder whose processes have ended.
 
     Each is locked meanwhile: a process that has just created it would otherwise lock it after it
-    was found unlocked, and lose its files. Resumable files stay for some time.
+    was found unlocked, and lose its files. Resumable files of the last `kept_seconds` stay.
     """
     for path in index.iterdir():
-        if SPILL.fullmatch(path.name) and abs(time() - path.stat().st_mtime) > SPILL_SECONDS:
+        if SPILL.fullmatch(path.name) and _age(path) > SPILL_SECONDS:
             remove(path)
     for path in work_folders(index):
-        with suppress(InUseError):
+        with suppress(InUseError, InputError):
             with ExitStack() as stack:
                 if path.is_dir():
                     stack.enter_context(FileLock(path, LOCK).held(0))
-                if kept := {file for file in resumable(path) if _is_recent(file)}:
+                if kept := {f for f in resumable(path) if _age(f) < kept_seconds}:
                     for file in {*path.iterdir()} - kept - {*path.glob(f"{LOCK}.*")}:
                         remove(file)
                     continue
@@ -103,8 +103,9 @@ def work_folders(index: Path) -> list[Path]:
     return [path for path in index.glob("work-*") if WORK.fullmatch(path.name)]
 
 
-def _is_recent(file: Path) -> bool:
-    return abs(time() - file.stat().st_mtime) < KEPT_SECONDS
+def _age(path: Path) -> float:
+    """Seconds since a file changed; also if it seems to be from the future."""
+    return abs(time() - path.stat().st_mtime)
 
 
 def _is_held(work: Path) -> bool:

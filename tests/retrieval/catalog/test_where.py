@@ -338,6 +338,45 @@ def test_nothing_is_committed_after_an_error_that_was_caught(empty: CommitLog) -
     assert empty.store.ids.by_row(3) == ["a", "c"]
 
 
+VALUES = ("text", "n", "f", "l", "s", "j", "'a'", "3", "NULL", "d")
+"""Arguments of several types."""
+
+
+@pytest.mark.parametrize("count", [0, *slow([1, 2, 3, 4, 5, 6])])
+def test_any_number_of_arguments_gives_rows_or_one_line(store: DocumentStore, count: int) -> None:
+    """Of any function, called in either way."""
+    for number, name in enumerate(sorted(FUNCTIONS)):
+        given = [VALUES[(number + i) % len(VALUES)] for i in range(count)]
+        calls = [f'"{name}"({", ".join(given)})']
+        if given and name.isidentifier():
+            calls += [f"text.{name}({', '.join(given[1:])})"]
+        for call in calls:
+            rows, message = set[int](), ""
+            try:
+                rows = set(store.documents.rows_where(f"{call} IS NOT NULL", 8).tolist())
+            except InputError as error:
+                message = str(error)
+            assert rows <= {*range(8)}, call
+            assert "\n" not in message, call
+
+
+@pytest.mark.parametrize(
+    ("where", "match"),
+    [
+        ("replace() = 'a'", "replace"),
+        ("replace(text) = 'a'", "No function matches"),
+        ("text.replace() = 'a'", "No function matches"),
+        ("text.replace('a') = 'a'", "No function matches"),
+        ("replace(text, 'a') = 'a'", "replace with anything but a constant"),
+        ("replace(text, 'a', 'b', 'c') = 'a'", "No function matches|replace with anything"),
+    ],
+)
+def test_too_few_or_too_many_arguments(store: DocumentStore, where: str, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        store.documents.rows_where(where, 8)
+    assert store.documents.rows_where("replace(text, 'Text ', '') = '3 of café'", 8).tolist() == [3]
+
+
 def test_only_listed_functions(store: DocumentStore) -> None:
     """Every function of this DuckDB that is not on the list is refused, by any call."""
     with duckdb.connect() as connection:

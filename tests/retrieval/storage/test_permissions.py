@@ -1,0 +1,125 @@
+"""Permissions: files as the umask says, and changes only by those who can take turns."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slimdex.indexes.errors import SlimdexError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.operations.repair import verify
+from tests.encoders import ReadingEncoder, WordEncoder
+from tests.other_user import as_another_user
+
+
+@pytest.fixture
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    try:
+        yield request.param
+    finally:
+        os.umask(before)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can pass and write to."""
+    folder = Path(tempfile.mkdtemp(prefix="slimdex-"))
+    folder.chmod(0o777)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def written(path: Path) -> dict[Path, bytes]:
+    """The files of an index but its locks, and their contents."""
+    files = [file for file in path.rglob("*") if file.is_file() and "writer." not in file.name]
+    return {file: file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o077, 0o000], indirect=True)
+def test_all_files_get_the_modes_of_the_umask(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "x.index"
+    with Collection.create(path, ReadingEncoder(), Settings(k=4, kind="sq8")) as collection:
+        texts = [f"word{i} and {i % 7} others of some text" for i in range(1100)]
+        collection.add([Document(str(i), text) for i, text in enumerate([*texts, ""])])
+        collection.add([Document("a", "one more word1"), Document("b", "")])
+        collection.delete("7")
+        collection.undo()
+        collection.compact()
+        collection.add([Document("c", "a last word2")])
+    expected = {True: 0o777 & ~umask, False: 0o666 & ~umask}
+    modes = {file: file.stat().st_mode for file in [path, *path.rglob("*")]}
+    assert {file.name.split("-")[0] for file in modes} >= {
+        *("x.index", "slimdex.manifest", "writer.lock", "writer.gate", "segment", "readings"),
+        *("vectors", "norms", "documents", "offsets", "moments", "codes", "words", "before"),
+    }
+    odd = {
+        file.name: oct(mode)
+        for file, mode in modes.items()
+        if stat.S_IMODE(mode) != expected[stat.S_ISDIR(mode)]
+    }
+    assert not odd
+
+
+@pytest.mark.parametrize("lock", ["writer.lock", "writer.gate"])
+def test_who_cannot_take_turns_changes_nothing(open_folder: Path, lock: str) -> None:
+    """But reads: that takes no lock."""
+    path = open_folder / "x.index"
+    documents = [Document(str(i), f"word{i}") for i in range(9)]
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add(documents)
+        collection.delete("8")
+    for file in [path, *path.rglob("*")]:
+        file.chmod(0o777 if file.is_dir() else 0o666)
+    (path / lock).chmod(0)
+    contents = written(path)
+
+    def change() -> str:
+        answers = []
+        with Collection.open(path, WordEncoder()) as mine:
+            answers.append(mine.search("word3", limit=1)[0].id)
+            for call in (lambda: mine.delete("1"), lambda: mine.add(documents), mine.compact):
+                try:
+                    call()
+                    answers.append("done")
+                except SlimdexError as error:
+                    answers.append(str(error).partition("; ")[2])
+        return ", ".join(answers)
+
+    refused = "expected a file that this user may open, to lock it"
+    assert as_another_user(change) == ", ".join(["3", *3 * [refused]])
+    assert written(path) == contents
+    (path / lock).chmod(0o666)
+    assert verify(path) == []
+
+
+def test_two_users_take_turns(open_folder: Path) -> None:
+    """Files that both may write to are all that it takes."""
+    path = open_folder / "x.index"
+    before = os.umask(0)
+    try:
+        with Collection.create(path, WordEncoder()) as collection:
+            collection.add([Document("a", "word1"), Document("b", "word2")])
+
+            def change() -> str:
+                with Collection.open(path, WordEncoder()) as mine:
+                    mine.add([Document("c", "word3")])
+                    mine.delete("a")
+                    return str(len(mine))
+
+            assert as_another_user(change) == "2"
+            collection.add([Document("d", "word4")])
+            assert sorted(document.id for document in collection) == ["b", "c", "d"]
+            assert collection.verify() == []
+    finally:
+        os.umask(before)
