@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from binascii import b2a_base64
 from datetime import datetime
+from io import BytesIO
 from itertools import pairwise
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -88,6 +91,79 @@ def test_markdown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "heading", "anchor"),
+    [
+        ("# Tea { #hot }", "Tea", "hot"),
+        ("# Tea {#hot}", "Tea", "hot"),
+        ("# Tea {: #hot .class key=val }", "Tea", "hot"),
+        ('# Tea {: .a data-toc-label="The tea" #hot }', "Tea", "hot"),
+        ("# Tea ## {#hot}", "Tea", "hot"),
+        ("# Tea {#hot} ##", "Tea", "hot"),
+        ("Tea {#hot.v1}\n========", "Tea", "hot.v1"),
+        ("# Tea {id=hot}", "Tea", "hot"),
+        ("# Tea\n{: #hot }", "Tea", "hot"),
+        ("{#hot .class}\n# Tea", "Tea", "hot"),
+        ("(hot)=\n# Tea", "Tea", "hot"),
+        ("(cold)=\n\n(hot)=\n\n# Tea", "Tea", "hot"),
+        ("(cold)=\nText\n\n# Tea", "Tea", "tea"),
+        ("# Tea {.unnumbered}", "Tea", "tea"),
+        ("# Tea { data-search-exclude }", "Tea", "tea"),
+        ("# Tea {-}", "Tea", "tea"),
+        ("# [Tea](a){ .b } { #hot }", "Tea", "hot"),
+        ("> - # *Tea* {#hot}", "Tea", "hot"),
+        ("# The set {1, 2}", "The set {1, 2}", "the-set-1-2"),
+        ("# The set {n}", "The set {n}", "the-set-n"),
+        ("# The set {n=1}", "The set {n=1}", "the-set-n1"),
+        ("# Code `{ #x }`", "Code { #x }", "code--x-"),
+        ("# Jinja {{ x }}", "Jinja {{ x }}", "jinja--x-"),
+        ("# Jinja {{ #x }}", "Jinja {{ #x }}", "jinja--x-"),
+        ("# Jinja {# x #}", "Jinja {# x #}", "jinja--x-"),
+        ("# Braces \\{#x}", "Braces {#x}", "braces-x"),
+        ("# Block {#if} here", "Block {#if} here", "block-if-here"),
+    ],
+)
+def test_attribute_lists_of_headings(text: str, heading: str, anchor: str) -> None:
+    found = markdown.read(text)
+    part = found.parts[-1]
+    assert (found.title, part.headings, part.anchor) == (heading, (heading,), anchor)
+    assert found.text.removeprefix("Text\n\n") == heading
+
+
+def test_attribute_lists_of_other_blocks_and_spans() -> None:
+    text = (
+        '{.lead}\nSome ![alt](a.png){ width=300 } [link](u){: .b target="_blank" } `c`{.py} '
+        "*e*{.x}\n**s**{: .y} :icon:{ .lg } [span]{.k} f{x} `{ #y }` g {.z} h.\n{: #p .q }\n\n"
+        "- item\n{: .x}\n\n(label)=\n| a {.x} | b |\n|---|---|\n| c | {1} |\n\n"
+        '```{ .py title="x" }\ncode {#a}\n```\n\n* TOC\n{:toc}\n'
+    )
+    assert markdown.read(text).text == (
+        "Some alt link c e s :icon: [span] f{x} { #y } g {.z} h.\n- item\n\n"
+        "a\tb\nc\t{1}\n\ncode {#a}\n- TOC"
+    )
+
+
+ITEMS = ["#a", "#b-c_d.e", ".f", ".g-h", "key=val", 'title="x y"', "data-i='j'"]
+
+
+@given(st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4), st.sampled_from(["", ":"]))
+def test_attribute_lists_as_python_markdown_reads_them(items: list[str], colon: str) -> None:
+    written = pytest.importorskip("markdown").markdown
+    attributes = f"{{{colon} {' '.join(items)} }}"
+    blocks = [
+        f"# One {attributes}",
+        f"Two {attributes}\n===",
+        f"A [b](c){attributes} `d`{attributes} *e*{attributes}\n{attributes}",
+        f"End {attributes}.",
+    ]
+    text = "\n\n".join(blocks)
+    page = html_pages.read(written(text, extensions=["attr_list"]).encode())
+    found = markdown.read(text)
+    assert found.text == page.text
+    ids = [part.anchor for part in page.parts if part.headings]
+    assert not any(ids) or [part.anchor for part in found.parts if part.headings] == ids
+
+
+@pytest.mark.parametrize(
     "text",
     ["---\n: [\n---\nText", "---\n- a\n---\nText", "---\nno end", "+++\na = \n+++\nText"],
 )
@@ -107,7 +183,58 @@ def test_front_matter_of_a_day_that_is_none_is_read() -> None:
     assert (values, rest) == ({"title": "Trip", "date": "2023-06-31"}, "Text")
 
 
+WRITTEN = (
+    *("No", "yes", "on", "off", "True", "12:30", "1:30:15", "2024-05-01", "1e3", "0x1F", "010"),
+    *("0o17", "1_000", ".inf", ".NaN", "NaN", "~", "null", "true", "1.10", "1.0", "-0", "+5", "="),
+    *("2024-05-01 12:00:00", "1e+22", "9" * 5000, "<<"),
+)
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_a_text_of_front_matter_is_as_written(text: str, quote: str) -> None:
+    value = quote + text + quote
+    block = f"title: {value}\nlang: {value}\nby: {value}\nabstract: {value}\nkeywords: [{value}]"
+    found = markdown.read(f"---\n{block}\n---\nText")
+    facts = {name: found.facts[name] for name in ("language", "author", "description", "tags")}
+    expected = {"language": text, "author": text, "description": text, "tags": [text]}
+    assert (found.title, facts) == (text, expected)
+    column = json.loads(json.dumps(found.facts["front_matter"]["lang"]))
+    assert column == text or (quote == "" and json.dumps(column) == text)
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none())
+def test_front_matter_keeps_the_types_of_json(value: object) -> None:
+    text = json.dumps(value)
+    values, _ = front_matter.split(f"---\nvalue: {text}\n---\n")
+    assert values == {"value": value}
+    assert front_matter.as_text(values["value"]) == text
+
+
+def test_names_in_front_matter_are_as_written() -> None:
+    values, _ = front_matter.split("---\non: a\nno: b\n010: c\n1.10: d\n~: e\ntrue: f\n---\n")
+    assert values == {"on": "a", "no": "b", "010": "c", "1.10": "d", "~": "e", "true": "f"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2024-05-01 12:00:00 +0200", datetime(2024, 5, 1, 10)),
+        ("2024-5-1", datetime(2024, 5, 1)),
+        ("2001-12-14t21:59:43.10-05:00", datetime(2001, 12, 15, 2, 59, 43, 100_000)),
+        ("2001-12-14 21:59:43.10 -5", datetime(2001, 12, 15, 2, 59, 43, 100_000)),
+        ("2001-12-15 2:59:43.10", datetime(2001, 12, 15, 2, 59, 43, 100_000)),
+        ("2024-05-01 12:00:00 Z", datetime(2024, 5, 1, 12)),
+        ("2023-06-31", None),
+    ],
+)
+def test_dates_of_yaml(text: str, expected: datetime | None) -> None:
+    assert markdown.read(f"---\ndate: {text}\n---\nText").facts["date"] == expected
+
+
 def test_toml_front_matter() -> None:
+    values, _ = front_matter.split("+++\nversion = 1.10\nsize = 1.5\nmost = inf\n+++\nText")
+    assert values == {"version": "1.10", "size": 1.5, "most": "inf"}
     values, rest = front_matter.split('+++\ntitle = "A"\ndate = 2024-05-01\n+++\nText')
     assert (values, rest) == ({"title": "A", "date": "2024-05-01"}, "Text")
 
@@ -320,6 +447,165 @@ def test_mail_in_parts() -> None:
     assert mail.message_id(data) == "1@b.c"
     page = b"Content-Type: text/html\n\n<p>Only <b>this</b></p>"
     assert mail.read(page).text == "Only this"
+
+
+def of_parts(kind: str, *parts: bytes) -> bytes:
+    """A message of parts, each with its own headers."""
+    lines = b"".join(b"--b\n" + part + b"\n" for part in parts)
+    return b'Content-Type: multipart/%b; boundary="b"\n\n%b--b--\n' % (kind.encode(), lines)
+
+
+HTML = b"Content-Type: text/html; charset=utf-8\n\n<p>340 \xe2\x82\xac"
+
+
+@pytest.mark.parametrize(
+    "blank",
+    ["", " ", "\n\n \t\n", "\xa0", "\u200b\ufeff", "\xad\u2060\u034f", "\u3164\u2800", "\0"],
+)
+def test_mail_of_which_the_plain_text_is_blank(blank: str) -> None:
+    plain = b"Content-Type: text/plain; charset=utf-8\n\n" + blank.encode()
+    calendar = b"Content-Type: text/calendar\n\nBEGIN:VCALENDAR"
+    related = of_parts("related", HTML).replace(b'"b"', b'"c"').replace(b"--b", b"--c")
+    for parts in ([plain, HTML], [HTML, plain], [plain, HTML, calendar], [plain, related]):
+        assert mail.read(of_parts("alternative", *parts)).text == "340 €"
+    assert mail.read(of_parts("mixed", plain, HTML)).text == "340 €"
+    only_image = b"Content-Type: image/png; name=a.png\n\nx"
+    assert mail.read(of_parts("alternative", plain, only_image)).text == "Attached: a.png"
+
+
+def test_mail_of_which_the_plain_text_says_something() -> None:
+    plain = b"Content-Type: text/plain\n\nYour client shows no HTML."
+    assert mail.read(of_parts("alternative", plain, HTML)).text == "Your client shows no HTML."
+
+
+BODIES = [
+    ("us-ascii", b"\x93Tea\x94", "“Tea”"),
+    ("ISO-2022-JP", b"\x1b$B-!%\\\x1b(B", "①ボ"),
+    ("gb2312", b"\xd6\xec\xe9F", "朱镕"),
+    ("ks_c_5601-1987", b"\x8cc\xb9\xe6", "똠방"),
+    ("gb2312", b"\xd2\xbb", "一"),  # valid UTF-8 by chance
+    ("unknown-8bit", b"caf\xe9 cr\xe8me", "café crème"),
+    ("us-ascii", "Größe".encode(), "Größe"),
+    ("", "Größe".encode(), "Größe"),
+]
+
+
+@pytest.mark.parametrize(("charset", "data", "text"), BODIES)
+def test_charsets_of_mail(charset: str, data: bytes, text: str) -> None:
+    plain = b"Content-Type: text/plain; charset=%b\n\n%b" % (charset.encode(), data)
+    assert mail.read(plain).text == text
+    page = b"Content-Type: text/html; charset=%b\n\n<meta charset=koi8-r><p>%b"
+    if charset:
+        assert mail.read(page % (charset.encode(), data)).text == text
+        own = b"Content-Type: text/html\n\n<meta charset=%b><p>%b" % (charset.encode(), data)
+        assert mail.read(own).text == text
+    packed = b2a_base64(data)
+    head = b"Content-Type: text/plain; charset=%b\nContent-Transfer-Encoding: base64\n\n"
+    assert mail.read(head % charset.encode() + packed).text == text
+    if charset:
+        word = b"=?%b?B?%b?=" % (charset.encode(), packed.strip())
+        name = b"filename*=%b''%b" % (charset.encode(), quote(data).encode())
+        whole = b"Subject: %b\nContent-Disposition: attachment; %b\n\nx" % (word, name)
+        found = mail.read(whole)
+        assert (found.title, found.text) == (text, f"Attached: {text}")
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        ("=?gb2312?B?1uw=?= =?GB2312?q?=E9F?=", "朱镕"),
+        ("=?utf-8?B?5pyx6Q==?=\n =?utf-8?B?lZU=?=", "朱镕"),  # half a character in each
+        ("=?iso-2022-jp?B?GyRCLSEbKEI=?= a", "① a"),
+        ("=?utf-8*en?q?Gr=C3=B6=C3=9Fe_1?==?utf-8?q?_2?=", "Größe 1 2"),
+        ("=?us-ascii?q?=93Tea=94?=", "“Tea”"),
+        ("=?utf-8?B?R3LDtsOfZQ?= x", "Größe x"),  # without its padding
+        ("=?utf-8?q?Is it? Yes.?=", "Is it? Yes."),
+        ("=?klingon?q?caf=C3=A9?=", "café"),
+        ("=?utf-8?x?what?=", "=?utf-8?x?what?="),
+        ("2 =? 3 ?= 4", "2 =? 3 ?= 4"),
+        ("Gr\xf6\xdfe", "Größe"),
+        ("Größe".encode().decode("latin-1"), "Größe"),
+    ],
+)
+def test_headers_of_mail(header: str, text: str) -> None:
+    found = mail.read(b"Subject: %b\n\nx" % header.encode("latin-1"))
+    assert found.title == text
+    found = mail.read(b'From: "%b" <a@b.c>\n\nx' % header.encode("latin-1"))
+    assert found.facts["author"].replace('"', "") == f"{text} <a@b.c>"
+    named = b'Content-Disposition: attachment; filename="%b"\n\nx' % header.encode("latin-1")
+    assert mail.read(named).text == f"Attached: {text}"
+
+
+def test_bytes_of_headers_are_of_the_charset_of_the_text() -> None:
+    head = b'Subject: \xd6\xec\xe9F\nContent-Type: image/png; name="\xe9F.png"; charset='
+    found = mail.read(head + b'"gb2312"\n\nx')
+    assert (found.title, found.text) == ("朱镕", "Attached: 镕.png")
+
+
+def test_an_attachment_whose_name_is_in_several_parts() -> None:
+    data = (
+        b"Content-Type: application/pdf\nContent-Disposition: attachment;\n"
+        b" filename*0*=gb2312''%D6%EC%E9;\n filename*1*=F.p;\n filename*2=df\n\nx"
+    )
+    assert mail.read(data).text == "Attached: 朱镕.pdf"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (of_parts("mixed", b"\nOne", b"\nTwo").removesuffix(b"--b--\n"), "One\n\nTwo"),
+        (b"Content-Type: multipart/mixed; boundary=x\n\nNo parts", "No parts"),
+        (b"Content-Type: multipart/mixed\n\nNo parts", "No parts"),
+        (b"Content-Transfer-Encoding: base64\n\nVGVh*IQ", "Tea!"),
+        (b"Content-Transfer-Encoding: quoted-printable\n\nT=65a =ZZ=\n!", "Tea =ZZ!"),
+        (of_parts("mixed", b"Content-Type: message/rfc822\n\nSubject: A\n\nInner"), "Inner"),
+        (
+            b"Content-Type: text/plain; format=flowed; delsp=yes\n\nOne \nline\n> A \n> b\n-- \nc",
+            "Oneline\n> Ab\n-- \nc",
+        ),
+    ],
+)
+def test_mail_as_found_in_the_wild(data: bytes, text: str) -> None:
+    assert mail.read(data).text == text
+
+
+SEPARATORS = [
+    "From ann@example.org Wed May  1 12:00:00 2024",
+    "From - Mon Jan 01 00:00:00 2024",
+    "From MAILER-DAEMON Fri Jul  8 12:08:34 2011",
+    "From ann Fri Jul  8 12:08 2011",
+    "From 1791@xxx Fri Jul 08 12:08:34 +0000 2011",
+    "From ann@example.org Fri Jul  8 12:08:34 EST 2011",
+    "From ann@example.org Fri Jul  8 12:08:34 2011 +0200",
+    "From ann@example.org Fri, 8 Jul 2011 12:08:34 +0200 (CEST)",
+    "From ann at example.org  Wed May  1 12:00:00 2024",
+    "From ann@example.org 2024-05-01T12:00:00Z",
+    "From ann@host Wed May  1 12:00:00 2024 remote from host",
+    '"From "ann b"@example.org\tWed May  1 12:00:00 2024'[1:],
+]
+LINES_OF_TEXT = [
+    "From now on the valve must be checked.",
+    "From ann@example.org on Monday 12:00 we heard",
+    "From Monday May 6 at 12:00 the office is closed.",
+    "From 12:00 to 13:00 2024 times",
+    "From what I see, Wed May  1 12:00:00 2024 was warm",
+    "From ",
+    "From: ann@example.org",
+    "from ann@example.org Wed May  1 12:00:00 2024",
+]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("first", SEPARATORS)
+def test_what_separates_messages(first: str, end: bytes) -> None:
+    lines = [*LINES_OF_TEXT, "> From a", ">From a", ">>From a", "end"]
+    kept = [line.replace(">From", "From", 1) for line in lines]
+    for between in ([], [""]):  # with an empty line before a separator, and without
+        box = [first, "Subject: A", "", *[text for line in lines for text in ("", line)], *between]
+        data = "\n".join([*box, first, "Subject: B", "", "b", ""]).encode().replace(b"\n", end)
+        body = "\n".join(["Subject: A", "", *[t for line in kept for t in ("", line)], ""])
+        expected = [body.encode().replace(b"\n", end), b"Subject: B\n\nb\n".replace(b"\n", end)]
+        assert [*mail.messages(BytesIO(data))] == expected
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252", "koi8-r"])
