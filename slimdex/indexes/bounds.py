@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ HALVINGS = 30
 """Bisection steps: the bound is found to 1e-9."""
 
 
-def betting_bound(samples: ArrayLike, error: float = 0.05) -> float:
+def betting_bound(
+    samples: ArrayLike, error: float = 0.05, stages: Sequence[int] | None = None
+) -> float:
     """Lower bound of the mean that holds with probability ``1 - error`` for any distribution.
 
     A gambler with capital 1 bets that each sample exceeds m, with stakes chosen from the samples
@@ -25,15 +28,21 @@ def betting_bound(samples: ArrayLike, error: float = 0.05) -> float:
     (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting": the
     one-sided predictable plug-in).
 
+    The capital may be looked at after any number of samples (Ville's inequality). So all bounds
+    that the same stages give hold together with probability ``1 - error``: whoever looks at a
+    first stage, and adds samples if it proves too little, doesn't have to split the error.
+
     Parameters
     ----------
     samples : (n,), each 0 to 1, independent, in an order that does not depend on their values.
     error : above 0, below 1.
+    stages : planned numbers of samples, ascending, fixed before the first sample; by default only
+        n. The stakes are those for the end of each stage.
 
     Raises
     ------
     InputError
-        If there are no samples, or one is not between 0 and 1.
+        If there are no samples, more than planned, or one is not between 0 and 1.
 
     >>> round(betting_bound(np.ones(500)), 4), round(betting_bound(np.ones(2000)), 4)
     (0.9933, 0.9983)
@@ -52,7 +61,10 @@ def betting_bound(samples: ArrayLike, error: float = 0.05) -> float:
     inside = (x >= 0) & (x <= 1)  # also refuses NaN
     if not inside.all():
         raise InputError(f"sample {x[~inside][0]:g}; expected 0 to 1")
-    bets, needed = _bets(x, error), -np.log(error)
+    planned = np.asarray([len(x)] if stages is None else stages)
+    if len(x) > planned[-1]:
+        raise InputError(f"{len(x):,} samples; expected the planned {planned[-1]:,} or fewer")
+    bets, needed = _bets(x, error, planned), -np.log(error)
     low, high = 0.0, float(x.mean())
     if _best_capital(x, bets, high) >= needed:  # reached early, before later losses
         return high
@@ -65,13 +77,14 @@ def betting_bound(samples: ArrayLike, error: float = 0.05) -> float:
     return low
 
 
-def _bets(x: NDArray[np.float64], error: float) -> NDArray[np.float64]:
+def _bets(x: NDArray[np.float64], error: float, stages: NDArray[np.int64]) -> NDArray[np.float64]:
     """Stakes for each sample, from the mean and variance of those before it."""
     count = np.arange(1, len(x) + 1)
+    ends = stages[np.searchsorted(stages, count)]
     means = (0.5 + np.cumsum(x)) / (count + 1)
     spreads = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)
     before = np.concatenate([[0.25], spreads[:-1]])
-    bets: NDArray[np.float64] = np.sqrt(-2 * np.log(error) / (before * len(x)))
+    bets: NDArray[np.float64] = np.sqrt(-2 * np.log(error) / (before * ends))
     return bets
 
 

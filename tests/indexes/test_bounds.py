@@ -7,7 +7,7 @@ from math import log1p, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import beta
@@ -18,14 +18,18 @@ from slimdex.indexes.errors import InputError
 Floats = NDArray[np.float64]
 
 
-def by_definition(samples: list[float], error: float, steps: int) -> float:
+def by_definition(
+    samples: list[float], error: float, steps: int, stages: list[int] | None = None
+) -> float:
     """The least of a grid of means that no gambler has ruled out, one sample at a time."""
+    stages = stages or [len(samples)]
     for step in range(steps + 1):
         m, capital, best = step / steps, 0.0, -np.inf
         seen, total, squares = 0, 0.5, 0.25
         spread = 0.25
         for x in samples:
-            bet = sqrt(2 * np.log(1 / error) / (spread * len(samples)))
+            end = next(stage for stage in stages if stage > seen)
+            bet = sqrt(2 * np.log(1 / error) / (spread * end))
             bet = min(bet, LARGEST_BET / m) if m else bet
             capital += log1p(bet * (x - m))
             best = max(best, capital)
@@ -44,6 +48,24 @@ def by_definition(samples: list[float], error: float, steps: int) -> float:
 def test_the_bound_equals_its_definition(samples: list[float], error: float) -> None:
     slow = min(by_definition(samples, error, 400), np.mean(samples))
     assert betting_bound(samples, error) == pytest.approx(slow, abs=1 / 400)
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.8, 0.9, 1.0]), min_size=12, max_size=12),
+    st.integers(1, 12),
+    st.integers(1, 11),
+)
+@settings(max_examples=20)
+def test_a_bound_of_planned_stages_equals_its_definition_at_each(
+    samples: list[float], count: int, first: int
+) -> None:
+    """What is proved stays proved: no stake depends on the samples that are not there yet."""
+    part, stages = samples[:count], [first, 12]
+    slow = by_definition(part, 0.3, 400, stages)
+    assert betting_bound(part, 0.3, stages) == pytest.approx(min(slow, np.mean(part)), abs=1 / 400)
+    assert slow <= by_definition(samples, 0.3, 400, stages)
+    with pytest.raises(InputError, match="12 samples; expected the planned 11 or fewer"):
+        betting_bound(samples, 0.3, [11])
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60))

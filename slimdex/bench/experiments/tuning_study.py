@@ -33,8 +33,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.quality.evaluation.labels import per_query
-from slimdex.retrieval.quality.tuning.metric_choice import CELLS, DEFAULT, Cell, Choice
-from slimdex.retrieval.quality.tuning.settings_search import SettingsSearch
+from slimdex.retrieval.quality.tuning.metric_choice import CELLS, DEFAULT, Cell
+from slimdex.retrieval.quality.tuning.settings_grid import SettingsGrid
 from slimdex.retrieval.quality.tuning.targets import Target
 from slimdex.retrieval.quality.tuning.tuner import Asked, chosen_metric, tune
 from slimdex.retrieval.trials.query_pools import ASKED, document_pool
@@ -218,13 +218,11 @@ def measure_target(subject: Subject) -> Iterator[Row]:
     if cell != DEFAULT:
         usual = replace(chosen.settings, beta=DEFAULT[0], gamma=DEFAULT[1])
         yield _reached(subject, "tuned, default metric", usual, subject.trials.built(usual))
-    truth, none = subject.truth(cell), subject.real.part(slice(0))
-    choice = Choice(cell, "")
-    search = SettingsSearch(subject.trials, Target(AGREEMENT), choice, none, none)
-    fewest = _fewest(subject, index, truth, search.counts[-1])
+    truth, grid = subject.truth(cell), SettingsGrid(subject.trials, cell)
+    fewest = _fewest(subject, index, truth, grid.counts[-1])
     least = replace(chosen.settings, candidates=fewest)
     yield _reached(subject, "oracle's candidates", least, index)
-    if (smallest := _smallest(subject, search, truth)) is not None:
+    if (smallest := _smallest(subject, grid, truth)) is not None:
         yield _reached(subject, "oracle", *smallest)
 
 
@@ -257,10 +255,10 @@ def _fewest(subject: Subject, index: ReducedIndex, truth: Rows, most: int) -> in
 
 
 def _smallest(
-    subject: Subject, search: SettingsSearch, truth: Rows
+    subject: Subject, grid: SettingsGrid, truth: Rows
 ) -> tuple[Settings, ReducedIndex] | None:
     """Find the smallest settings of the grid of `tune` with which real queries reach the target."""
-    options, most = search.options(), search.counts[-1]
+    options, most = grid.options, grid.counts[-1]
     for number, option in enumerate(options, start=1):
         progress("oracle", number, len(options))
         index = subject.trials.built(option)

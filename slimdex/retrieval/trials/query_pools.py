@@ -44,6 +44,8 @@ PROBED = 200
 DROPPED = 0.5
 """Share of the words that are dropped."""
 ENCODED_AT_ONCE = 64
+Draw = Callable[[int], Pool]
+"""Makes a number of further queries, independent of those before."""
 HELD_OUT = 128
 """Largest number of passages of a document used for queries, if possible: exact search has to
 return that many more."""
@@ -56,7 +58,17 @@ def document_pool(
     count: int,
     rng: np.random.Generator,
 ) -> Pool:
-    """Make queries from the documents, by the method that suits them.
+    """Make queries from the documents; see `document_queries`, also for errors."""
+    draw = document_queries(snapshot, store, encoder, rng)
+    if count < 1:
+        raise InputError(f"sample={count}; expected 1 or more documents")
+    return draw(count)
+
+
+def document_queries(
+    snapshot: Snapshot, store: DocumentStore, encoder: Encoder | None, rng: np.random.Generator
+) -> Draw:
+    """Choose the method that suits the documents; each call of the result makes further queries.
 
     If texts are cut, queries are made from passages, and all passages of the document are held out.
 
@@ -67,34 +79,38 @@ def document_pool(
     count_live = snapshot.document_rows.number(live)
     if count_live < 3:
         raise InputError(f"{snapshot.path}: {count_live} documents; at least 3 are needed")
-    if count < 1:
-        raise InputError(f"sample={count}; expected 1 or more documents")
     if encoder is None:
-        return _averaged(VECTORS, snapshot, live, count, rng, snapshot.index.vectors.take)
+        take = snapshot.index.vectors.take
+        return lambda count: _averaged(VECTORS, snapshot, live, count, rng, take)
     live = _of_short_documents(snapshot, live)
-    asked = list[str]()
 
     def texts(rows: Rows) -> list[str]:
         return row_texts(snapshot, store, rows)
 
-    rows = rng.choice(live, PROBED)
-    if sum(len(sentences(text)) > 1 for text in texts(rows)) < PROBED / 2:
+    def mixed(count: int) -> Pool:
+        asked = list[str]()
 
         def words(rows: Rows) -> Matrix:
             asked.extend(dropped(text, rng) for text in texts(rows))
             return encoded(encoder, asked)
 
         return replace(_averaged(MIXED, snapshot, live, count, rng, words), texts=asked)
-    own = list[int]()
-    while len(own) < count:  # at least one in two has several sentences
-        rows = rng.choice(live, count)
-        for row, text in zip(rows.tolist(), texts(rows), strict=True):
-            if len(sentences(text)) > 1:
-                own.append(row)
-                asked.append(dropped(text, rng))
-    vectors = encoded(encoder, asked[:count])
-    made_of = np.array(own[:count], dtype=np.int64)[:, None]
-    return Pool(CLOZE, vectors, rows_of_documents(snapshot.document_rows, made_of), asked[:count])
+
+    def cloze(count: int) -> Pool:
+        own, asked = list[int](), list[str]()
+        while len(own) < count:  # at least one in two has several sentences
+            rows = rng.choice(live, count)
+            for row, text in zip(rows.tolist(), texts(rows), strict=True):
+                if len(sentences(text)) > 1:
+                    own.append(row)
+                    asked.append(dropped(text, rng))
+        made_of = np.array(own[:count], dtype=np.int64)[:, None]
+        held_out = rows_of_documents(snapshot.document_rows, made_of)
+        return Pool(CLOZE, encoded(encoder, asked[:count]), held_out, asked[:count])
+
+    probed = texts(rng.choice(live, PROBED))
+    have_several = sum(len(sentences(text)) > 1 for text in probed) >= PROBED / 2
+    return cloze if have_several else mixed
 
 
 def row_texts(snapshot: Snapshot, store: DocumentStore, rows: Rows) -> list[str]:

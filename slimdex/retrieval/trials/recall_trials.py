@@ -75,6 +75,11 @@ class Pool:
         """A slice of the queries, without their texts."""
         return Pool(self.name, self.vectors[chosen], self.own[chosen])
 
+    def joined(self, other: Pool) -> Pool:
+        """These queries and others of their kind, without their texts."""
+        vectors = np.concatenate([self.vectors, other.vectors])
+        return Pool(self.name, vectors, joined_own(self.own, other.own))
+
 
 def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
     """Share of each query's neighbours that are among the first `count` codes.

@@ -17,9 +17,9 @@ from ...catalog.state import Certificate
 from ...trials.recall_trials import ERROR
 
 PROVING = 1500
-"""Largest number of queries for proving a target: they prove .003 less than the mean."""
-SHARES = (0.6, 0.25, 0.15)
-"""Shares of the error level for the first, second and third setting to be proved."""
+"""Queries of the first stage of a proof: they prove .003 less than the mean."""
+DOUBLINGS = 2
+"""Times that queries made of the documents are doubled if they prove too little."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,10 @@ class Target:
         """Return self; raises `InputError` for an agreement that can't be reached or proved."""
         if not 0 < self.agreement < 1:
             raise InputError(f"agreement={self.agreement}; expected above 0 and below 1")
-        if self.agreement > (most := provable(PROVING)):
+        count = most_made()
+        if self.agreement > (most := provable(count)):
             raise InputError(
-                f"agreement={self.agreement:g}: {PROVING:,} queries prove {shown_down(most)} at "
+                f"agreement={self.agreement:g}: {count:,} queries prove {shown_down(most)} at "
                 "most; expected no more than that"
             )
         for name in ("ram", "p99_ms"):
@@ -55,12 +56,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Tried:
-    """A setting, measured on the choosing queries.
+    """A setting, measured on the choosing queries; if it was put to the proof, on the proving ones.
 
     Attributes
     ----------
     ram : bytes of the whole index in memory.
-    estimate, bound : of the agreement; the bound is for this setting alone, with 95% confidence.
+    estimate, bound : of the agreement; the bound has 95% confidence, or more if it was put to the
+        proof.
+    queries : number of queries of these.
     p50_ms, p99_ms : of a search, from a vector to rows.
     verdict : result.
     """
@@ -69,6 +72,7 @@ class Tried:
     ram: int
     estimate: float
     bound: float
+    queries: int
     p50_ms: float
     p99_ms: float
     verdict: str = ""
@@ -127,13 +131,41 @@ class Tuning:
         return lines
 
 
+def error_at(place: int) -> float:
+    """Error level of the index at a place, from 1 on, of those that are put to the proof.
+
+    >>> [round(error_at(place), 4) for place in (1, 2, 3, 4)]
+    [0.025, 0.0083, 0.0042, 0.0025]
+    >>> round(sum(map(error_at, range(1, 1000))), 4)
+    0.05
+    """
+    return ERROR / (place * (place + 1))
+
+
+def stages(available: int) -> list[int]:
+    """Numbers of queries after which a proof is looked at.
+
+    >>> stages(5_000), stages(700)
+    ([1500, 3000, 5000], [700])
+    """
+    out = [min(PROVING, available)]
+    while out[-1] < available:
+        out.append(min(2 * out[-1], available))
+    return out
+
+
+def most_made() -> int:
+    """Largest number of queries that are made of the documents for a proof."""
+    return PROVING << DOUBLINGS
+
+
 def provable(queries: int) -> float:
     """The largest bound that this number of queries can prove of the first setting.
 
-    >>> [round(provable(count), 3) for count in (0, 75, 1500)]
-    [0.0, 0.949, 0.997]
+    >>> [round(provable(count), 4) for count in (0, 75, 6000)]
+    [0.0, 0.9466, 0.9993]
     """
-    return betting_bound(np.ones(queries), ERROR * SHARES[0]) if queries else 0.0
+    return betting_bound(np.ones(queries), error_at(1), stages(queries)) if queries else 0.0
 
 
 def shown_down(share: float) -> str:

@@ -3,8 +3,8 @@
 First (beta, gamma) are chosen, which define the exact search: see `metric_choice`. Then come the
 smallest memory and, with it, the fewest candidates whose agreement with exact search in that metric
 reaches the target. Settings are screened on a sample of the rows, built if promising, chosen by one
-sample of the queries and proved on another. Only queries are encoded, and only temporary files of 4
-bytes per row are written.
+sample of the queries and proved on another: see `proving`. Only queries are encoded, and only
+temporary files of 4 bytes per row are written.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +25,13 @@ from ...documents import id_text
 from ...ingest import writer
 from ...ingest.rewriting.fitting import refit
 from ...storage.snapshot import Snapshot
-from ...trials.query_pools import ASKED, document_pool, encoded, row_texts
+from ...trials.query_pools import ASKED, Draw, document_queries, encoded, row_texts
 from ...trials.recall_trials import Pool, Trials
 from . import hybrid_choice, metric_choice, targets
 from .hybrid_choice import HybridChoice, Judged
 from .metric_choice import Cell, Choice
+from .proving import Proving
+from .settings_grid import SettingsGrid
 from .settings_search import SettingsSearch
 from .targets import Target, Tuning, provable, shown_down
 
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from ...collection import Collection
 
 CHOOSING = 500
-"""Largest number of queries to choose settings; of given queries, a quarter."""
+"""Largest number of queries to choose settings; of few given queries, a quarter."""
 FEWEST_A_DIMENSION = 1.5
 """Documents per dimension below which an index keeps its fallback settings, and isn't tuned."""
 
@@ -120,10 +124,16 @@ def _searched(
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
         trials = Trials(snapshot, collection.commit_log.moments(), Path(folder))
-        choosing, proving = _pools(collection, snapshot, None if few else asked, rng)
+        draw, available = _queries(collection, snapshot, None if few else asked, rng)
+        proving = _proving(available)
+        choosing = draw(available - proving)
         choice = _metric(collection, snapshot, asked, rng)
-        search = SettingsSearch(trials, target, choice, choosing, proving)
-        return replace(search.run(), asked=few)
+        grid = SettingsGrid(trials, choice.cell, with_lists=target.p99_ms is not None)
+        exact = partial(trials.exact, rescorer=grid.rescorer)
+        proofs = Proving(target.agreement, proving, draw, exact)
+        return replace(
+            SettingsSearch(trials, target, choice, grid, choosing, proofs).run(), asked=few
+        )
 
 
 def _with_fusion(collection: Collection, found: Tuning, asked: Asked | None) -> Tuning:
@@ -153,27 +163,23 @@ def _chosen_hybrid(
     return hybrid_choice.by_labels(snapshot, vectors, judged)
 
 
-def _pools(
+def _queries(
     collection: Collection, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
-) -> tuple[Pool, Pool]:
-    """Separate queries to choose by and to prove on."""
+) -> tuple[Draw, int]:
+    """What draws the next queries, and how many there are."""
     encoder = collection.query_encoder
     if asked is None:
-        count = CHOOSING + targets.PROVING
-        pool = document_pool(snapshot, collection.store, encoder, count, rng)
-        return pool.part(slice(CHOOSING)), pool.part(slice(CHOOSING, None))
+        draw = document_queries(snapshot, collection.store, encoder, rng)
+        return draw, CHOOSING + targets.most_made()
     assert encoder is not None
-    choosing, proving = _parts(len(asked.queries))
-    order = rng.permutation(len(asked.queries))[: choosing + proving]
-    vectors = encoded(encoder, [asked.queries[i][1] for i in order])
-    pool = Pool.asked(ASKED, vectors)
-    return pool.part(slice(choosing)), pool.part(slice(choosing, None))
+    texts = [asked.queries[i][1] for i in rng.permutation(len(asked.queries))]
+    rest = iter(texts)
+    return lambda count: Pool.asked(ASKED, encoded(encoder, [*islice(rest, count)])), len(texts)
 
 
-def _parts(count: int) -> tuple[int, int]:
-    """Numbers of given queries that choose (a quarter) and that prove."""
-    choosing = min(max(count // 4, 1), CHOOSING)
-    return choosing, min(max(count - choosing, 0), targets.PROVING)
+def _proving(count: int) -> int:
+    """Number of queries that prove; the others choose: a quarter, and `CHOOSING` at most."""
+    return count - min(max(count // 4, 1), CHOOSING)
 
 
 def _too_few(target: Target, asked: Asked | None) -> str | None:
@@ -186,7 +192,7 @@ def _too_few(target: Target, asked: Asked | None) -> str | None:
     target.checked()
     if asked is None:
         return None
-    proving = _parts(len(asked.queries))[1]
+    proving = _proving(len(asked.queries))
     if (most := provable(proving)) >= target.agreement:
         return None
     said = f"{proving:,} of {len(asked.queries):,} queries prove {shown_down(most)} at most"

@@ -14,7 +14,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.quality.tuning import targets
 from slimdex.retrieval.quality.tuning import tuner as tuning
-from slimdex.retrieval.quality.tuning.targets import SHARES, Target
+from slimdex.retrieval.quality.tuning.targets import Target
 from slimdex.retrieval.trials import query_pools
 from slimdex.retrieval.trials.query_pools import document_pool
 from slimdex.retrieval.trials.recall_trials import Trials
@@ -59,14 +59,13 @@ def agreement(collection: Collection, folder: Path, seed: int) -> float:
 def test_applied_settings_reach_the_target_on_unseen_queries(
     collection: Collection, tmp_path: Path
 ) -> None:
-    assert sum(SHARES) == pytest.approx(1)
     before = collection.state
     found = collection.tune(Target(agreement=0.95))
     assert collection.state == before
     assert found.chosen is not None
     assert found.certificate is not None
     assert found.certificate.bound >= 0.95
-    assert found.certificate.queries == 500
+    assert found.certificate.queries in (500, 1000, 2000)
     assert all(tried.ram <= found.chosen.ram for tried in found.tried)
     assert not found.applied
     applied = collection.tune(Target(agreement=0.95), apply=True)
@@ -87,7 +86,7 @@ def test_applied_settings_reach_the_target_on_unseen_queries(
 def test_what_can_not_be_reached_is_named_with_the_nearest_settings(
     collection: Collection,
 ) -> None:
-    with pytest.raises(InputError, match="17 kB reach an agreement of") as raised:
+    with pytest.raises(InputError, match=r"0\.95 is not proved within 17 kB; the best") as raised:
         collection.tune(Target(agreement=0.95, ram=17_000), apply=True)
     assert collection.state.certificate is None
     low, nearest = (collection.tune(Target(agreement=share)).chosen for share in (0.7, 0.95))
@@ -121,7 +120,7 @@ def test_a_target_that_queries_can_not_prove_is_refused_before_encoding(
     encoder = WordEncoder()
     texts = [document.id for document in docstrings[:100]]
     with Collection.open(path, encoder) as collection:
-        with pytest.raises(InputError, match=r"agreement=0\.999: 500 queries prove 0\.9"):
+        with pytest.raises(InputError, match=r"agreement=0\.999: 2,000 queries prove 0\.9"):
             collection.tune(Target(agreement=0.999))
         with pytest.raises(InputError, match=r"75 of 100 queries prove 0\.9.*expected more"):
             collection.tune(Target(agreement=0.99), queries=texts)
