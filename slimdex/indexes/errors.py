@@ -9,6 +9,10 @@ class InputError(SlimdexError, ValueError):
     """Invalid value from the caller; the message states it and what was expected."""
 
 
+class EncoderError(InputError):
+    """Encoder that an index names but can't be opened; the message is for whoever has its files."""
+
+
 class CorruptError(SlimdexError):
     """File that is damaged, incomplete, or not of the kind that its name says."""
 

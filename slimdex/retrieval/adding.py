@@ -58,7 +58,6 @@ def add(collection: Collection, addition: Addition, *, refit: str = "auto") -> A
     if addition.vectors is None and not collection.has_encoder:
         raise InputError(f"{collection.path}: built from given vectors; expected vectors for these")
     collection.check_writable()  # before texts are encoded, which takes long
-    collection.commit_log.check_place()
     start = perf_counter()
     with prepared(collection, addition) as ready, collection.change():
         before = collection.snapshot

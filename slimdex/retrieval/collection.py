@@ -17,7 +17,7 @@ from uuid import UUID
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.errors import CorruptError, InputError, shortened_repr
+from slimdex.indexes.errors import CorruptError, EncoderError, InputError, shortened_repr
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings, as_settings
@@ -747,8 +747,24 @@ class Collection(Searchable):
             with self.unchanged() as snapshot:
                 faults = index_faults(self.commit_log, snapshot)
             with self.unchanged() as newest:
-                if not faults or newest.state.version == snapshot.state.version:
+                if not faults or newest.manifest == snapshot.manifest:
                     return [*faults, *weights_faults(snapshot.state.encoder)]
+
+    def copy_to(self, path: str | Path) -> int:
+        """Copy the committed state to a new folder, and verify it; returns the state's version.
+
+        Others may change the collection meanwhile: the copy is one of its states as a whole.
+
+        Raises
+        ------
+        InputError
+            If the path exists.
+        CorruptError
+            If a file is damaged or missing. Then there is no copy.
+        """
+        from .storage.copying import copy_index
+
+        return copy_index(self.commit_log, Path(path).absolute()).state.version
 
     def move_model(self, model: str) -> None:
         """Record another folder, or hub id, of the encoder's model.
@@ -773,11 +789,6 @@ class Collection(Searchable):
     def path(self) -> Path:
         """The folder."""
         return self.commit_log.path
-
-    @property
-    def is_in_place(self) -> bool:
-        """True unless the folder was moved or replaced since it was opened."""
-        return self.commit_log.is_in_place
 
     @property
     def state(self) -> State:
@@ -862,9 +873,15 @@ class Collection(Searchable):
         return next((e for e in self._given if is_same_encoder(plain_spec(e.spec()), spec)), None)
 
     def _from_spec(self, spec: dict[str, Any], model: str | None) -> Encoder:
-        return encoder_from_spec(
-            spec, model=model, trust_remote_code=self._trusted, api_key_file=self._key_file
-        )
+        try:
+            return encoder_from_spec(
+                spec, model=model, trust_remote_code=self._trusted, api_key_file=self._key_file
+            )
+        except (InputError, OSError) as error:
+            if not is_loadable(spec):
+                raise
+            why = f"model {model or spec.get('model')!r}: {getattr(error, 'strerror', error)}"
+            raise EncoderError(str(error) if isinstance(error, InputError) else why) from error
 
     def give(self, encoder: Encoder) -> None:
         """Use an encoder of the caller for the state whose spec it has."""
@@ -882,10 +899,13 @@ class Collection(Searchable):
                 unfinished = "; its build is unfinished: run it again" * bool(left_files(self.path))
                 raise InputError(f"{self.path} holds no documents yet{unfinished}")
             try:
-                return read(snapshot, *args)
+                result = read(snapshot, *args)
             except (CorruptError, OSError):  # files may have been deleted during loading
                 if self._snapshots.is_newest(snapshot):
                     raise
+            else:
+                if not self.snapshot.manifest.replaces(snapshot.manifest):
+                    return result
 
     def opened_snapshot(self) -> Snapshot:
         """The newest snapshot with its documents open, which stay readable."""
@@ -905,9 +925,14 @@ class Collection(Searchable):
         return self._snapshots.change()
 
     def check_writable(self) -> None:
-        """Raise `InputError` on a network file system, unless it was opened to be changed there."""
+        """Raise `InputError` if this is closed, its folder was moved, or on a network file system.
+
+        On such a system it may have been opened to be changed there.
+        """
         if not self._shared_filesystem:
             check_local(self.path)
+        _ = self.snapshot  # follows an index that has replaced the folder
+        self.commit_log.check_place()
 
     def check_files(self) -> None:
         """Raise `CorruptError` if a file of the newest commit is missing or too short."""

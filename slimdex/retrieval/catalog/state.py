@@ -21,7 +21,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name, stored_as
-from ..encoders.adapters import check_mapped
+from ..encoders.specs import check_spec
 from ..lexical.fusion import AUTO, OFF
 
 FORMAT = 2
@@ -328,9 +328,7 @@ class State:
             _whole(name, getattr(self, name), least)
         if self.dim > MOST_DIM:
             raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
-        if not isinstance(self.encoder, dict):
-            raise TypeError(f"encoder={self.encoder!r}; expected an object")
-        check_mapped(self.encoder, "map" in self.files)
+        check_spec(self.encoder, "map" in self.files)
         if self.passages is not None:
             _whole("passages", self.passages, 1)
         if not all(isinstance(digest, str) for digest in self.origins.values()):
@@ -406,7 +404,7 @@ def _check_replacement(replacement: Replacement, rows: int) -> None:
         _whole(f"{name} of a replacement", value := getattr(replacement, name), least)
         if value > largest:
             raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
-    check_mapped(replacement.encoder, False)
+    check_spec(replacement.encoder, False)
 
 
 def _check_fit(fit: Any) -> None:

@@ -24,6 +24,7 @@ PLACES = {
     "push": "publishing.export:push",
     "verify": "index.integrity:verify",
     "repair": "index.integrity:repair",
+    "copy": "index.integrity:copy",
     "doctor": "index.integrity:doctor",
     "reduce": "index.settings:reduce",
     "serve": "publishing.serve:serve",

@@ -43,8 +43,8 @@ class Index:
             return command.run(self.opened())
 
     def opened(self) -> Collection:
-        """The open index; if another one has taken its place, that one."""
-        if self._collection is None or not self._collection.is_in_place:
+        """The open index."""
+        if self._collection is None:
             from ..collection import Collection
 
             self._collection = Collection.open(

@@ -5,15 +5,16 @@ Each kind is imported when it is used.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.errors import InputError, SlimdexError
 
-from .adapters import MAPPED
 from .base import Encoder
 from .given_encoder import GIVEN, GivenEncoder
 from .over_http.address import is_address
+from .specs import MAPPED, check_whole
 
 
 def is_static(model: str) -> bool:
@@ -113,8 +114,10 @@ def encoder_from_spec(
     """Open the encoder that an index was built with, and verify that it is the same.
 
     `model` is the model's location if it has moved. Raises `InputError` if it is missing or
-    different, or has custom code that must be trusted again.
+    different, or has custom code that must be trusted again; and `CorruptError` if the spec is
+    incomplete.
     """
+    check_whole(spec)
     if spec.get("type") == GIVEN:
         return GivenEncoder(spec["dim"])
     if spec.get("type") == MAPPED:
@@ -147,10 +150,11 @@ def weights_faults(spec: dict[str, Any]) -> list[str]:
     from .runtimes.network_loader import NetworkLoader
     from .sentence_folder import read_folder
 
-    model = spec["model"]
-    if not Path(model).is_dir() and model not in PACKAGED:
-        return []
     try:
+        check_whole(spec)
+        model = spec["model"]
+        if not os.path.isdir(model) and model not in PACKAGED:
+            return []
         with read_in_full():
             files = find_model(model)
             folder = read_folder(files.folder, pooling_given="head" not in spec)

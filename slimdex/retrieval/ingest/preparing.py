@@ -275,7 +275,7 @@ class _StagedAside:
 
     def is_current(self, log: CommitLog) -> bool:
         """True if nothing was committed since."""
-        return self._log is not None and self._log.manifest.state == log.manifest.state
+        return self._log is not None and self._log.manifest == log.manifest
 
     @contextmanager
     def committed(self) -> Iterator[tuple[CommitLog, Staged]]:

@@ -7,7 +7,7 @@ stay readable when they are removed from the folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -164,7 +164,7 @@ def index_lexical(collection: Collection, wanted: bool) -> None:
             snapshot = collection.opened_snapshot()
             words = new_words(snapshot.store, snapshot.manifest, folder / "words")
             with collection.change():
-                if collection.state.epoch == snapshot.state.epoch:
+                if collection.snapshot.manifest.keeps_rows_of(snapshot.manifest):
                     _commit_words(collection, words)
                     return
     with collection.change():
@@ -197,14 +197,16 @@ def keep_fusion(collection: Collection, hybrid: str | None) -> None:
 def rebuild(collection: Collection, fit_again: bool = False) -> None:
     """Rebuild the derived files, but fit reducer and metric only if damaged or `fit_again`.
 
+    Changed origins are dropped if damaged or `fit_again`: the next sync reads all files.
+
     It can't be undone, nor the change before it, whose files may be damaged.
     """
     with collection.change():
-        if collection.state.settings is not None:
+        if fit_again or collection.state.settings is not None:
             collection.show(_rebuilt(collection.commit_log, collection.state.settings, fit_again))
 
 
-def _rebuilt(commit_log: CommitLog, settings: Settings, fit_again: bool) -> Snapshot:
+def _rebuilt(commit_log: CommitLog, settings: Settings | None, fit_again: bool) -> Snapshot:
     if not commit_log.state.rows:  # nothing to fit on: the next addition does it
         state = replace(commit_log.next_state(), settings=None, norms=None, lines=None)
         state = replace(state, files={role: f for role, f in state.files.items() if role == "map"})
@@ -212,12 +214,16 @@ def _rebuilt(commit_log: CommitLog, settings: Settings, fit_again: bool) -> Snap
         state = replace(state, certificate=None, fit={})
         commit_log.commit(state, undo="never")
         return Snapshot.of(commit_log)
+    if settings is None:
+        raise CorruptError(f"{commit_log.path}: {commit_log.state.rows} rows without settings")
     moments = commit_log.moments_of(commit_log.live_rows())
-    state = _without_damaged_origins(commit_log, commit_log.next_state())
+    state = commit_log.next_state()
+    if fit_again or not _are_whole(commit_log, {"origins"}):
+        state = replace(state, files={r: f for r, f in state.files.items() if r != "origins"})
     state = commit_log.with_moments(state, moments)
     state, grown = with_new_documents(commit_log, state)
     state = with_new_words(commit_log, state)
-    if fit_again or not _fitted_files_are_whole(commit_log):
+    if fit_again or not _are_whole(commit_log, {"reducer", "rescorer"}):
         fitted = state.requested.fitted(moments)[0] if moments.n else settings
         if fit_again:
             settings = fitted
@@ -227,17 +233,6 @@ def _rebuilt(commit_log: CommitLog, settings: Settings, fit_again: bool) -> Snap
     loaded, state, norms = _encoded(commit_log, state)
     commit_log.commit(state, grown=[*grown, *norms], undo="never")
     return Snapshot.of(commit_log, loaded)
-
-
-def _without_damaged_origins(commit_log: CommitLog, state: State) -> State:
-    """The state without a damaged file of origins: a sync reads all files again, which is safe."""
-    record = state.files.get("origins")
-    try:
-        if record is not None:
-            record.check(commit_log.path)
-    except CorruptError:
-        return replace(state, files={r: f for r, f in state.files.items() if r != "origins"})
-    return state
 
 
 def _unread(commit_log: CommitLog, rows: DocumentRows, stop: int) -> list[str]:
@@ -319,10 +314,10 @@ def _encoded(commit_log: CommitLog, state: State) -> Coded:
     return Loaded(index, len(index)), state, grown
 
 
-def _fitted_files_are_whole(commit_log: CommitLog) -> bool:
+def _are_whole(commit_log: CommitLog, roles: Set[str]) -> bool:
     files = commit_log.state.files
     try:
-        for role in {"reducer", "rescorer"} & files.keys():
+        for role in roles & files.keys():
             files[role].check(commit_log.path)
     except CorruptError:
         return False

@@ -20,6 +20,7 @@ from ..storage.verification import (
     segment_faults,
     vector_faults,
 )
+from ..storage.work_folder import remove_left_work
 
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 
@@ -101,8 +102,7 @@ def _replaced(collection: Collection) -> list[str]:
             f"{collection.path}: kind {kind!r} is an untrusted factory string; expected one "
             f"of {', '.join(KINDS)} (`slimdex reduce {collection.path}` chooses one)"
         )
-    if state.settings is None:
-        return []
+    remove_left_work(collection.path, kept_seconds=0)  # vectors of texts that may be others
     writer.rebuild(collection, fit_again=True)
     kept = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
     kept |= {segment.name for segment in state.segments} | {state.readings or state.vectors}

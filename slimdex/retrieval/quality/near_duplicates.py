@@ -103,14 +103,14 @@ def delete_near_duplicates(collection: Collection, min_score: float = 0.95) -> l
     """
     collection.check_writable()
     while True:
-        version, groups = collection.read(
-            lambda snapshot: (snapshot.state.version, near_duplicates(snapshot, min_score))
+        manifest, groups = collection.read(
+            lambda snapshot: (snapshot.manifest, near_duplicates(snapshot, min_score))
         )
         if not groups:
             return groups
         ids = [other.id for group in groups for other in group.others]
         with collection.change():
-            if collection.state.version == version:
+            if collection.snapshot.manifest == manifest:
                 note(f"deleting {len(ids):,} of {len(collection):,} documents")
                 delete(collection, collection.store.ids.rows(ids))
                 return groups

@@ -315,7 +315,7 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
             documents=facts["documents"],
             note=facts.get("remark", ""),
             columns=columns["columns"],
-            encoder=PureWindowsPath(facts["encoder"].get("model", facts["encoder"]["type"])).name,
+            encoder=PureWindowsPath(facts["encoder"].get("model") or facts["encoder"]["type"]).name,
         )
 
 

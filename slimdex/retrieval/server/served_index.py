@@ -27,6 +27,7 @@ from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
 from ..operations.commands import Command, Related, Search
 from ..search.request import Hits, SearchRequest, joined
+from ..storage.manifest import Manifest
 from .batching import Batcher
 from .limits import LimitError, Limits
 from .metrics import Metrics
@@ -81,7 +82,7 @@ class ServedIndex:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
         self._chance: float | None = None
-        self._chance_version: int | None = None
+        self._chance_state: Manifest | None = None
         self._chance_task: asyncio.Task[float | None] | None = None
         self._queries = self._batcher(self._encode_queries, "encode", metrics)
         self._texts = self._batcher(self._encode_texts, "embed", metrics)
@@ -214,9 +215,9 @@ class ServedIndex:
         """
         if request.where is not None or not request.has_chance_score:
             return None
-        version, task = self.collection.version, self._chance_task
-        if task is None or self._chance_version != version or (task.done() and task.exception()):
-            self._chance_version = version
+        state, task = self.collection.snapshot.manifest, self._chance_task
+        if task is None or self._chance_state is not state or (task.done() and task.exception()):
+            self._chance_state = state
             self._chance_task = task = asyncio.create_task(self._compute_chance())
         if self._chance is not None and not task.done():
             return self._chance

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
-from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
 
 from ..collection import Collection
 from ..operations.commands import Command
@@ -33,6 +33,7 @@ LONGEST_WAIT = 60
 CONDITIONS = 4
 """Threads for searches with a condition, which may take long, shared by all indexes."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+NO_ENCODER = "the index's encoder can't be opened; the server's log says why"
 ROOT = "expected an index in a folder that the service was started with (--root)"
 EXPECTED = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
 
@@ -153,6 +154,9 @@ class Service:
         """Run a command that only reads, on the index of a name."""
         try:
             return await self.named(name).do(command)
+        except EncoderError as error:
+            LOG.error("%s", error)
+            raise SlimdexError(NO_ENCODER) from error
         except (SlimdexError, OSError) as error:
             raise SlimdexError(self.without_paths(str(error))) from error
 

@@ -166,9 +166,20 @@ class CommitLog:
             )
 
     def follow(self) -> None:
-        """Take over what other processes have committed; outside of `turn`."""
-        if mark(self.path) != self._mark and self.is_in_place:
+        """Take over what other processes have committed; outside of `turn`.
+
+        If another index has taken the folder's place, this is one of that from now on.
+        """
+        current = mark(self.path)
+        if current == self._mark:
+            return
+        if self.is_in_place:
             self.read_again()
+        elif current is not None:
+            place = self.path.stat()
+            check_folder(self.path)
+            self.read_again()
+            self._place = place
 
     def read_again(self) -> None:
         """Take over what is committed."""
@@ -198,12 +209,16 @@ class CommitLog:
             yield
 
     def _show(self, manifest: Manifest) -> None:
+        if not manifest.follows(self.manifest):  # files of the same names may be others
+            self._looked = LastLooked()
+            self._engine.restart()
         self.shown = manifest, self._store_of(manifest)
 
     def _store_of(self, manifest: Manifest) -> DocumentStore:
         """The documents of a manifest; those of the present one if they are the same."""
         state, deleted = manifest.state, manifest.deleted
-        shown = self.committed if hasattr(self, "shown") else None
+        is_later = hasattr(self, "shown") and manifest.follows(self.manifest)
+        shown = self.committed if is_later else None
         origins = ChangedOrigins(self.path, state.files.get("origins"))
         if shown is not None and shown.database.contents.origins.record == origins.record:
             origins = shown.database.contents.origins  # which are read already
@@ -456,7 +471,7 @@ class CommitLog:
         old = self.manifest
         state = replace(manifest.state, version=old.state.version + 1, epoch=old.state.epoch + 1)
         state = old.remembered_by(state, self.path, "never")
-        self._publish(replace(manifest, state=state))
+        self._publish(replace(manifest, state=state).named(old.commits))
 
     def _publish(self, manifest: Manifest) -> None:
         """Commit a manifest, and show it."""

@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,10 @@ LENGTH = 8
 SETS = ("deleted", "textless", "continued")
 """Sets of rows, a bit for each row, without the zero bytes at the end. The last one contains the
 rows of documents after each one's first."""
+COMMIT, MOST_COMMITS = 8, 512
+"""Hexadecimal digits of a commit's random name, and the number of names that a manifest has: who
+has read an older commit reads all files again."""
+COMMITS = re.compile(rf"([0-9a-f]{{{COMMIT}}})*")
 CHECKSUMS = re.compile(rf"([0-9a-f]{{{HEX}}})*")
 Undo = Literal["alone", "with the last", "never"]
 """Ways to undo a commit: see `Manifest.remembered_by`."""
@@ -82,6 +87,8 @@ class Manifest:
     textless : rows of documents without text, in order.
     document_rows : the documents of rows.
     checksums : of the blocks of append-only files.
+    commits : random names of this commit and those before it, oldest first. Numbers and names of
+        files occur again once a folder is restored from a copy, and with other contents.
     """
 
     state: State
@@ -90,6 +97,7 @@ class Manifest:
     textless: Rows
     document_rows: DocumentRows
     checksums: Checksums = field(default_factory=Checksums)
+    commits: str = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Manifest) and self._bytes() == other._bytes()
@@ -100,7 +108,34 @@ class Manifest:
     def empty(cls, state: State) -> Manifest:
         """The manifest of an index without documents."""
         none = np.zeros(0, dtype=np.int64)
-        return cls(state, {}, none, none, DocumentRows(none, none))
+        return cls(state, {}, none, none, DocumentRows(none, none)).named()
+
+    def named(self, before: str = "") -> Manifest:
+        """With a new random name, after those of the commits before."""
+        commits = before + token_hex(COMMIT // 2)
+        return replace(self, commits=commits[-COMMIT * MOST_COMMITS :])
+
+    def follows(self, older: Manifest) -> bool:
+        """True if this is an older commit, or was made from it: what was read of it still holds.
+
+        False if that is not known, as for one that is too old.
+        """
+        name = self._name_of(older.state.version)
+        return bool(name) and name == older.commits[-COMMIT:]
+
+    def replaces(self, other: Manifest) -> bool:
+        """True if this was certainly not made from another commit: a copy was restored."""
+        own, its = self._name_of(other.state.version), other.commits[-COMMIT:]
+        return self.state.version < other.state.version or bool(own and its and own != its)
+
+    def keeps_rows_of(self, older: Manifest) -> bool:
+        """True unless rows of an older commit have other numbers or vectors in this one."""
+        return not self.replaces(older) and self.state.epoch == older.state.epoch
+
+    def _name_of(self, version: int) -> str:
+        """Name of the commit of this number, "" if it is not known."""
+        stop = len(self.commits) - COMMIT * (self.state.version - version)
+        return self.commits[:stop][-COMMIT:] if 0 < stop <= len(self.commits) else ""
 
     def followed_by(
         self,
@@ -125,7 +160,7 @@ class Manifest:
             np.append(self.textless, textless),
             self.document_rows.followed_by(document_rows),
             self.checksums,
-        )
+        ).named(self.commits)
 
     def remembered_by(
         self, state: State, folder: Path, undo: Undo, is_moved: bool = False
@@ -147,7 +182,7 @@ class Manifest:
         state = replace(state, generation=max(state.generation, old.generation + 1))
         used = replace(old, files={r: f for r, f in old.files.items() if r != "before"}, lines=None)
         name = state.new_name("before")
-        before = publish(folder / name, replace(self, checksums=Checksums()).write)
+        before = publish(folder / name, replace(self, checksums=Checksums(), commits="").write)
         kept = [] if old.settings is None else sorted(used.used_names)
         return replace(state, files=files | {"before": before}, kept=kept)
 
@@ -190,8 +225,17 @@ class Manifest:
             raise ValueError("expected names of types")
         if not all(CHECKSUMS.fullmatch(digits) for digits in checksums.values()):
             raise ValueError("expected checksums of blocks")
-        rows = DocumentRows.of_continued(sets["continued"])
-        return cls(state, columns, sets["deleted"], sets["textless"], rows, Checksums(checksums))
+        if not COMMITS.fullmatch(commits := header.get("commits", "")):  # older versions have none
+            raise ValueError("expected names of commits")
+        return cls(
+            state,
+            columns,
+            sets["deleted"],
+            sets["textless"],
+            DocumentRows.of_continued(sets["continued"]),
+            Checksums(checksums),
+            commits,
+        )
 
     def write(self, path: Path) -> None:
         """Write it to a file."""
@@ -208,6 +252,7 @@ class Manifest:
                 "columns": dict(self.columns),
                 "bytes": {name: len(bits) for name, bits in zip(SETS, sets, strict=True)},
                 "checksums": dict(self.checksums.digits),
+                "commits": self.commits,
             }
         ).encode()
         return b"".join([len(header).to_bytes(LENGTH, "little"), header, *sets])

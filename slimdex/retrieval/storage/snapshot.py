@@ -99,6 +99,8 @@ class Snapshot:
 
     def followed_by(self, commit_log: CommitLog) -> Snapshot:
         """The committed state, with what is in memory of this one and still holds."""
+        if not commit_log.manifest.follows(self.manifest):
+            return Snapshot.of(commit_log)
         old, new = self.state, commit_log.state
         words = self._words[0] if self._words and new.words == old.words else None
         loaded = None

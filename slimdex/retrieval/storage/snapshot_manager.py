@@ -64,8 +64,8 @@ class SnapshotManager:
         if self._has_turn:
             with suppress(OSError, CorruptError):
                 sleep(0.001)
-                return self._commit_log.committed_now().state == snapshot.state
-        return self.snapshot.state == snapshot.state
+                return self._commit_log.committed_now() == snapshot.manifest
+        return self.snapshot.manifest == snapshot.manifest
 
     @contextmanager
     def unchanged(self) -> Iterator[Snapshot]:
@@ -129,5 +129,5 @@ class SnapshotManager:
             self._adopt()
 
     def _adopt(self) -> None:
-        if self._commit_log.state != self._shown.state:
+        if self._commit_log.manifest is not self._shown.manifest:
             self._shown = self._shown.followed_by(self._commit_log)

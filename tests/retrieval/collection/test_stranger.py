@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import os
 import shutil
@@ -34,6 +35,7 @@ from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow
 
 from ..forging import forge, rewrite_state
+from ..server.asking import asking
 
 QUERIES = ["parse a date", "remove a directory"]
 
@@ -477,8 +479,164 @@ def test_repair_of_an_untrusted_index_reads_no_derived_file(path: Path, made: Pa
         repair(path, untrusted=True)
 
 
+SPECS: dict[str, dict[str, Any]] = {
+    "static": {"type": "static", "model": "/m", "sha256": "0", "pooling": "mean"},
+    "transformer": {
+        **{"type": "transformer", "model": "/m", "sha256": "0", "revision": None},
+        **{"pooling": "mean", "max_length": 16, "precision": "auto", "prompts": ["a", "b"]},
+        **{"head": ["Dense"], "trust_remote_code": False},
+    },
+    "http": {
+        **{"type": "http", "url": "http://127.0.0.1:9", "api": "openai", "model": "m", "dim": 48},
+        **{"max_length": 16, "fingerprint": "AAAA", "dimensions": 48, "prompts": ["a", "b"]},
+    },
+    "given": {"type": "given", "dim": 48},
+}
+"""Specs of all types of encoders that an index can name, which can't be opened."""
+NOT_TEXTS = [[], {}, 3, -1, 1.5, True, 10**30, float("nan"), [[]], [1, "a"], "a\0b", "\ud800"]
+NOT_NUMBERS = [[], {}, "16", 0, -1, 1.5, True, 10**30, float("inf"), "a\0b"]
+NOT_LISTS = [{}, 3, "a", True, [3], [None], [["a"]], ["a", "b\0"], [1.5, 1.5]]
+WRONG = {str: NOT_TEXTS, int: NOT_NUMBERS, list: NOT_LISTS, bool: [1, "yes", [], 1.5]}
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_no_field_of_an_encoder_may_be_of_another_type(state: dict[str, Any], kind: str) -> None:
+    """Neither of the encoder, nor of one that replaces it, or is mapped."""
+    spec = SPECS[kind]
+    State.from_json(json.dumps(state | {"encoder": spec}))
+    for name, value in spec.items():
+        for wrong in WRONG[type(value)] if name != "type" and value is not None else ():
+            made = spec | {name: wrong}
+            for change in (
+                put("encoder", value=made),
+                replaced(encoder=made),
+                mapped(source=made),
+                mapped(target=made),
+            ):
+                forged = copy.deepcopy(state)
+                change(forged)
+                with pytest.raises(CorruptError, match=f"encoder with {name}="):
+                    State.from_json(json.dumps(forged))
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_an_encoder_without_one_of_its_fields_is_not_opened(path: Path, kind: str) -> None:
+    for name in SPECS[kind].keys() - {"type"}:
+        spec = {key: value for key, value in SPECS[kind].items() if key != name}
+        change_state(path, put("encoder", value=spec))
+        with (
+            Collection.open(path) as collection,
+            pytest.raises((CorruptError, InputError)) as raised,
+        ):
+            collection.search_many("a")
+        assert "\n" not in str(raised.value)
+        assert all("expected" in fault or "no " in fault for fault in verify(path))
+
+
+def test_nested_encoders_are_refused(state: dict[str, Any]) -> None:
+    deep: list[Any] = []
+    for _ in range(250):
+        deep = [deep]
+    with pytest.raises(CorruptError, match="nested too deep"):
+        State.from_json(json.dumps(state | {"encoder": {"type": "mine", "x": deep}}))
+
+
+SECRET = b"write 77b7e1d6SECRET\nread  0d2b4c51READER\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *[
+            SECRET,
+            b"SECRET",
+            b"SECRET 1 2 3\nSECRET 1 2\n",
+            b"2 2\nSECRET 1\n",
+            b"\xff\xfe" + SECRET,
+        ],
+        *[gzip.compress(SECRET), gzip.compress(SECRET)[:20], b"", b"a 1 2\n" + SECRET],
+        b"12 4\nSECRET " + bytes(16) + SECRET,
+        b"\xff\xfe" + SECRET,
+    ],
+)
+@pytest.mark.parametrize("given", [False, True])
+def test_no_line_of_a_file_that_an_index_names_is_quoted(
+    path: Path, tmp_path: Path, content: bytes, given: bool
+) -> None:
+    """Unless its user names it."""
+    file = tmp_path / "tokens"
+    file.write_bytes(content)
+    change_state(path, put("encoder", value=SPECS["static"] | {"model": str(file)}))
+    repair(path, untrusted=True)
+    with (
+        Collection.open(path, model=str(file) if given else None) as collection,
+        pytest.raises(InputError) as raised,
+    ):
+        collection.search("a")
+    line = str(raised.value)
+    assert line.startswith((f"model {str(file)!r}", str(file)))
+    assert given or not any(part in line for part in ("SECRET", "READER", "line 1", "7b7e"))
+    assert "\n" not in line
+    assert verify(path) == []
+
+
+def test_no_file_of_a_folder_that_an_index_names_is_quoted(path: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "modules.json", "tokenizer.json"):
+        (tmp_path / name).write_text('{"model_type": "SECRET", "hidden_size": "SECRET"}')
+    save_file({"embeddings": np.zeros((3, 2), np.float32)}, tmp_path / "model.safetensors")
+    change_state(path, put("encoder", value=SPECS["static"] | {"model": str(tmp_path)}))
+    with Collection.open(path) as collection, pytest.raises(InputError) as raised:
+        collection.search("a")
+    assert "SECRET" not in str(raised.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize("kind", ["pipe", "link to nothing", "a long name", "a loop"])
+def test_no_place_that_an_index_names_makes_a_search_wait(
+    path: Path, tmp_path: Path, kind: str
+) -> None:
+    file = tmp_path / "model"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "a long name":
+        file = tmp_path / ("long" * 200)
+    else:
+        file.symlink_to(file if kind == "a loop" else tmp_path / "nothing")
+    for name in ("static", "transformer"):
+        change_state(path, put("encoder", value=SPECS[name] | {"model": str(file)}))
+        with Collection.open(path) as collection, pytest.raises(InputError, match="model"):
+            collection.search("a")
+
+
+async def test_a_service_tells_nothing_of_files_that_an_index_names(
+    path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "tokens").write_bytes(SECRET)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "config.json").write_text('{"_attn_implementation": "SECRET/x"}')
+    save_file({"x": np.zeros(3, np.float32)}, tmp_path / "folder" / "model.safetensors")
+    for kind, name in (
+        *[("static", "tokens"), ("static", "folder"), ("static", "none")],
+        *[("transformer", "tokens"), ("transformer", "folder"), ("transformer", "none")],
+    ):
+        spec = SPECS[kind] | {"model": str(tmp_path / name)}
+        change_state(path, put("encoder", value=spec))
+        async with asking({"x": path}, encoder=None) as (client, _):
+            for answer in (
+                await client.post("/indexes/x/search", json={"query": "a"}),
+                await client.put("/indexes/x/documents/new", json={"text": "rain"}),
+                await client.post("/v1/embeddings", json={"model": "x", "input": "a"}),
+            ):
+                assert answer.status_code == 500, answer.text
+                assert "the index's encoder can't be opened; the server's log says" in answer.text
+            info = await client.get("/indexes/x")
+            assert (info.status_code, str(tmp_path) in info.text) == (200, False)
+        assert f"{tmp_path / name}" in caplog.text
+    assert "READER" not in caplog.text
+
+
 def test_an_untrusted_encoder_runs_no_code(path: Path) -> None:
-    spec = {"type": "transformer", "model": "x/y", "trust_remote_code": True}
+    spec = SPECS["transformer"] | {"model": "x/y", "trust_remote_code": True}
     change_state(path, put("encoder", value=spec))
     with (
         Collection.open(path) as collection,

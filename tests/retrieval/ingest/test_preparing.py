@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,12 +20,14 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.maps.affine_map import AffineMap
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.tensors import load_tensors, save_tensors
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.migration import mapping
 from slimdex.retrieval.operations.building import build
+from slimdex.retrieval.operations.repair import repair
 from slimdex.retrieval.sources.source import Sources
-from slimdex.retrieval.storage.work_folder import left_files
+from slimdex.retrieval.storage.work_folder import left_files, work_folder
 from tests.encoders import Rotated, WordEncoder, failing
 from tests.retrieval.word_documents import documents, forty
 
@@ -44,6 +47,33 @@ def left(path: Path) -> Path:
         collection.add(documents(1000, 2500))
     (file,) = left_files(path)
     return file
+
+
+def test_repair_of_an_untrusted_index_leaves_no_encoded_texts(path: Path, left: Path) -> None:
+    """Their vectors may be of any other texts: whoever has written them knows the digests."""
+    kind, params, arrays = load_tensors(left)
+    arrays = {**arrays, "vectors": np.ascontiguousarray(arrays["vectors"][::-1])}
+    digest = sha256()
+    for name in sorted(arrays):
+        digest.update(arrays[name].data)
+    left.unlink()
+    save_tensors(left, kind, params | {"sha256": digest.hexdigest()}, arrays)
+    new = documents(1000, 2500)
+    repair(path)
+    assert left_files(path) == [left]  # which is nobody else's, and is used
+    repair(path, untrusted=True)
+    assert not [*path.glob("work-*")]
+    with Collection.open(path, encoder := WordEncoder()) as collection:
+        assert collection.add(new).encoded == len(new)
+        assert {*encoder.encoded} >= {document.text for document in new}
+
+
+def test_repair_of_an_untrusted_index_leaves_running_additions_alone(path: Path) -> None:
+    with work_folder(path) as work:
+        (work / "encoded-0-1.safetensors").touch()
+        repair(path, untrusted=True)
+        assert work.exists()
+    assert left_files(path)
 
 
 def _cut(file: Path) -> None:

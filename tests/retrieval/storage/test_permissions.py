@@ -123,3 +123,19 @@ def test_two_users_take_turns(open_folder: Path) -> None:
             assert collection.verify() == []
     finally:
         os.umask(before)
+
+
+def test_a_copy_takes_no_permission_to_write(open_folder: Path) -> None:
+    path = open_folder / "x.index"
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add([Document("a", "word1"), Document("b", "word2")])
+        for file in [*path.rglob("*"), path]:
+            file.chmod(0o555 if file.is_dir() else 0o444)
+
+        def copy() -> str:
+            with Collection.open(path) as mine:
+                return str(mine.copy_to(open_folder / "copy"))
+
+        assert as_another_user(copy) == str(collection.version)
+        path.chmod(0o755)
+    assert verify(open_folder / "copy") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -269,7 +270,16 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
             "(or record it with `move_model`)"
         )
     pooling = spec["pooling"]
-    encoder = StaticEncoder(place, pooling=pooling if pooling in POOLINGS else None)
+    try:
+        encoder = StaticEncoder(place, pooling=pooling if pooling in POOLINGS else None)
+    except InputError:
+        if model is not None or not os.path.exists(place):
+            raise
+        # Others may have made the index, and named a file that is none of theirs: don't quote it.
+        raise InputError(
+            f"model {place!r}: no word vectors that can be read; expected those that the index was "
+            "built with (pass model=PATH for a line that says more)"
+        ) from None
     found = encoder.spec()
     for key in ("sha256", "pooling"):
         if found[key] != spec[key]:

@@ -26,6 +26,7 @@ from ...catalog.state import Replacement, State
 from ...encoders.adapters import plain_spec, source_spec
 from ...encoders.base import Encoder, as_recorded, is_same_encoder
 from ...storage.commit_log import AppendedFile
+from ...storage.manifest import Manifest
 from ...storage.snapshot import Snapshot
 from ...storage.work_folder import work_folder
 from ...trials.query_pools import row_texts
@@ -130,14 +131,14 @@ def _begin(collection: Collection, encoder: Encoder) -> Encoder:
 def _encode_window(collection: Collection, encoder: Encoder) -> None:
     """Encode the next rows, and commit their vectors unless rows were renumbered meanwhile."""
 
-    def read(snapshot: Snapshot) -> tuple[State, Matrix, PartlyRead]:
-        state = snapshot.state
-        return state, *_encoded(collection, snapshot, encoder, _next_rows(state))
+    def read(snapshot: Snapshot) -> tuple[Manifest, Matrix, PartlyRead]:
+        rows = _next_rows(snapshot.state)
+        return snapshot.manifest, *_encoded(collection, snapshot, encoder, rows)
 
-    state, vectors, partly = collection.read(read)
+    before, vectors, partly = collection.read(read)
     with collection.change():
-        now = collection.state
-        if (now.epoch, now.replacement) == (state.epoch, state.replacement):
+        now = collection.snapshot.manifest
+        if now.keeps_rows_of(before) and now.state.replacement == before.state.replacement:
             _append(collection, vectors, partly)
 
 
@@ -194,12 +195,14 @@ def _finish(collection: Collection, encoder: Encoder) -> list[str] | None:
             )
             fitted = fit_in(folder, collection, _replaced(state), moments)
         except (CorruptError, OSError):
-            if collection.state.epoch == state.epoch:
+            if collection.snapshot.manifest.keeps_rows_of(snapshot.manifest):
                 raise
             return None
         with collection.change():
-            now = collection.state
-            if now.epoch != state.epoch or _name(now) != state.replacement.vectors:
+            now = collection.snapshot.manifest
+            if not now.keeps_rows_of(snapshot.manifest) or (
+                _name(now.state) != state.replacement.vectors
+            ):
                 return None
             while len(rows := _next_rows(collection.state)):  # added during the fit
                 _append(collection, *_encoded(collection, collection.snapshot, encoder, rows))

@@ -84,7 +84,7 @@ def compact(collection: Collection) -> int:
             snapshot = collection.snapshot
             if (copies := _copied(collection, snapshot, folder)) is not None:
                 with collection.change():
-                    if collection.state.version == snapshot.state.version:
+                    if collection.snapshot.manifest == snapshot.manifest:
                         _commit_copies(collection, copies)
                         return snapshot.deleted_count
         note("others changed the index while it was copied; compacting starts over")
@@ -96,7 +96,7 @@ def _copied(collection: Collection, snapshot: Snapshot, folder: Path) -> Copies 
     try:
         return _compacted(collection.commit_log, snapshot, folder)
     except Exception:
-        if collection.state.version == snapshot.state.version:
+        if collection.snapshot.manifest == snapshot.manifest:
             raise
         return None
 

@@ -22,7 +22,7 @@ from ...catalog.state import State
 from ...storage.commit_log import AppendedFile
 from ...storage.derived_documents import with_documents
 from ...storage.index_files import encode_rows, fit, save_codes
-from ...storage.manifest import Undo
+from ...storage.manifest import Manifest, Undo
 from ...storage.snapshot import Loaded, Snapshot
 from ...storage.work_folder import work_folder
 
@@ -62,9 +62,10 @@ def refit(collection: Collection, settings: Settings, undo: Undo = "alone") -> l
         if not len(collection.snapshot):
             raise InputError(f"{collection.path} holds no documents; expected some to fit on")
         with work_folder(collection.path) as folder:
-            if (fitted := _fitted(collection, settings, folder)) is not None:
+            if (made := _fitted(collection, settings, folder)) is not None:
+                fitted, before = made
                 with collection.change():
-                    if collection.state.epoch == fitted.state.epoch:
+                    if collection.snapshot.manifest.keeps_rows_of(before):
                         state = collection.commit_log.next_state()
                         more = commit_fit(collection, fitted, state, undo)
                         return [*fitted.notes, *notes, *more]
@@ -74,16 +75,19 @@ def refit(collection: Collection, settings: Settings, undo: Undo = "alone") -> l
         ]
 
 
-def _fitted(collection: Collection, settings: Settings, folder: Path) -> Fitted | None:
-    """Fit the newest snapshot in another folder; None if its rows are replaced meanwhile."""
+def _fitted(
+    collection: Collection, settings: Settings, folder: Path
+) -> tuple[Fitted, Manifest] | None:
+    """Fit the newest commit in another folder; None if its rows are replaced meanwhile."""
     commit_log = collection.commit_log
-    state, moments = collection.read(
-        lambda snapshot: (snapshot.state, commit_log.moments(snapshot.state))
+    before, moments = collection.read(
+        lambda snapshot: (snapshot.manifest, commit_log.moments(snapshot.state))
     )
     try:
-        return fit_in(folder, collection, replace(state, requested=settings), moments)
+        state = replace(before.state, requested=settings)
+        return fit_in(folder, collection, state, moments), before
     except (CorruptError, OSError):
-        if collection.state.epoch == state.epoch:
+        if collection.snapshot.manifest.keeps_rows_of(before):
             raise
         return None
 

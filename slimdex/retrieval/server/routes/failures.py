@@ -9,10 +9,16 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from slimdex.indexes.errors import CorruptError, InputError, InUseError, UnreadableError
+from slimdex.indexes.errors import (
+    CorruptError,
+    EncoderError,
+    InputError,
+    InUseError,
+    UnreadableError,
+)
 
 from ..limits import LimitError
-from ..service import Service
+from ..service import NO_ENCODER, Service
 
 LOG = logging.getLogger("slimdex.server")
 UNKNOWN_ID = "unknown id "
@@ -26,7 +32,8 @@ def told_of(error: Exception, service: Service) -> tuple[int, str]:
     """
     status, line = _told(error)
     if status >= 500 and not isinstance(error, LimitError):
-        LOG.error("%s", error, exc_info=error if status == 500 else None)
+        is_known = isinstance(error, EncoderError)
+        LOG.error("%s", error, exc_info=error if status == 500 and not is_known else None)
     return status, service.without_paths(" ".join(line.split()))
 
 
@@ -47,6 +54,8 @@ def _told(error: Exception) -> tuple[int, str]:
             return 503, "the index can't be read at the moment; try again later"
         case InUseError():
             return 503, str(error)
+        case EncoderError():
+            return 500, NO_ENCODER
         case InputError():
             return (404 if str(error).startswith(UNKNOWN_ID) else 400), str(error)
         case CorruptError():

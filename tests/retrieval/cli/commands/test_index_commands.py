@@ -90,6 +90,13 @@ def test_a_document_that_is_the_query_is_dropped(notes: Runner) -> None:
         assert report["exact"]["ndcg@10"] == pytest.approx(expected, abs=1e-4)
 
 
+def test_a_copy_is_an_index(notes: Runner) -> None:
+    assert notes("copy", "i", "--out", "b").out.startswith("b: i at version ")
+    assert notes.found("b", "RAIN") == notes.found("i", "RAIN")
+    assert notes("copy", "i", "--out", "c", "--json").json == {"path": "c", "version": 2}
+    assert "b exists; expected a new folder" in notes.refuses("copy", "i", "--out", "b")
+
+
 @pytest.mark.slow
 def test_verify_and_repair(pets: Runner) -> None:
     assert "are right" in pets("verify", "pets").out

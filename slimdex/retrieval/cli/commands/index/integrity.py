@@ -1,4 +1,4 @@
-"""Find and mend damage: `slimdex verify`, `repair` and `doctor`."""
+"""Find damage, mend it and provide for it: `slimdex verify`, `repair`, `copy` and `doctor`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from slimdex.indexes.errors import InputError
 
 from ... import console
 from ...errors import BAD_INPUT, say
+from ...execution import Index
 from ...options.click_commands import Argument
 from ...options.default_index import VARIABLE, default_index, is_index
 from ...options.opening import DEFAULT, Dir, Json, MilvusOptions, WriteOptions
@@ -84,6 +85,20 @@ def repair(
         for fault in mended:
             console.line(f"was: {fault}")
         console.line(f"{index}: " + ("rebuilt" if mended else "nothing to repair"))
+
+
+def copy(
+    index: Dir,
+    *,
+    out: Annotated[Path, "A new folder."],
+    as_json: Json = False,
+) -> None:
+    """Copy an index, even while others change it: a backup, which is verified."""
+    collection = Index(index).opened()
+    with console.progress():
+        version = collection.copy_to(out)
+    result = {"path": str(out), "version": version}
+    console.show_result(result, f"{out}: {index} at version {version}, verified", as_json)
 
 
 PROBLEMS = 1

@@ -1,0 +1,151 @@
+"""Copies of an index: verified, and one of its committed states, whoever writes meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, islice
+from pathlib import Path
+
+import pytest
+
+from slimdex import Collection, CorruptError, Document, InputError
+from slimdex.retrieval.atomic_files import MANIFEST
+from slimdex.retrieval.operations.repair import verify
+from tests import forked
+from tests.encoders import ReadingEncoder
+from tests.retrieval.collection.test_restored import documents
+from tests.slow import slow
+
+KEPT = 6
+"""Documents that the writer keeps."""
+
+
+def text(number: int) -> str:
+    """One word, or more than the encoder reads, or none."""
+    return " ".join(f"word{number + i}" for i in range((number % 4) * 9))
+
+
+def commits() -> Iterator[tuple[str, int]]:
+    """What a writer does, a commit each."""
+    for number in count():
+        yield "add", number
+        if number >= KEPT:
+            yield "delete", number - KEPT
+            if number % 5 == 0:
+                yield "compact", number
+
+
+def write(path: Path) -> None:
+    with Collection.open(path, ReadingEncoder()) as collection:
+        for what, number in commits():
+            if what == "add":
+                collection.add([Document(f"d{number}", text(number))])
+            elif what == "delete":
+                collection.delete(f"d{number}")
+            else:
+                collection.compact()
+
+
+def state_of(version: int) -> dict[str, str]:
+    """The documents after so many commits; the first two make the index, and one document in it."""
+    expected = {"first": "the first one"}
+    for what, number in islice(commits(), version - 2):
+        if what == "add":
+            expected[f"d{number}"] = text(number)
+        elif what == "delete":
+            del expected[f"d{number}"]
+    return expected
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x.index"
+    with Collection.create(path, ReadingEncoder()) as collection:
+        collection.add([Document("first", "the first one")])
+    return path
+
+
+@pytest.mark.slow
+def test_copies_made_while_another_process_writes(path: Path, tmp_path: Path) -> None:
+    writer = forked.process(write, path)
+    try:
+        with Collection.open(path) as collection:
+            while collection.version < 2 * KEPT:
+                assert writer.is_alive()
+            copies = {
+                collection.copy_to(tmp_path / f"copy{i}"): tmp_path / f"copy{i}" for i in range(4)
+            }
+    finally:
+        writer.kill()
+        writer.join()
+    for version, copy in copies.items():
+        assert verify(copy) == []
+        with Collection.open(copy, ReadingEncoder()) as copied:
+            assert copied.version == version
+            assert {each.id: each.text for each in copied} == state_of(version)
+            copied.add([Document("later", "a later one")])
+            assert copied.search("later", limit=1)[0].id == "later"
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "x.index",
+        *(f"copy{i}" for i in range(4)),
+    }
+
+
+def test_a_copy_has_the_files_of_the_manifest_alone(path: Path, tmp_path: Path) -> None:
+    """Cut to their committed lengths, so that the copy can also be undone."""
+    with Collection.open(path, ReadingEncoder()) as collection:
+        collection.add(documents("x", 20))
+        for name in (collection.state.vectors, collection.state.readings or ""):
+            with (path / name).open("ab") as file:
+                file.write(b"of an addition that failed")
+        (path / "codes-000099.faiss").write_bytes(b"left")
+        (path / "README").write_text("not ours")
+        assert collection.copy_to(tmp_path / "copy") == collection.version
+        names = {MANIFEST, *collection.state.file_names}
+    copy = tmp_path / "copy"
+    assert {file.name for file in copy.iterdir()} == names
+    assert (copy / MANIFEST).read_bytes() == (path / MANIFEST).read_bytes()
+    with Collection.open(copy, ReadingEncoder()) as copied:
+        for name in (copied.state.vectors, copied.state.readings or ""):
+            assert (path / name).read_bytes().startswith((copy / name).read_bytes())
+            assert (path / name).stat().st_size == (copy / name).stat().st_size + 26
+        copied.undo()
+        assert [each.id for each in copied] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("role", "damage"),
+    [
+        ("vectors", "flipped"),
+        *slow((role, "missing") for role in ("vectors", "segment", "codes", "words")),
+        *slow((role, "flipped") for role in ("segment", "codes", "words")),
+    ],
+)
+def test_a_damaged_index_has_no_copy(path: Path, tmp_path: Path, role: str, damage: str) -> None:
+    with Collection.open(path, ReadingEncoder()) as collection:
+        (file,) = path.glob(f"{role}-*")
+        file = max(file.iterdir(), key=lambda part: part.stat().st_size) if file.is_dir() else file
+        if damage == "missing":
+            file.unlink()
+        else:
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 1
+            file.write_bytes(data)
+        with pytest.raises(CorruptError, match=f"x.index/{role}-") as raised:
+            collection.copy_to(tmp_path / "copy")
+    assert "\n" not in str(raised.value)
+    assert str(tmp_path / ".copy") not in str(raised.value)
+    assert [file.name for file in tmp_path.iterdir()] == ["x.index"]
+
+
+def test_an_existing_target_is_refused(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with Collection.open(path) as collection:
+        for name in ("file", "folder", "link", "x.index"):
+            with pytest.raises(InputError, match=f"{name} exists; expected a new folder"):
+                collection.copy_to(tmp_path / name)
+        with pytest.raises(InputError, match="no folder"):
+            collection.copy_to(tmp_path / "none" / "copy")
+    assert not any((tmp_path / "folder").iterdir())
