@@ -1,4 +1,8 @@
-"""Front matter: metadata before a Markdown text, in YAML or TOML, and its columns."""
+"""Front matter: metadata before a Markdown text, in YAML or TOML, and its columns.
+
+Values are text, as written. Only a plain value that JSON writes in the same way, such as `true`,
+`null`, `7` and `2.5`, has that type in the column `front_matter`; other columns use its text.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
 
 COLUMNS: Mapping[str, str] = {
@@ -34,6 +39,8 @@ FENCES = {
 }
 LARGEST = 1 << 16
 """Limit of front matter in characters."""
+TYPED = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
+"""Plain values that may have a type in JSON."""
 
 
 def split(text: str) -> tuple[dict[str, Any], str]:
@@ -41,13 +48,16 @@ def split(text: str) -> tuple[dict[str, Any], str]:
 
     >>> split("---\ntitle: Tea\ntags: [a, b]\n---\nBoil water.\n")
     ({'title': 'Tea', 'tags': ['a', 'b']}, 'Boil water.\n')
+    >>> split("---\nversion: 1.10\nlanguage: no\ndraft: true\n---\n")[0]
+    {'version': '1.10', 'language': 'no', 'draft': True}
     """
     fence = FENCES.get(text[:3])
     found = fence.match(text[:LARGEST]) if fence else None
     if found is None:
         return {}, text
     try:
-        values = _yaml(found[1]) if text[0] == "-" else tomllib.loads(found[1])
+        is_yaml = text[0] == "-"
+        values = _yaml(found[1]) if is_yaml else tomllib.loads(found[1], parse_float=_typed)
         values = json.loads(json.dumps(values, default=_written, allow_nan=False))
     except (ValueError, TypeError, RecursionError):
         return {}, text
@@ -65,10 +75,10 @@ def facts(values: Mapping[str, Any]) -> dict[str, Any]:
     for column, keys in NAMES.items():
         if column == "tags":
             continue
-        texts = (as_text(lowered.get(key)) for key in keys)
+        texts = (as_text(lowered.get(key, "")) for key in keys)
         if text := next(filter(None, texts), None):
             found[column] = moment(text) if column == "date" else text
-    if own := next(filter(None, (tags(lowered.get(key)) for key in NAMES["tags"])), None):
+    if own := next(filter(None, (tags(lowered.get(key, "")) for key in NAMES["tags"])), None):
         found["tags"] = own
     return found | {"front_matter": dict(values)} if values else found
 
@@ -84,19 +94,25 @@ def tags(value: Any) -> list[str]:
 
 
 def as_text(value: Any) -> str:
-    """Format a value on one line; lists are joined by commas."""
+    """Format a value on one line as it was written; lists are joined by commas.
+
+    >>> as_text(["No", True, 1.5, {"name": "Ann"}])
+    'No, true, 1.5, Ann'
+    """
     if isinstance(value, dict):
         return as_text(value.get("name", ""))
     if isinstance(value, list):
         return ", ".join(filter(None, map(as_text, value)))
-    return "" if value is None else " ".join(str(value).split())
+    return " ".join((value if isinstance(value, str) else json.dumps(value)).split())
 
 
 def moment(text: str) -> datetime | None:
-    """Parse a date in the format of ISO 8601, mail or PDF; in UTC if it has a zone.
+    """Parse a date in the format of ISO 8601, YAML, mail or PDF; in UTC if it has a zone.
 
     >>> moment("2024-05-01"), moment("D:20240501123000+02'00'")
     (datetime.datetime(2024, 5, 1, 0, 0), datetime.datetime(2024, 5, 1, 10, 30))
+    >>> moment("2024-5-1 9:30:00 +2")
+    datetime.datetime(2024, 5, 1, 7, 30)
     >>> moment("soon")
     """
     text = text.strip()
@@ -105,13 +121,19 @@ def moment(text: str) -> datetime | None:
         zone = zone.replace("'", "").removesuffix("Z")
         text = f"{year}-{month or '01'}-{day or '01'}T{hour or '00'}:{minute or '00'}:"
         text += f"{second or '00'}{zone}"
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
+    for read in (_of_yaml, parsedate_to_datetime):
         try:
             found_ = read(text)
             return found_.astimezone(UTC).replace(tzinfo=None) if found_.tzinfo else found_
         except (ValueError, TypeError, IndexError, OverflowError):
             continue
     return None
+
+
+def _of_yaml(text: str) -> datetime:
+    """Parse an ISO 8601 date, where YAML allows single digits and a space before the zone."""
+    padded = re.sub(r"(?<![\d.])\d(?!\d)", r"0\g<0>", text)
+    return datetime.fromisoformat(re.sub(r"(?<=\d)[ \t]+(?=[-+Z])", "", padded))
 
 
 def _yaml(text: str) -> Any:
@@ -121,11 +143,29 @@ def _yaml(text: str) -> Any:
         # Nested aliases: a few lines can expand to gigabytes.
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             return None
-        return yaml.safe_load(text)
-    except ValueError:  # an invalid date: read everything as text
-        return yaml.load(text, yaml.BaseLoader)
+        return yaml.load(text, _loader())
     except yaml.YAMLError:
         return None
+
+
+@cache
+def _loader() -> Any:
+    """Class of a YAML loader without the types of YAML 1.1, by which `no` is a boolean."""
+    import yaml
+
+    loader: Any = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
+    loader.add_implicit_resolver("!typed", re.compile(f"(?:{TYPED.pattern})$"), None)
+    loader.add_constructor("!typed", lambda loader, node: _typed(loader.construct_scalar(node)))
+    return loader
+
+
+def _typed(text: str) -> Any:
+    """Value of a text in JSON, if JSON writes it in the same way; else the text."""
+    try:
+        value = json.loads(text) if TYPED.fullmatch(text) else text
+    except ValueError:
+        return text
+    return value if json.dumps(value) == text else text
 
 
 def _written(value: Any) -> str:

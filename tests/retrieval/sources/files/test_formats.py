@@ -107,7 +107,58 @@ def test_front_matter_of_a_day_that_is_none_is_read() -> None:
     assert (values, rest) == ({"title": "Trip", "date": "2023-06-31"}, "Text")
 
 
+WRITTEN = (
+    *("No", "yes", "on", "off", "True", "12:30", "1:30:15", "2024-05-01", "1e3", "0x1F", "010"),
+    *("0o17", "1_000", ".inf", ".NaN", "NaN", "~", "null", "true", "1.10", "1.0", "-0", "+5", "="),
+    *("2024-05-01 12:00:00", "1e+22", "9" * 5000, "<<"),
+)
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_a_text_of_front_matter_is_as_written(text: str, quote: str) -> None:
+    value = quote + text + quote
+    block = f"title: {value}\nlang: {value}\nby: {value}\nabstract: {value}\nkeywords: [{value}]"
+    found = markdown.read(f"---\n{block}\n---\nText")
+    facts = {name: found.facts[name] for name in ("language", "author", "description", "tags")}
+    expected = {"language": text, "author": text, "description": text, "tags": [text]}
+    assert (found.title, facts) == (text, expected)
+    column = json.loads(json.dumps(found.facts["front_matter"]["lang"]))
+    assert column == text or (quote == "" and json.dumps(column) == text)
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none())
+def test_front_matter_keeps_the_types_of_json(value: object) -> None:
+    text = json.dumps(value)
+    values, _ = front_matter.split(f"---\nvalue: {text}\n---\n")
+    assert values == {"value": value}
+    assert front_matter.as_text(values["value"]) == text
+
+
+def test_names_in_front_matter_are_as_written() -> None:
+    values, _ = front_matter.split("---\non: a\nno: b\n010: c\n1.10: d\n~: e\ntrue: f\n---\n")
+    assert values == {"on": "a", "no": "b", "010": "c", "1.10": "d", "~": "e", "true": "f"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2024-05-01 12:00:00 +0200", datetime(2024, 5, 1, 10)),
+        ("2024-5-1", datetime(2024, 5, 1)),
+        ("2001-12-14t21:59:43.10-05:00", datetime(2001, 12, 15, 2, 59, 43, 100_000)),
+        ("2001-12-14 21:59:43.10 -5", datetime(2001, 12, 15, 2, 59, 43, 100_000)),
+        ("2001-12-15 2:59:43.10", datetime(2001, 12, 15, 2, 59, 43, 100_000)),
+        ("2024-05-01 12:00:00 Z", datetime(2024, 5, 1, 12)),
+        ("2023-06-31", None),
+    ],
+)
+def test_dates_of_yaml(text: str, expected: datetime | None) -> None:
+    assert markdown.read(f"---\ndate: {text}\n---\nText").facts["date"] == expected
+
+
 def test_toml_front_matter() -> None:
+    values, _ = front_matter.split("+++\nversion = 1.10\nsize = 1.5\nmost = inf\n+++\nText")
+    assert values == {"version": "1.10", "size": 1.5, "most": "inf"}
     values, rest = front_matter.split('+++\ntitle = "A"\ndate = 2024-05-01\n+++\nText')
     assert (values, rest) == ({"title": "A", "date": "2024-05-01"}, "Text")
 

@@ -26,7 +26,7 @@ def read(text: str) -> Extract:
     outline = Outline()
     feed(outline, body)
     lowered = {key.lower(): value for key, value in values.items()}
-    title = front_matter.as_text(lowered.get("title")) or outline.first_heading
+    title = front_matter.as_text(lowered.get("title", "")) or outline.first_heading
     return Extract(title, outline.text, outline.parts, front_matter.facts(values))
 
 
