@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from .codes.faiss_calls import is_factory
 from .codes.faiss_index import FaissIndex
-from .codes.kinds import FLAT, kind_named
+from .codes.kinds import FLAT, KINDS, Kind, kind_named
 from .errors import InputError, shortened_repr
-from .options import REDUCERS, Choices
+from .options import AUTO, REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
 from .reducers.reducer import Reducer, RowFile
 from .reducers.registry import reducer_class
+from .suggestions import check_choice
 
 MOST_CANDIDATES = 1 << 40
 """More than the rows of any index; the catalog can't store numbers beyond 64 bits."""
@@ -33,31 +35,45 @@ class Settings(Choices):
         `options.candidates_for`; 0 turns rescoring off, None scales with the index: see
         `options.usual_candidates`.
     reducer : one of `options.REDUCERS`.
+
+    Raises `InputError` for a value that suits no vectors; `checked` compares them with dimensions.
+
+    >>> Settings(gamma=9)
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: gamma=9; expected 0 to 1
     """
+
+    def __post_init__(self) -> None:
+        for name, least in (("k", "1"), ("candidates", "0 (off)")):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < int(least[0])):
+                raise InputError(f"{name}={value!r}; expected a whole number, {least} or more")
+        if self.candidates is not None and self.candidates > MOST_CANDIDATES:
+            raise InputError(f"candidates={self.candidates}; expected {MOST_CANDIDATES} or fewer")
+        for name in ("beta", "gamma"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value <= 1:  # also refuses NaN
+                raise InputError(f"{name}={value!r}; expected 0 to 1")
+        check_choice("reducer", self.reducer, REDUCERS)
+        kinds = (AUTO, *KINDS)
+        if self.kind not in kinds and not is_factory(str(self.kind)):
+            check_choice("kind", self.kind, kinds, " or a FAISS factory string")
 
     def checked(self, dim: int) -> Self:
         """Return these settings after validating them for vectors of `dim` dimensions.
 
-        Raises `InputError` for an invalid k, kind, reducer, beta, gamma or candidates.
+        Raises `InputError` for a k or kind that does not suit them.
         """
-        if self.reducer not in REDUCERS:
-            raise InputError(f"reducer={self.reducer!r}; expected one of {', '.join(REDUCERS)}")
-        if self.candidates is not None and self.candidates < 0:
-            raise InputError(f"candidates={self.candidates}; expected 0 (off) or more")
-        if self.candidates is not None and self.candidates > MOST_CANDIDATES:
-            raise InputError(f"candidates={self.candidates}; expected {MOST_CANDIDATES} or fewer")
-        for name, value in (("beta", self.beta), ("gamma", self.gamma)):
-            if not 0 <= value <= 1:  # also refuses NaN
-                raise InputError(f"{name}={value}; expected 0 to 1")
-        if self.k is not None and not 1 <= self.k <= dim:
+        if self.k is not None and self.k > dim:
             raise InputError(f"k={self.k}; expected 1 to the encoder's {dim} dimensions")
         self._reducer.check_components(self._k(dim), dim)
         kind = kind_named(self.kind)
-        if self.k is not None and self.k % kind.multiple:
+        if self.k is not None and self.k % kind.multiple and dim >= kind.multiple:
             raise InputError(
                 f"k={self.k} does not suit kind {kind.name}; expected a multiple of {kind.multiple}"
             )
-        FaissIndex(kind, self._k(dim), kind.min_rows)
+        FaissIndex(self._kind(dim), self._k(dim), kind.min_rows)
         return self
 
     def changed(self, changes: Mapping[str, Any], dim: int) -> Self:
@@ -106,19 +122,23 @@ class Settings(Choices):
         if too_wide and (is_few or is_free):
             k = max(rank, 1)
             changes.append(f"k={k} (the most that {moments.n} vectors allow)")
-        if moments.n < kind.min_rows or k % kind.multiple:
+        needed = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
+        exactly, notes = "searched exactly, without compression", list[str]()
+        if self._kind(dim, moments.n) != kind:  # whatever the number of rows
+            out = replace(out, kind=FLAT.name)
+            notes.append(f"{exactly}: {needed}")
+        elif moments.n < kind.min_rows or k % kind.multiple:
             out = replace(out, kind=FLAT.name)
             few = f"kind {kind.name} needs {kind.min_rows} vectors"
-            odd = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
-            why = few if moments.n < kind.min_rows else odd
-            changes.insert(0, f"searched exactly, without compression ({why})")
-        small = "a small index, which adapts by itself as it grows: "
-        notes = [small + ", ".join(changes)] if changes else []
+            changes.insert(0, f"{exactly} ({few if moments.n < kind.min_rows else needed})")
+        if changes:
+            small = "a small index, which adapts by itself as it grows: "
+            notes.append(small + ", ".join(changes))
         return replace(out, k=k), notes
 
     def resolved(self, dim: int, rows: int) -> Self:
         """Return settings with k and kind resolved for a large enough corpus."""
-        return replace(self, k=self._k(dim, rows), kind=kind_named(self.kind, rows).name)
+        return replace(self, k=self._k(dim, rows), kind=self._kind(dim, rows).name)
 
     def matches(self, settings: Settings, dim: int) -> bool:
         """Return whether the settings in force are these, not the replacement for a small corpus.
@@ -139,6 +159,11 @@ class Settings(Choices):
     @property
     def _reducer(self) -> type[Reducer]:
         return reducer_class(self.reducer)
+
+    def _kind(self, dim: int, rows: int = 0) -> Kind:
+        """The kind; exact rows if it requires a multiple of dimensions that these are not."""
+        kind = kind_named(self.kind, rows)
+        return FLAT if self._k(dim, rows) % kind.multiple else kind
 
     def _k(self, dim: int, rows: int = 0) -> int:
         if self.k is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from .errors import InputError, shortened_repr
+
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """Return the choice that a misspelt word most likely stands for, or None.
@@ -29,6 +31,21 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """
     near = nearest(word, choices)
     return "" if near is None else f"; did you mean {near!r}?"
+
+
+def check_choice(name: str, value: object, choices: Iterable[str], others: str = "") -> None:
+    """Raise `InputError` unless a value is one of the choices; `others` describes further ones.
+
+    >>> check_choice("reducer", "PCA", ["whitening", "pca"])
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: reducer='PCA'; expected one of whitening, pca; did you \
+mean 'pca'?
+    """
+    if value not in (choices := [*choices]):
+        near = did_you_mean(value, choices) if isinstance(value, str) else ""
+        names = ", ".join(choices)
+        raise InputError(f"{name}={shortened_repr(value)}; expected one of {names}{others}{near}")
 
 
 def _folded(word: str) -> str:

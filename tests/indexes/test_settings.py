@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
-from slimdex.indexes.codes.kinds import PQ
+from slimdex.indexes.codes.kinds import KINDS, PQ
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
@@ -115,23 +116,71 @@ def test_an_explicit_k_adapts_to_few_vectors_only() -> None:
     ("change", "message"),
     [
         ({"k": 41}, "k=41; expected 1 to the encoder's 40 dimensions"),
-        ({"k": 0}, "k=0; expected 1 to"),
         ({"k": 18}, "k=18 does not suit kind pq; expected a multiple of 4"),
-        ({"kind": "bogus"}, "kind 'bogus' at 20 dimensions"),
-        ({"reducer": "bogus"}, "reducer='bogus'; expected one of whitening, pca"),
-        ({"candidates": -1}, "candidates=-1; expected 0"),
-        ({"candidates": 10**30}, f"candidates={10**30}; expected {1 << 40} or fewer"),
-        ({"beta": float("nan")}, "beta=nan; expected 0 to 1"),
-        ({"gamma": 9.0}, "gamma=9.0; expected 0 to 1"),
-        ({"gamma": -3.0}, "gamma=-3.0; expected 0 to 1"),
+        ({"kind": "PQ7"}, "kind 'PQ7' at 20 dimensions"),
         ({"reducer": "identity", "k": 20}, "n_components=20; identity keeps all 40"),
         ({"reducer": "all-but-the-top", "k": 40}, "n_components=40; expected 1 to 39"),
     ],
 )
-def test_invalid_settings_are_refused(change: dict[str, object], message: str) -> None:
+def test_settings_that_do_not_suit_the_vectors_are_refused(
+    change: dict[str, object], message: str
+) -> None:
     with pytest.raises(InputError) as raised:
         replace(Settings(), **change).checked(40)  # type: ignore[arg-type]
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": 0}, "k=0; expected a whole number, 1 or more"),
+        ({"k": 64.0}, "k=64.0; expected a whole number"),
+        ({"k": True}, "k=True; expected a whole number"),
+        ({"k": "64"}, "k='64'; expected a whole number"),
+        ({"kind": "pq4"}, "kind='pq4'; expected one of auto, flat"),
+        ({"kind": "pq4"}, "or a FAISS factory string; did you mean 'pq'?"),
+        ({"kind": "HSNW"}, "kind='HSNW'; expected one of auto"),
+        ({"kind": "hsnw"}, "did you mean 'hnsw'?"),
+        ({"kind": "PQ8x"}, "kind='PQ8x'"),
+        ({"kind": ""}, "kind=''"),
+        ({"kind": None}, "kind=None"),
+        ({"reducer": "bogus"}, "reducer='bogus'; expected one of whitening, pca"),
+        ({"reducer": "whitenning"}, "did you mean 'whitening'?"),
+        ({"candidates": -1}, "candidates=-1; expected a whole number, 0 (off) or more"),
+        ({"candidates": 1.5}, "candidates=1.5; expected a whole number"),
+        ({"candidates": 10**30}, f"candidates={10**30}; expected {1 << 40} or fewer"),
+        ({"beta": float("nan")}, "beta=nan; expected 0 to 1"),
+        ({"beta": "1"}, "beta='1'; expected 0 to 1"),
+        ({"gamma": 9}, "gamma=9; expected 0 to 1"),
+        ({"gamma": -3.0}, "gamma=-3.0; expected 0 to 1"),
+    ],
+)
+def test_settings_that_suit_no_vectors_are_refused_at_once(
+    change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        Settings(**change)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*KINDS, "PQ48", "PQ16x4fs", "OPQ16_64,PQ16", "IVF1000000,PQ48x4fs", "L2norm,SQ6", "PCA80,SQ8",
+     "IVF64_HNSW32,Flat", "LSHt", "PLSQ8x6x4fs_Nlsq2x4", "Pad96,PQ48", "HNSW32_PQ12"],
+)  # fmt: skip
+def test_kinds_and_factory_strings_are_taken(kind: str) -> None:
+    assert Settings(kind=kind).kind == kind
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_few_dimensions_are_searched_exactly(dim: int) -> None:
+    for rows in (1, 700):
+        fitted, notes = Settings().checked(dim).fitted(moments(rows, dim))
+        assert (fitted.kind, fitted.k) == ("flat", min(rows, dim))
+        assert "kind pq needs a multiple of 4 dimensions" in notes[0]
+        assert ("small" in str(notes)) == (rows < dim)
+    assert Settings().matches(fitted, dim)
+    assert Settings(kind="sq8").checked(dim).fitted(moments(700, dim))[0].kind == "sq8"
 
 
 class Unread:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import faiss
@@ -21,7 +23,40 @@ For a unit query q, ``5/4 - |q - x/2|^2`` is ``q.x + (1 - |x|^2) / 4``: a correc
 codes shorten. At length 1 the factor would be 1/2, which suits highest scores near 1; 1/4 suits
 highest scores near 1/2, as between questions and their answers.
 """
+FACTORY = re.compile(r"[A-Z][\w+.,()]{0,99}")
+"""Form of a factory string. FAISS reads strings of strangers' manifests, too: short ones only."""
 TINY = np.finfo(np.float32).tiny
+
+
+LARGEST_TRIED = 4096
+"""Largest number in a factory string that is tried: an index of it is still small."""
+
+
+@cache
+def is_factory(factory: str) -> bool:
+    """Return whether FAISS reads a factory string, at some number of dimensions.
+
+    Strings with large numbers, which might take much memory, are only compared with the form.
+
+    >>> [is_factory(factory) for factory in ("PQ48x4fs", "OPQ16_64,IVF1000000,PQ16", "SQ4", "HNSW")]
+    [True, True, True, True]
+    >>> [is_factory(factory) for factory in ("pq4", "PQx", "Bogus", "SQ5", "", "PQ8 ")]
+    [False, False, False, False, False, False]
+    """
+    if not FACTORY.fullmatch(factory):
+        return False
+    numbers = {int(digits) for digits in re.findall(r"\d+", factory)}
+    if max(numbers, default=0) > LARGEST_TRIED:
+        return True
+    return any(_is_made(factory, dim) for dim in sorted({64, *numbers} - {0}))
+
+
+def _is_made(factory: str, dim: int) -> bool:
+    try:
+        faiss.index_factory(dim, factory)
+    except RuntimeError:
+        return False
+    return True
 
 
 @contextmanager

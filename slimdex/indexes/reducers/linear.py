@@ -329,6 +329,8 @@ def _top(d: int) -> int:
 
 
 def _check_left(k: int, d: int, top: int) -> None:
+    if d <= top:
+        raise InputError(f"all-but-the-top: vectors of {d} dimensions; expected {top + 1} or more")
     if not 1 <= k <= d - top:
         raise InputError(
             f"n_components={k}; expected 1 to {d - top}, the {d} dimensions of the vectors without "

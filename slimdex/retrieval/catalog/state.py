@@ -16,7 +16,6 @@ import numpy as np
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import READABLE, parsed
-from slimdex.indexes.options import REDUCERS
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
@@ -418,16 +417,6 @@ def _check_fit(fit: Any) -> None:
 
 
 def _check_settings(settings: Settings, dim: int) -> None:
-    """Check types of numbers and names; whether they are compatible is checked by fitting."""
-    if settings.k is not None:
-        _whole("k", settings.k, 1)
-    if settings.candidates is not None:
-        _whole("candidates", settings.candidates, 0)
-    for name in ("beta", "gamma"):
-        value = getattr(settings, name)
-        if type(value) not in (int, float) or not -10 <= value <= 10:
-            raise ValueError(f"{name}={value!r}; expected a number")
-    if not isinstance(settings.kind, str) or settings.reducer not in REDUCERS:
-        raise ValueError(f"kind={settings.kind!r}, reducer={settings.reducer!r}; expected ours")
+    """Check k, which the settings did not; what else suits the vectors is checked by fitting."""
     if settings.k is not None and settings.k > dim:
         raise ValueError(f"k={settings.k}; expected at most {dim}")

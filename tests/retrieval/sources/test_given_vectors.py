@@ -42,6 +42,31 @@ def nearest(X: Matrix, query: Matrix, k: int) -> list[str]:
     return [f"d{i}" for i in np.argsort(-cosines)[:k]]
 
 
+@pytest.mark.parametrize("dim", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("kind", ["auto", "pq", "sq4", "rabitq"])
+def test_few_and_odd_dimensions(dim: int, kind: str, tmp_path: Path) -> None:
+    """Enough rows to train each kind; the best are rescored with their full vectors."""
+    rows = np.random.default_rng(dim).normal(size=(640, dim))
+    texts = [{"id": f"d{i}", "text": "a"} for i in range(len(rows))]
+    settings = Settings(kind=kind, beta=0.0, gamma=0.0)
+    with Collection.create(tmp_path / "i", GivenEncoder(dim), settings, lexical=False) as index:
+        index.add(texts, vectors=rows.tolist())
+        (hits,) = index.search_many(rows[:1], limit=3)
+        best = np.sort(normalize_rows(rows) @ (rows[0] / np.linalg.norm(rows[0])))[::-1]
+        np.testing.assert_allclose([hit.score for hit in hits], best[:3], atol=2e-3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 640])
+@pytest.mark.parametrize("dim", [1, 3, 8])
+def test_one_document_and_equal_ones(count: int, dim: int, tmp_path: Path) -> None:
+    texts = [{"id": f"d{i}", "text": "a"} for i in range(count)]
+    with Collection.create(tmp_path / "i", GivenEncoder(dim), lexical=False) as index:
+        index.add(texts, vectors=np.ones((count, dim)))
+        hits = index.search(np.ones(dim), limit=5)
+        assert [hit.id for hit in hits] == [f"d{i}" for i in range(min(count, 5))]
+        np.testing.assert_allclose([hit.score for hit in hits], 1, atol=1e-3)
+
+
 def test_search_equals_brute_force(X: Matrix, documents: list[Document], tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", GivenEncoder(D), PLAIN) as collection:
         assert collection.add(documents, vectors=X).documents == N
