@@ -235,6 +235,21 @@ def test_parts_with_any_name_are_found(names: list[str], is_packed_encoded: bool
     assert found.facts["pages"] == len(names)
 
 
+def test_files_embedded_as_text() -> None:
+    chunks = {
+        "a.html": "<html><body><p>Boil <b>it</b>.</p></body></html>",
+        "b.mht": "MIME-Version: 1.0\nContent-Type: text/html\n\n<p>Pour it.</p>",
+        "c.txt": "Drink it.",
+    }
+    body = "".join(f'<altChunk r:id="{name}"/>' for name in chunks)
+    relations = {
+        "": [("r", "officeDocument", "d.xml")],
+        "d.xml": [(name, "aFChunk", name) for name in chunks],
+    }
+    found = read_docx(opc({"d.xml": word_part(f"<body>{body}</body>"), **chunks}, relations))
+    assert found.text == "Boil it.\n\nPour it.\n\nDrink it."
+
+
 def test_parts_of_a_slide_are_found_by_their_relations() -> None:
     def cached(name: str, kind: str, value: str) -> str:
         point = f"<c:pt><c:v>{value}</c:v></c:pt>"

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ...archives import Archive, attribute, elements, events, local
+from ...decoding import decoded
+from ...kinds import HEAD, kind_of
+from .. import html_pages, mail
 
 FIGURES = ("chart", "chartex", "diagramdata")
 """Kinds of parts that contain the labels of charts and diagrams."""
@@ -58,12 +61,13 @@ def references(attributes: Mapping[str, str]) -> list[str]:
     ]
 
 
-class Figures:
-    """Labels of the charts and diagrams of a part."""
+class Embedded:
+    """What a part embeds: charts and diagrams, and files whose text belongs to the document."""
 
     def __init__(self, archive: Archive, related: Iterable[Relation]) -> None:
-        self._archive = archive
+        self._archive, related = archive, list(related)
         self._parts = {each.id: each.part for each in related if each.kind in FIGURES}
+        self._files = {each.id: each.part for each in related if each.kind == "afchunk"}
 
     def labels(self, attributes: Mapping[str, str]) -> list[str]:
         """Titles, series and categories of what an element's attributes refer to, each once."""
@@ -72,6 +76,20 @@ class Figures:
             if part := self._parts.get(id):
                 events(self._archive.read(part), found)
         return [*dict.fromkeys(found.texts)]
+
+    def files(self, attributes: Mapping[str, str]) -> list[str]:
+        """Texts of the pages, web archives and plain texts that an element refers to."""
+        parts = (self._files.get(id) for id in references(attributes))
+        return [_text_of(part, self._archive.read(part)) for part in parts if part]
+
+
+def _text_of(part: str, data: bytes) -> str:
+    kind = "mail" if part.lower().endswith((".mht", ".mhtml")) else kind_of(part, data[:HEAD])
+    if kind == "mail":
+        return mail.read(data).text
+    if kind == "html":
+        return html_pages.text_of(data)
+    return decoded(data) if kind == "text" else ""
 
 
 class _Labels:

@@ -9,7 +9,7 @@ from ...limits import LARGEST_PACKED_TEXT, UnreadableError
 from ...outline import Extract, Outline
 from ..properties import facts
 from .blocks import Slide
-from .parts import Figures, main_part, of_kinds, part_of_kind, references, relations
+from .parts import Embedded, main_part, of_kinds, part_of_kind, references, relations
 from .word import DrawingText
 
 TITLES = ("title", "ctrTitle")
@@ -31,7 +31,7 @@ def read_pptx(data: bytes) -> Extract:
     outline = Outline(LARGEST_PACKED_TEXT)
     for number, name in enumerate(slides, start=1):
         slide, related = Slide(), relations(archive, name)
-        events(archive.read(name), SlideText(slide, Figures(archive, related)))
+        events(archive.read(name), SlideText(slide, Embedded(archive, related)))
         for other in of_kinds(related, "notesslide", "comments"):
             events(archive.read(other), SlideText(slide, is_notes=True))
         slide.append_to(outline, number)
@@ -44,9 +44,9 @@ class SlideText(DrawingText):
     """Handler of the events of a slide, its notes, or its comments."""
 
     def __init__(
-        self, slide: Slide, figures: Figures | None = None, *, is_notes: bool = False
+        self, slide: Slide, embedded: Embedded | None = None, *, is_notes: bool = False
     ) -> None:
-        super().__init__(slide, figures)
+        super().__init__(slide, embedded)
         self._shape, self._description = "", ""
         self._item = "" if is_notes else "- "
 

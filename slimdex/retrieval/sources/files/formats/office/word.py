@@ -10,7 +10,7 @@ from ...outline import Extract, Outline
 from ..properties import facts
 from .blocks import Blocks, Slide
 from .formulas import SCRIPTS, Formula
-from .parts import Figures, main_part, of_kinds, part_of_kind, relations
+from .parts import Embedded, main_part, of_kinds, part_of_kind, relations
 from .symbols import plain, symbol
 
 TITLE = 1
@@ -41,7 +41,7 @@ def read_docx(data: bytes) -> Extract:
     related = relations(archive, main)
     levels = Styles(archive.read(part_of_kind(related, "styles"))).levels()
     for part in [main, *of_kinds(related, *NOTES)]:
-        found = WordText(outline, levels, Figures(archive, relations(archive, part)))
+        found = WordText(outline, levels, Embedded(archive, relations(archive, part)))
         events(archive.read(part), found)
         if part == main and found.root != "document":
             raise UnreadableError("not a DOCX file")
@@ -96,10 +96,10 @@ class DrawingText(Blocks):
     `root` is the name of the first element.
     """
 
-    def __init__(self, outline: Outline | Slide, figures: Figures | None = None) -> None:
+    def __init__(self, outline: Outline | Slide, embedded: Embedded | None = None) -> None:
         super().__init__(outline)
         self.root = ""
-        self._figures, self._formula = figures, Formula()
+        self._embedded, self._formula = embedded, Formula()
         self._says, self._font, self._reading = False, "", ""
         self._alternatives, self._skipped = list[int](), list[bool]()
 
@@ -121,8 +121,10 @@ class DrawingText(Blocks):
         elif name in CHARACTERS:
             character = CHARACTERS[name]  # a tab would separate cells
             self._say(character.replace("\t", " ") if self._inline else character)
-        elif name in ("chart", "relIds") and self._figures:
-            self._add(self._figures.labels(attributes))
+        elif name in ("chart", "relIds") and self._embedded:
+            self._add(self._embedded.labels(attributes))
+        elif name == "altChunk" and self._embedded:
+            self._add(self._embedded.files(attributes))
         elif name == "tc":
             self._begin_inline()
         elif name in ("tr", "rt", "rubyBase"):
@@ -181,9 +183,9 @@ class WordText(DrawingText):
         self,
         outline: Outline | Slide,
         levels: Mapping[str, int],
-        figures: Figures | None = None,
+        embedded: Embedded | None = None,
     ) -> None:
-        super().__init__(outline, figures)
+        super().__init__(outline, embedded)
         self._levels, self._paragraphs = levels, list[tuple[int, str]]()
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
