@@ -72,6 +72,7 @@ def _synced(collection: Collection, sources: Sources, refit: str) -> Added:
     return replace(
         added,
         notes=[*notes, *ids.notes, *added.notes, *sources.left_out()],
+        file_notes=sources.file_notes(),
     )
 
 

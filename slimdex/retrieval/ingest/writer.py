@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,7 @@ class Added:
     deleted : documents that disappeared from their source.
     moved : number of these that were added under another id.
     encoded : texts encoded; the others kept their vectors.
+    file_notes : "path" and "note" of each file that was left out or could not be read.
     """
 
     documents: int
@@ -60,6 +61,7 @@ class Added:
     deleted: int = 0
     moved: int = 0
     encoded: int = 0
+    file_notes: list[dict[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

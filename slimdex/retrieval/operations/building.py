@@ -131,7 +131,8 @@ def _added(collection: Collection, sources: Sources, refit: str) -> Added:
     with adding.places_told(collection, sources, ids):
         added = adding.add(collection, adding.of_sources(collection, sources, ids), refit=refit)
     notes += [*ids.notes, *added.notes, *sources.left_out()]
-    return replace(added, notes=[*notes, *language_notes(collection, first)])
+    notes += language_notes(collection, first)
+    return replace(added, notes=notes, file_notes=sources.file_notes())
 
 
 def _own_precision(collection: Collection, given: Encoder) -> list[str]:

@@ -58,7 +58,7 @@ class Add:
 
 
 def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
-    """Report an addition's notes; returns `Collection.info` with "added"."""
+    """Report an addition's notes; returns `Collection.info` with "added" and others."""
     for line in added.notes:
         note(line)
     return collection.info() | {
@@ -66,6 +66,7 @@ def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
         "replaced": added.replaced,
         "unchanged": added.unchanged,
         "refitted": added.refitted,
+        "file_notes": added.file_notes,
     }
 
 
@@ -122,7 +123,8 @@ class Sync:
     compacts: bool = False
 
     def run(self, collection: Collection) -> dict[str, Any]:
-        """Return the counts of `syncing.counts`, and "gone": deleted rows that still take space."""
+        """Return the counts of `syncing.counts`, "gone" (deleted rows that still take space) and
+        "file_notes" as `Added` has them."""
         from ..asked_sources import last_sources
         from ..syncing import counts, sync
 
@@ -134,7 +136,7 @@ class Sync:
             gone = 0
         for line in added.notes:
             note(line)
-        return counts(added, documents) | {"gone": gone}
+        return counts(added, documents) | {"gone": gone, "file_notes": added.file_notes}
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ class AddFile:
         columns = sources.columns(collection.store)
         added = adding.add(collection, Addition(sources.documents(), columns))
         notes = [*sources.notes, *notes, *added.notes, *sources.left_out()]
-        return asdict(replace(added, notes=notes)) | {"total": len(collection)}
+        added = replace(added, notes=notes, file_notes=sources.file_notes())
+        return asdict(added) | {"total": len(collection)}
 
     def _opened(self) -> Source:
         if ending_of(Path(self.name), FileFormat()) in READERS:

@@ -264,8 +264,15 @@ class Sources:
 
     def left_out(self) -> list[str]:
         """Files of folders that were not read, and why; complete once the documents are read."""
-        folders = [source for source in self.opened if isinstance(source, FileSource)]
-        return [f"{source.name}: {line}" for source in folders for line in source.left_out()]
+        return [f"{source.name}: {line}" for source in self._files for line in source.left_out()]
+
+    def file_notes(self) -> list[dict[str, str]]:
+        """All files that `left_out` counts or names, as "path" and "note"."""
+        return [note for source in self._files for note in source.file_notes()]
+
+    @property
+    def _files(self) -> list[FileSource]:
+        return [source for source in self.opened if isinstance(source, FileSource)]
 
     def place(self, number: int, readings: Sequence[Reading] = ()) -> str:
         """File and place of a document by its number from 0; reads the sources again.

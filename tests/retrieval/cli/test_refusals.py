@@ -39,7 +39,7 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
         (("build", "none.jsonl", "--out", "new"), "none.jsonl: no such file"),
         (("build", "interrupted.csv", "--out", "new"), "no such file"),  # no Ctrl-C
         ((*BUILD, "--encoding", "hex"), "encoding 'hex'"),
-        ((*BUILD, "--format", "xml"), "ending '.xml'"),
+        ((*BUILD, "--format", "po"), "ending '.po'"),
         ((*BUILD, "--types", "size=BIGINT"), "no column 'size'"),
         ((*BUILD, "-", "-"), "named twice"),
         ((*BUILD, "--workers", "2"), "--workers 2 without --ray"),

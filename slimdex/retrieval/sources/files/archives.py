@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import io
+import posixpath
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from .limits import LARGEST_UNPACKED, UnreadableError, size
 
 MOST_ENTRIES = 20_000
 ENCRYPTED = 0x1
+OLE = b"\xd0\xcf\x11\xe0"
+"""First bytes of an OLE container, used by older office files and by encrypted ones."""
+PROTECTED = "EncryptedPackage".encode("utf-16-le")
+"""Name of the stream of an OLE container that holds an encrypted archive."""
 
 
 class Archive:
     """Entries of an archive; together at most `LARGEST_UNPACKED` bytes are read.
+
+    Names are looked up as office files and books refer to them: an entry is also found by a name
+    with another case, percent-encoding or kind of slash, or with "." and "..".
 
     Raises
     ------
@@ -31,13 +40,17 @@ class Archive:
             raise UnreadableError(_why(data, error)) from error
         if len(self._file.filelist) > MOST_ENTRIES:
             raise UnreadableError(f"over {MOST_ENTRIES:,} entries")
+        self._entries = dict[str, zipfile.ZipInfo]()
+        for respell in SPELLINGS:
+            for entry in reversed(self._file.filelist):  # the last of a name counts
+                self._entries.setdefault(respell(entry.filename), entry)
 
     def __contains__(self, name: str) -> bool:
-        try:
-            self._file.getinfo(name)
-        except KeyError:
-            return False
-        return True
+        return self._entry(name) is not None
+
+    def _entry(self, name: str) -> zipfile.ZipInfo | None:
+        spellings = (self._entries.get(respell(name)) for respell in SPELLINGS)
+        return next((entry for entry in spellings if entry is not None), None)
 
     def read(self, name: str) -> bytes:
         """Read an entry; b"" if missing.
@@ -45,9 +58,9 @@ class Archive:
         Raises `UnreadableError` if it is encrypted, broken, or exceeds the rest of the limit,
         whatever size it declares.
         """
-        if name not in self:
+        entry = self._entry(name)
+        if entry is None:
             return b""
-        entry = self._file.getinfo(name)
         if entry.flag_bits & ENCRYPTED:
             raise UnreadableError("encrypted")
         if entry.file_size > self._left:
@@ -63,11 +76,19 @@ class Archive:
         return found
 
 
+def _path(name: str) -> str:
+    path = posixpath.join("/", name.replace("\\", "/"))
+    return posixpath.normpath(path).lstrip("/").lower()
+
+
+SPELLINGS: Sequence[Callable[[str], str]] = (str, _path, lambda name: _path(unquote(name)))
+"""Functions that make spellings of one name equal, the strictest first."""
+
+
 def _why(data: bytes, error: Exception) -> str:
-    old = data.startswith(
-        b"\xd0\xcf\x11\xe0"
-    )  # OLE container, used by older and by encrypted files
-    return "encrypted, or a format from before 2007" if old else f"broken: {error}"
+    if not data.startswith(OLE):
+        return f"broken: {error}"
+    return "encrypted" if PROTECTED in data else "a format from before 2007"
 
 
 def events(data: bytes, target: Any) -> None:
@@ -126,6 +147,15 @@ def elements(data: bytes) -> list[Element]:
 
     events(data, Target())
     return found
+
+
+def attribute(attributes: Mapping[str, str], name: str) -> str:
+    """Value of an attribute in any namespace; "" if missing.
+
+    >>> attribute({"{urn:x}val": "1"}, "val")
+    '1'
+    """
+    return next((value for key, value in attributes.items() if local(key) == name), "")
 
 
 def joined(found: Sequence[Element], *names: str) -> str:

@@ -21,10 +21,11 @@ from ...documents import Document
 from ..origins import Reading, stamp_of
 from .compressed import ENDINGS, opened, unpacked_head
 from .decoding import declared_label, is_guessed
+from .file_notes import FileNotes
 from .folders.walking import FoundFile, Walk, as_unicode, walk, why
 from .formats.mail import message_id, messages
 from .front_matter import COLUMNS, tags
-from .kinds import BOOKS, DATA, HEAD, ending, kind_of
+from .kinds import BOOKS, HEAD, kind_of, left_out_as
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .outline import Extract
 from .worker import Worker
@@ -34,8 +35,6 @@ BATCH = 64
 BATCH_CHARACTERS = 4 << 20
 GUESSED = ("text", "markdown", "rst", "code")
 """Kinds that do not state their encoding."""
-NAMED = 10
-"""Unreadable files listed by name; further ones are counted."""
 
 
 class FileSource:
@@ -64,11 +63,8 @@ class FileSource:
         self.is_alone = False
         self.origins = set[str]()
         self._known = 0
-        self._unread = list[tuple[str, str]]()
         self._kept = list[str]()
-        self._guessed = list[str]()
-        self._scanned = list[tuple[str, int, int]]()
-        self._passed_over = Counter[str]()
+        self._noted = FileNotes()
 
     @classmethod
     def of_folder(
@@ -111,32 +107,23 @@ class FileSource:
         parts += ["1 slimdex index" if indexes == 1 else f"{indexes:,} slimdex indexes"] * bool(
             indexes
         )
-        lines = [f"left out: {', '.join(parts)}"] if parts else []
-        if outside := self._found.outside:
-            hint = "(follow_links=True follows links)"
-            count = _counted(len(outside), "link")
-            lines.append(f"left out: {count} out of the folder {hint}: {_first_names(outside)}")
-        return lines
+        return [f"left out: {', '.join(parts)}"] if parts else []
 
     def left_out(self) -> list[str]:
         """Lines on skipped files and the reasons; complete after reading."""
-        unread = [*self._found.unreadable, *self._unread]
-        parts = [f"{count:,} {kind}" for kind, count in sorted(self._passed_over.items())]
-        lines = [f"left out: {', '.join(parts)}"] if parts else []
-        if self._guessed:
-            named = _first_names(self._guessed)
-            hint = "(set it with encoding=latin-1 or another)"
-            lines.append(f"not UTF-8, encoding guessed {hint}: {named}")
-        if self._scanned:
-            named = _first_names([f"{name} ({n:,} of {all:,})" for name, n, all in self._scanned])
-            pages = _counted(sum(n for _, n, _ in self._scanned), "scanned page")
-            files = _counted(len(self._scanned), "file")
-            remedy = "without text until `ocrmypdf --skip-text` adds it"
-            lines.append(f"left out: {pages} of {files}, {remedy}: {named}")
-        if unread:
-            named = _first_names([f"{name} ({reason})" for name, reason in unread])
-            lines.append(f"{_counted(len(unread), 'file')} could not be read: {named}")
-        return lines
+        return self._notes_on_files().lines()
+
+    def file_notes(self) -> list[dict[str, str]]:
+        """All files that `left_out` counts or names, as "path" and "note"; complete after reading.
+
+        Paths include the folder as given.
+        """
+        noted = self._notes_on_files().as_json()
+        return [{**each, "path": self._path(each["path"])} for each in noted]
+
+    def _notes_on_files(self) -> FileNotes:
+        unread = [*self._found.unreadable, *self._noted.unread]
+        return replace(self._noted, unread=unread, outside=self._found.outside)
 
     def fingerprint(self) -> str:
         """Digest of the paths, sizes and modification times of all files."""
@@ -191,21 +178,18 @@ class FileSource:
 
         Raises `InputError` if nothing could be read.
         """
-        self._unread.clear()
         self._kept.clear()
-        self._guessed.clear()
-        self._scanned.clear()
+        self._noted = FileNotes()
         self.origins.clear()
         self._known = 0
-        self._passed_over.clear()
         is_empty = True
         with closing(self._documents(reading)) as documents:
             for batch in in_batches(documents, BATCH):
                 is_empty = False
                 yield batch
         if is_empty and not self._known:
-            if self.is_alone and self._unread:
-                raise InputError(f"{self.name}: can't be read ({self._unread[0][1]})")
+            if self.is_alone and self._noted.unread:
+                raise InputError(f"{self.name}: can't be read ({self._noted.unread[0][1]})")
             reasons = "; ".join(self.left_out()) or "no text in them"
             raise InputError(f"{self.name}: nothing to read ({reasons})")
 
@@ -224,12 +208,12 @@ class FileSource:
                     yield from self._of_file(file, worker, reading, stamp)
                 except UnreadableError as error:
                     self._kept.append(file.relative)
-                    self._unread.append((file.relative, str(error)))
+                    self._noted.unread.append((file.relative, str(error)))
                 except FileNotFoundError:
-                    self._unread.append((file.relative, "was removed"))
+                    self._noted.unread.append((file.relative, "was removed"))
                 except OSError as error:
                     self._kept.append(file.relative)
-                    self._unread.append((file.relative, why(error)))
+                    self._noted.unread.append((file.relative, why(error)))
             progress("reading files", len(files), len(files))
 
     def _stamp(self, file: FoundFile, reading: Reading) -> str:
@@ -261,7 +245,7 @@ class FileSource:
                 head = unpacked_head(opened_, HEAD)
                 inner = kind_of(file.relative, head)
             if inner in (None, "packed") or not head:
-                self._passed_over[_why_left_out(file.relative, head)] += 1
+                self._noted.left_out.append((file.relative, left_out_as(file.relative, head)))
             elif inner == "mailbox":
                 stamp = stamp if _is_whole(file.path) else ""
                 for message in self._messages(file, opened_, worker):
@@ -272,18 +256,19 @@ class FileSource:
                 is_sure = self._encoding is not None or kind not in GUESSED
                 kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
                 if not is_sure and is_guessed(data, declared_label(data)):
-                    self._guessed.append(file.relative)
+                    self._noted.guessed.append(file.relative)
                 if extract.text and extract.scanned:
                     pages = extract.facts["pages"]
-                    self._scanned.append((file.relative, extract.scanned, pages))
+                    self._noted.scanned.append((file.relative, extract.scanned, pages))
                 if extract.text:
                     name = _stem(file.relative)
                     document = self._document(file, file.relative, kind, extract, name)
                     yield self._known_as(document, file, reading, stamp)
-                elif kind in BOOKS:
+                elif kind == "pdf":
                     raise UnreadableError("no text; a scan needs OCR, as by ocrmypdf")
                 else:
-                    self._passed_over["empty"] += 1
+                    reason = "without text" if data.strip() else "empty"
+                    self._noted.left_out.append((file.relative, reason))
 
     def _messages(
         self, file: FoundFile, box: io.BufferedReader, worker: Worker
@@ -299,14 +284,13 @@ class FileSource:
                 kind, extract = worker.read(file.relative, "mail", message, self._encoding)
                 yield self._document(file, id, kind, extract, "")
             except UnreadableError as error:
-                self._unread.append((f"{file.relative}, message {number:,}", str(error)))
+                self._noted.unread.append((f"{file.relative}, message {number:,}", str(error)))
 
     def _document(
         self, file: FoundFile, id: str, kind: str, extract: Extract, name: str
     ) -> Document:
-        path = PurePosixPath(as_unicode(self._root).replace(os.sep, "/")) / file.relative
         metadata: dict[str, Any] = {
-            "path": path.as_posix(),
+            "path": self._path(file.relative),
             "folder": _folder(file.relative),
             "modified": _moment(file.mtime_ns),
             "kind": kind,
@@ -315,6 +299,10 @@ class FileSource:
         if "tags" in metadata:  # a string in document properties
             metadata["tags"] = tags(metadata["tags"])
         return Document(id, extract.text, extract.title or name, metadata, extract.parts)
+
+    def _path(self, relative: str) -> str:
+        """Path of a file, including the folder as given."""
+        return (PurePosixPath(as_unicode(self._root).replace(os.sep, "/")) / relative).as_posix()
 
 
 def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Document]]:
@@ -361,13 +349,6 @@ def _contents(file: FoundFile, opened_: io.BufferedReader, most: int) -> bytes:
     return data
 
 
-def _why_left_out(name: str, head: bytes) -> str:
-    if not head:
-        return "empty"
-    is_data = ending(name) in DATA
-    return "tables and data (named on their own, tables are read)" if is_data else "binary"
-
-
 def _folder(relative: str) -> str:
     parent = PurePosixPath(relative).parent.as_posix()
     return "" if parent == "." else parent
@@ -384,12 +365,3 @@ def _moment(nanoseconds: int) -> datetime | None:
         return datetime.fromtimestamp(nanoseconds / 1e9, UTC).replace(tzinfo=None)
     except (ValueError, OverflowError, OSError):  # a year outside Python's range
         return None
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + "s" * (number != 1)
-
-
-def _first_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from mimetypes import MimeTypes
 from pathlib import PurePath
 
+from .archives import OLE
 from .compressed import ENDINGS, GZIP, ZSTD
 from .decoding import MARKS, is_text
 
 HEAD = 4096
 """Bytes read to detect the kind."""
-BOOKS = ("pdf", "docx", "odt", "pptx", "epub")
+BOOKS = ("pdf", "docx", "odt", "odp", "pptx", "epub")
 """Kinds with compressed text."""
 BY_ENDING = {
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"), "markdown"),
@@ -18,11 +20,13 @@ BY_ENDING = {
     **dict.fromkeys((".txt", ".text", ".log"), "text"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     ".pdf": "pdf",
-    ".docx": "docx",
-    ".odt": "odt",
-    ".pptx": "pptx",
+    **dict.fromkeys((".docx", ".docm", ".dotx", ".dotm"), "docx"),
+    **dict.fromkeys((".pptx", ".pptm", ".potx", ".potm", ".ppsx", ".ppsm"), "pptx"),
+    **dict.fromkeys((".odt", ".ott", ".fodt"), "odt"),
+    **dict.fromkeys((".odp", ".otp", ".fodp"), "odp"),
     ".epub": "epub",
     ".ipynb": "notebook",
+    **dict.fromkeys((".xml", ".svg", ".rss", ".atom", ".plist", ".fb2"), "xml"),
     ".eml": "mail",
     **dict.fromkeys((".mbox", ".mbx"), "mailbox"),
 }
@@ -37,14 +41,18 @@ CODE = frozenset([
 TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 """Endings of tables, which are skipped in folders and must be named as sources."""
 DATABASES = (".duckdb", ".db", ".sqlite", ".sqlite3")
-DATA = frozenset((*TABLES, *DATABASES, ".xml", ".svg", ".lock", ".map", ".po", ".pot", ".geojson"))
-"""Endings of text files that are not prose or code."""
+DATA = frozenset((*TABLES, *DATABASES, ".lock", ".map", ".po", ".pot", ".geojson"))
+"""Endings of files that are not prose or code."""
+MEDIA = ("image/", "audio/", "video/", "font/", "application/octet-stream")
+"""Beginnings of the types of files that have no text; MimeTypes() does not ask the system."""
 MAGIC = {
     b"%PDF-": "pdf",
-    b"PK\x03\x04": "archive",
+    **dict.fromkeys((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"), "archive"),
     **dict.fromkeys((GZIP, ZSTD), "packed"),
 }
 """First bytes -> kind."""
+XML = re.compile(rb"(\xef\xbb\xbf)?\s*<\?xml\s")
+RTF = b"{\\rtf"
 PAGE = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
 HEADERS = re.compile(
     rb"(return-path|received|delivered-to|message-id|mime-version|from|date|subject|to): [^\n]*\n"
@@ -56,6 +64,7 @@ MAILBOX = re.compile(rb"From \S+ +.*\d\d:\d\d.*\r?\n[\w-]+:")
 ARCHIVES = {
     b"application/epub+zip": "epub",
     b"application/vnd.oasis.opendocument.text": "odt",
+    b"application/vnd.oasis.opendocument.presentation": "odp",
     b"word/": "docx",
     b"ppt/": "pptx",
 }
@@ -93,7 +102,7 @@ def kind_of(name: str, head: bytes) -> str | None:
         return kind if kind in BOOKS else next(inside, None)
     if magic or kind in BOOKS:
         return magic or kind  # the reader reports errors
-    if ending(name) in DATA or not is_text(head):
+    if ending(name) in DATA or not is_text(head) or head.startswith(RTF):
         return None
     if kind:
         return kind
@@ -108,6 +117,23 @@ def _by_content(head: bytes) -> str:
         return "text"
     if PAGE.match(head):
         return "html"
+    if XML.match(head):
+        return "xml"
     if MAILBOX.match(head):
         return "mailbox"
     return "mail" if HEADERS.match(head) else "text"
+
+
+def left_out_as(name: str, head: bytes) -> str:
+    r"""Why a file with this name and these first bytes is of no kind.
+
+    >>> left_out_as("a.md", b""), left_out_as("a.doc", b"\xd0"), left_out_as("a.png", b"\x89")
+    ('empty', 'unsupported', 'binary')
+    """
+    if not head:
+        return "empty"
+    if ending(name) in DATA:
+        return "tables and data (named on their own, tables are read)"
+    found, _ = MimeTypes().guess_type(f"a{ending(name)}", strict=False)
+    is_media = found is not None and found.startswith(MEDIA)
+    return "binary" if is_media and not head.startswith((OLE, RTF)) else "unsupported"

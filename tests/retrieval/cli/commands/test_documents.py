@@ -82,6 +82,21 @@ def test_the_answer_to_a_query_is_a_source(notes: Runner, name: str) -> None:
     notes.refuses(*command(name, "--sql", "SELECT 7 AS"))
 
 
+@pytest.mark.parametrize("name", ["build", "add", "sync"])
+def test_json_lists_every_file_that_is_left_out(notes: Runner, name: str) -> None:
+    folder, rich = Path("papers"), [f"papers/{number:02}.rtf" for number in range(12)]
+    folder.mkdir()
+    for path in rich:
+        Path(path).write_text(r"{\rtf1 rain}")
+    (folder / "rain.md").write_text("rain and rain")
+    (folder / "zero.md").write_text("")
+    code, out, err = notes(*command(name, "papers", "--json"))
+    assert code == 0, err
+    assert "and 2 more (`--json` lists all)" in err
+    listed = {each["path"]: each["note"] for each in json.loads(out)["file_notes"]}
+    assert listed == {**dict.fromkeys(rich, "unsupported"), "papers/zero.md": "empty"}
+
+
 def test_a_sync_refits_only_if_it_is_to(notes: Runner) -> None:
     more = [{"id": str(i), "text": text} for i, text in enumerate(["rain"] * 9)]
     write("notes.jsonl", more)

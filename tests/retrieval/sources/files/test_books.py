@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
+import re
 import zlib
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from slimdex.retrieval.sources.files.formats import epub, office, pdf
+from slimdex.retrieval.sources.files.formats import epub, pdf
+from slimdex.retrieval.sources.files.formats.office.opendocument import read_odf
+from slimdex.retrieval.sources.files.formats.office.slides import read_pptx
+from slimdex.retrieval.sources.files.formats.office.word import read_docx
 from slimdex.retrieval.sources.files.formats.readers import read as read_any
 from slimdex.retrieval.sources.files.limits import UnreadableError
 from slimdex.retrieval.sources.files.worker import Worker
 
+from .office_files import (
+    STRICT,
+    TRANSITIONAL,
+    archive,
+    docx,
+    opc,
+    paragraph,
+    shape,
+    slide_part,
+    word_part,
+)
 from .reading import pieces, read
 
 
@@ -64,14 +81,6 @@ def lines(*said: bytes) -> bytes:
 
 
 PICTURE = b"q 300 0 0 300 0 0 cm BI /W 2 /H 1 /BPC 8 /CS /G ID \x00\xff EI Q"
-
-
-def archive(**entries: str | bytes) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, data in entries.items():
-            packed.writestr(name, data)
-    return file.getvalue()
 
 
 def test_pdf() -> None:
@@ -154,7 +163,7 @@ def test_docx(tmp_path: Path) -> None:
     document.add_heading("Fast", 2)
     document.add_paragraph("In a\tbag.")
     document.save(str(tmp_path / "tea.docx"))
-    tea = office.read_docx((tmp_path / "tea.docx").read_bytes())
+    tea = read_docx((tmp_path / "tea.docx").read_bytes())
     assert tea.title == "Brewing tea"
     assert tea.facts["author"] == "Ann"
     assert tea.facts["tags"] == "hot"
@@ -164,6 +173,219 @@ def test_docx(tmp_path: Path) -> None:
         (("Tea", "Steps"), "", "Steps\n\nBoil\n\na\tb\n1\t2"),
         (("Tea", "Steps", "Fast"), "", "Fast\n\nIn a\tbag."),
     ]
+
+
+SPELLINGS = {
+    "plain": lambda name: name,
+    "absolute": lambda name: f"/word/{name}",
+    "dotted": lambda name: f"./x/.././{name}",
+    "percent": lambda name: name.replace("t", "%74").replace("2", "%32"),
+    "upper": str.upper,
+    "backslash": lambda name: f"..\\word\\{name}",
+}
+"""Ways to write a target next to word/document2.xml."""
+
+
+@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
+@pytest.mark.parametrize("variant", [TRANSITIONAL, STRICT], ids=["transitional", "strict"])
+def test_parts_of_docx_are_found_by_their_relations(
+    spell: Callable[[str], str], variant: str
+) -> None:
+    others = {"footnotes": "n/fn1.xml", "endnotes": "e.xml", "comments": "reviews.xml"}
+    styles = '<w:style w:styleId="T9"><w:name w:val="heading 1"/></w:style>'
+    heading = '<w:p><w:pPr><w:pStyle w:val="T9"/></w:pPr><w:r><w:t>Boiler</w:t></w:r></w:p>'
+    main = word_part(f"<w:body>{heading}{paragraph('Main.')}</w:body>", variant=variant)
+    parts = {
+        "word/document2.xml": main,
+        "word/document.xml": word_part(paragraph("Not this."), variant=variant),
+        "word/s t.xml": word_part(styles, "styles", variant),
+    }
+    for kind, name in others.items():
+        parts[f"word/{name}"] = word_part(paragraph(f"Of {kind}."), kind, variant)
+    listed = [(kind, kind, spell(name)) for kind, name in others.items()]
+    listed += [("s", "styles", "s%20t.xml"), ("h", "hyperlink", "http://x.y/")]
+    first = "/word/document2.xml" if spell("x") == "x" else f"word/{spell('document2.xml')}"
+    first = spell("document2.xml") if spell("x").startswith("/") else first
+    file = opc(parts, {"": [("r", "officeDocument", first)], "word/document2.xml": listed}, variant)
+    assert pieces(read_docx(file)) == [
+        (("Boiler",), "", "Boiler\n\nMain."),
+        ((), "", "Of footnotes.\n\nOf endnotes.\n\nOf comments."),
+    ]
+
+
+NAMES = st.text(st.sampled_from("abcXYZ 0+é._-"), min_size=1, max_size=8).filter(
+    lambda name: name.strip(".") == name
+)
+
+
+@given(st.lists(NAMES, min_size=2, max_size=4, unique_by=lambda name: name.lower()), st.booleans())
+def test_parts_with_any_name_are_found(names: list[str], is_packed_encoded: bool) -> None:
+    """Slides, and not their names, decide the order; targets are percent-encoded addresses."""
+    stored = {name: quote(name) if is_packed_encoded else name for name in names}
+    parts = {
+        f"deck/{stored[name]}": slide_part(shape(f"Slide {number}.", "x"))
+        for number, name in enumerate(names)
+    }
+    order = [f'<p:sldId id="{300 - i}" r:id="s{i}"/>' for i in range(len(names))]
+    parts["deck/main"] = slide_part("".join(order), "presentation")
+    listed = [(f"s{i}", "slide", quote(name)) for i, name in enumerate(names)]
+    relations = {"": [("r", "officeDocument", "deck/main")], "deck/main": listed[::-1]}
+    found = read_pptx(opc(parts, relations))
+    assert found.text == "\n\n".join(f"Slide {i}." for i in range(len(names)))
+    assert found.facts["pages"] == len(names)
+
+
+def test_files_embedded_as_text() -> None:
+    chunks = {
+        "a.html": "<html><body><p>Boil <b>it</b>.</p></body></html>",
+        "b.mht": "MIME-Version: 1.0\nContent-Type: text/html\n\n<p>Pour it.</p>",
+        "c.txt": "Drink it.",
+    }
+    body = "".join(f'<altChunk r:id="{name}"/>' for name in chunks)
+    relations = {
+        "": [("r", "officeDocument", "d.xml")],
+        "d.xml": [(name, "aFChunk", name) for name in chunks],
+    }
+    found = read_docx(opc({"d.xml": word_part(f"<body>{body}</body>"), **chunks}, relations))
+    assert found.text == "Boil it.\n\nPour it.\n\nDrink it."
+
+
+def test_parts_of_a_slide_are_found_by_their_relations() -> None:
+    def cached(name: str, kind: str, value: str) -> str:
+        point = f"<c:pt><c:v>{value}</c:v></c:pt>"
+        cache = f"<c:{kind}Cache>{point}</c:{kind}Cache>"
+        return f"<c:{name}><c:{kind}Ref><c:f>A1</c:f>{cache}</c:{kind}Ref></c:{name}>"
+
+    def run(text: str) -> str:
+        return f"<a:p><a:r><a:t>{text}</a:t></a:r></a:p>"
+
+    frame = "<p:graphicFrame><a:graphic>{}</a:graphic></p:graphicFrame>"
+    slide = shape("Heating", "title") + frame.format('<c:chart r:id="c"/>')
+    slide += frame.format('<dgm:relIds r:dm="d" r:lo="l"/>')
+    slide += '<p:pic><p:nvPicPr><p:cNvPr descr="A red boiler"/></p:nvPicPr></p:pic>'
+    chart = f"<c:title><c:tx><c:rich>{run('Costs')}</c:rich></c:tx></c:title>"
+    for series in ("Gas", "Oil"):
+        chart += (
+            cached("tx", "str", series) + cached("cat", "str", "May") + cached("val", "num", "7")
+        )
+    parts = {
+        "a.xml": slide_part('<p:sldId id="1" r:id="s"/>', "presentation"),
+        "b.xml": slide_part(slide),
+        "c.xml": slide_part(chart, "chart"),
+        "d.xml": slide_part(f"<dgm:pt><dgm:t>{run('Fill')}</dgm:t></dgm:pt>", "data"),
+        "e.xml": slide_part(shape("Say this."), "notes"),
+        "f.xml": slide_part("<p:cm><p:text>Why oil?</p:text></p:cm>", "cmLst"),
+    }
+    of_slide = [("c", "chart", "c.xml"), ("d", "diagramData", "d.xml")]
+    of_slide += [("l", "diagramLayout", "c.xml"), ("f", "comments", "f.xml")]
+    of_slide += [("e", "notesSlide", "e.xml")]
+    relations = {"": [("r", "officeDocument", "a.xml")], "a.xml": [("s", "slide", "b.xml")]}
+    found = read_pptx(opc(parts, {**relations, "b.xml": of_slide}))
+    assert found.text == (
+        "Heating\n\nCosts\nGas\nMay\nOil\n\nFill\n\nA red boiler\n\nSay this.\n\nWhy oil?"
+    )
+
+
+RUNS = [
+    ("takes 1<noBreakHyphen/>24", "takes 1-24"),
+    ("boi<softHyphen/>ler", "boiler"),
+    ("20 <sym font='Symbol' char='F0B0'/>C", "20 °C"),
+    ("a <sym font='Wingdings' char='F0E0'/> b", "a → b"),
+    ("<sym font='Wingdings' char='F0FE'/> done", "☑ done"),
+    ("caf<sym font='Arial' char='00E9'/>", "café"),
+    ("a<tab/>b<ptab/>c", "a\tb\tc"),
+    ("a<br/>b<cr/>c", "a b c"),
+    ("boi<lastRenderedPageBreak/>ler", "boiler"),
+    ("page<pgNum/>of<dayLong/>May", "page of May"),
+    ("<ruby><rt><r>kan</r></rt><rubyBase><r>漢</r></rubyBase></ruby>字", "漢(kan)字"),
+    ("<rPr><rFonts ascii='Symbol'/></rPr>5 \uf06dm", "5 μm"),
+    ("<rPr><rFonts ascii='Arial'/></rPr>5 m", "5 m"),
+]
+"""Content of a run, with its texts bare -> the text."""
+
+
+def in_run(content: str) -> str:
+    return "<r>" + re.sub(r"(^|>)([^<]+)", r"\1<t>\2</t>", content) + "</r>"
+
+
+@pytest.mark.parametrize(("run", "text"), RUNS)
+def test_characters_that_are_elements(run: str, text: str) -> None:
+    assert read_docx(docx(f"<p>{in_run(run)}</p>")).text == text
+
+
+BOX = "<txbxContent>{}</txbxContent>"
+CHOICES = (
+    "<mc:AlternateContent><mc:Choice>{}</mc:Choice><mc:Choice>{}</mc:Choice>"
+    "<mc:Fallback>{}</mc:Fallback></mc:AlternateContent>"
+)
+ONCE = BOX.format(paragraph("once"))
+TABLE = "<tbl><tr><tc>{}</tc><tc>{}</tc></tr></tbl>"
+A, B, C = (f"<m:r><m:t>{letter}</m:t></m:r>" for letter in "abc")
+SQUARE = "<m:dPr><m:begChr m:val='['/><m:endChr m:val=']'/></m:dPr>"
+BODIES = [
+    ("<p><fldSimple><r><t>12</t></r></fldSimple></p>", "12"),
+    ("<p><ins><r><t>new</t></r></ins><del><r><delText>x</delText></r></del></p>", "new"),
+    ("<p><moveFrom><r><t>a</t></r></moveFrom><moveTo><r><t>b</t></r></moveTo></p>", "b"),
+    (f"<sdt><sdtContent>{paragraph('chosen')}</sdtContent></sdt>", "chosen"),
+    (f"<p>{in_run('Out')}{BOX.format(paragraph('In'))}{in_run('side')}</p>", "In\n\nOutside"),
+    (f"<p>{CHOICES.format(ONCE, ONCE, ONCE)}</p>", "once"),
+    (f"<p>{CHOICES.format('', ONCE, ONCE)}</p>", "once"),
+    (f"<p>{CHOICES.format('', '', in_run('else'))}</p>", "else"),
+    ("<p><r><drawing><wp:docPr descr='A boiler'/></drawing></r></p>", "A boiler"),
+    ("<p><r><pict><v:shape alt='A boiler'/></pict></r></p>", "A boiler"),
+    (f"<p><pPr><tabs><tab/></tabs></pPr>{in_run('x')}</p>", "x"),
+    (f"<p><pPr><pPrChange><pPr><numPr/></pPr></pPrChange></pPr>{in_run('x')}</p>", "x"),
+    (f"<p><pPr><numPr/></pPr>{in_run('x')}</p>", "- x"),
+    (TABLE.format(paragraph("a") + TABLE.format(paragraph("b"), ONCE), "<p/>"), "a b\tonce"),
+    (f"<p>{A}<m:f><m:num>{B}</m:num><m:den>{C}</m:den></m:f></p>", "ab/c"),
+    (f"<p><m:sSup><m:e>{A}</m:e><m:sup>{B}</m:sup></m:sSup></p>", "a^b"),
+    (f"<p><m:sSub><m:e>{A}</m:e><m:sub>{B}</m:sub></m:sSub></p>", "a_b"),
+    (f"<p><m:nary><m:sub/><m:sup>{A}</m:sup><m:e>{B}</m:e></m:nary></p>", "∫^ab"),
+    (f"<p><m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr><m:e>{A}</m:e></m:nary></p>", "∑a"),
+    (f"<p><m:d>{SQUARE}<m:e>{A}</m:e><m:e>{B}</m:e></m:d></p>", "[a|b]"),
+    (f"<p><m:d><m:e><m:rad><m:deg/><m:e>{A}</m:e></m:rad></m:e></m:d></p>", "(√a)"),
+]
+"""Body of a document -> its text."""
+
+
+@pytest.mark.parametrize(("body", "text"), BODIES)
+def test_texts_of_a_body(body: str, text: str) -> None:
+    assert read_docx(docx(body)).text == text
+
+
+AROUND = [
+    "<sdt><sdtContent>{}</sdtContent></sdt>",
+    f"<p><r>{BOX}</r></p>",
+    f"<p>{CHOICES.format(BOX, BOX, BOX)}</p>",
+    TABLE.format("{}", "<p/>"),
+    TABLE.format(TABLE.format("{}", "<p/>"), "<p/>"),
+]
+"""Surroundings of a paragraph, which may be alternatives with the same text."""
+
+
+@given(
+    st.lists(st.sampled_from(RUNS), min_size=1, max_size=4),
+    st.lists(st.sampled_from(AROUND), max_size=3),
+)
+def test_no_text_is_lost_or_read_twice(runs: list[tuple[str, str]], around: list[str]) -> None:
+    body = "<p>" + "".join(in_run(run) for run, _ in runs) + "</p>"
+    for outer in around:
+        body = outer.replace("{}", body)
+    expected = "".join(text for _, text in runs)
+    assert read_docx(docx(body)).text.split() == expected.split()
+
+
+def test_a_file_of_another_kind_is_refused() -> None:
+    book = opc({"xl/w.xml": "<workbook/>"}, {"": [("r", "officeDocument", "xl/w.xml")]})
+    with pytest.raises(UnreadableError, match="not a DOCX file"):
+        read_docx(book)
+    with pytest.raises(UnreadableError, match="not a PPTX file"):
+        read_pptx(book)
+    with pytest.raises(UnreadableError, match=r"^a format from before 2007"):
+        read_docx(b"\xd0\xcf\x11\xe0" + b"\0" * 600)
+    locked = b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le")
+    with pytest.raises(UnreadableError, match=r"^encrypted"):
+        read_docx(locked)
 
 
 ODT = """<?xml version="1.0"?><office:document-content xmlns:office="urn:o" xmlns:text="urn:t"
@@ -179,12 +401,79 @@ META = """<m xmlns:dc="urn:d"><dc:title>Brewing tea</dc:title><dc:creator>Ann</d
 
 
 def test_odt() -> None:
-    tea = office.read_odt(archive(**{"content.xml": ODT, "meta.xml": META}))
+    tea = read_odf(archive(**{"content.xml": ODT, "meta.xml": META}))
     assert (tea.title, tea.facts) == ("Brewing tea", {"author": "Ann"})
     assert pieces(tea) == [
         (("Tea",), "", "Tea\n\nSome leaves (green).\n- one"),
         (("Tea", "Table"), "", "Table\n\na\tb"),
     ]
+
+
+OFFICE = (
+    "urn:oasis:names:tc:opendocument:xmlns:office:1.0",
+    "urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0",
+)
+ODF_BODIES = [
+    ("<p>a<s c='3'/>b<tab/>c<line-break/>d</p>", "a b c d"),
+    ("<p>boi<soft-page-break/>ler</p>", "boiler"),
+    ("<p><ruby><ruby-base>漢</ruby-base><ruby-text>kan</ruby-text></ruby>字</p>", "漢(kan)字"),
+    (
+        "<p>Tea<o:annotation><dc:creator>Ann</dc:creator><p>hot</p></o:annotation>.</p>",
+        "Tea (hot).",
+    ),
+    ("<p>Out<frame><text-box><p>In</p></text-box></frame>side</p>", "In\n\nOutside"),
+    ("<p>A<frame><svg:desc>red boiler</svg:desc></frame></p>", "A red boiler"),
+    ("<frame><svg:title>Boiler</svg:title></frame>", "Boiler"),
+    ("<p>A<frame><image><binary-data>QUJD</binary-data></image></frame></p>", "A"),
+    ("<p><title>Tea</title>: <date>May</date></p>", "Tea: May"),
+]
+"""Body of an OpenDocument text -> its text."""
+
+
+def odf(body: str) -> str:
+    office, svg = OFFICE
+    return (
+        f'<o:document-content xmlns:o="{office}" xmlns="urn:t" xmlns:svg="{svg}" '
+        'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:l="urn:l">'
+        f"<o:body><o:text>{body}</o:text></o:body></o:document-content>"
+    )
+
+
+@pytest.mark.parametrize(("body", "text"), ODF_BODIES)
+def test_texts_of_an_opendocument_body(body: str, text: str) -> None:
+    assert read_odf(archive(**{"content.xml": odf(body)})).text == text
+    assert read_odf(odf(body).encode()).text == text  # flat
+
+
+def test_odp() -> None:
+    slide = (
+        "<page><frame class='outline'><text-box><list><list-item><p>Boil</p></list-item></list>"
+        "</text-box></frame><frame class='title'><text-box><p>Steps</p></text-box></frame>"
+        "<frame class='footer'><text-box><p>Ann</p></text-box></frame>"
+        "<frame><object l:href='./Object 1'/></frame><notes><frame class='page'/>"
+        "<frame class='notes'><text-box><p>Say it.</p></text-box></frame></notes></page>"
+    )
+    deck = archive(
+        **{
+            "META-INF/manifest.xml": "<manifest/>",
+            "content.xml": odf(slide.replace("Steps", "Tea") + slide),
+            "meta.xml": META,
+            "Object 1/content.xml": odf("<p>Costs</p>"),
+        }
+    )
+    tea = read_odf(deck)
+    assert (tea.title, tea.facts) == ("Brewing tea", {"author": "Ann", "pages": 2})
+    assert pieces(tea) == [
+        (("Tea",), "", "Tea\n- Boil\n\nCosts\n\nSay it."),
+        (("Steps",), "", "Steps\n- Boil\n\nCosts\n\nSay it."),
+    ]
+
+
+def test_encrypted_odt() -> None:
+    manifest = "<m:manifest xmlns:m='urn:m'><m:encryption-data/></m:manifest>"
+    locked = archive(**{"META-INF/manifest.xml": manifest, "content.xml": "locked"})
+    with pytest.raises(UnreadableError, match=r"^encrypted"):
+        read_odf(locked)
 
 
 def test_pptx(tmp_path: Path) -> None:
@@ -212,7 +501,7 @@ def test_pptx(tmp_path: Path) -> None:
     ids = deck.slides._sldIdLst
     ids.insert(1, ids[2])  # the order of slides is not that of their files
     deck.save(str(tmp_path / "tea.pptx"))
-    tea = office.read_pptx((tmp_path / "tea.pptx").read_bytes())
+    tea = read_pptx((tmp_path / "tea.pptx").read_bytes())
     assert tea.title == "Brewing tea"
     assert tea.facts == {"author": "Ann", "date": datetime(2024, 5, 1), "pages": 3}
     assert pieces(tea) == [
@@ -242,6 +531,26 @@ def test_epub() -> None:
     tea = epub.read(book)
     assert (tea.title, tea.facts) == ("Tea", {"author": "Ann", "language": "en"})
     assert pieces(tea) == [(("One",), "one", "One\n\na"), (("Two",), "two", "Two\n\nb")]
+
+
+@pytest.mark.parametrize(
+    ("package", "href"),
+    [
+        ("OPS/book.opf", "text/a%20b.xhtml#top"),
+        ("./ops/BOOK.opf", "./text/../TEXT/A%20B.xhtml"),
+        ("/OPS/b%6Fok.opf", "text\\a b.xhtml"),
+    ],
+)
+def test_parts_of_an_epub_by_any_spelling(package: str, href: str) -> None:
+    container = (
+        '<c><rootfile media-type="text/x" full-path="OPS/other.opf"/><rootfile full-path='
+        f'"{package}" media-type="application/oebps-package+xml"/></c>'
+    )
+    listed = f'<p><item id="a" href="{href}"/><itemref idref="a"/></p>'
+    page = "<html><body><p>Boil it.</p></body></html>"
+    entries = {"META-INF/container.xml": container, "OPS/book.opf": listed}
+    book = archive(**entries, **{"OPS/other.opf": "<p/>", "OPS/text/a b.xhtml": page})
+    assert epub.read(book).text == "Boil it."
 
 
 @pytest.mark.slow
@@ -274,7 +583,7 @@ def test_an_xml_whose_entities_would_be_gigabytes() -> None:
     text = ODT.replace('<?xml version="1.0"?>', f"<!DOCTYPE a [{entities}]>")
     bomb = archive(**{"content.xml": text.replace("leaves", "&a11;")})
     with pytest.raises(UnreadableError, match=r"broken: .*entity"):
-        office.read_odt(bomb)
+        read_odf(bomb)
     slide = f"<!DOCTYPE a [{entities}]><p><sldId>&a11;</sldId></p>"
     with pytest.raises(UnreadableError, match=r"broken: .*entity"):
-        office.read_pptx(archive(**{"ppt/presentation.xml": slide}))
+        read_pptx(archive(**{"ppt/presentation.xml": slide}))

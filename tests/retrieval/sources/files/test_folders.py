@@ -74,8 +74,65 @@ def test_a_folder(notes: Path) -> None:
     assert [part.headings for part in found["code/a.py"].parts] == [("f",)]
     assert said == [
         "left out: 2 hidden",
-        "left out: 1 binary, 1 empty, 1 tables and data (named on their own, tables are read)",
+        "left out: 1 binary, 1 empty, 1 tables and data (named on their own, tables are read); "
+        "`--json` lists them",
     ]
+
+
+def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
+    ole, empty_zip = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"PK\x05\x06" + bytes(18)
+    unsupported = {
+        "a.doc": ole,
+        "b.rtf": b"{\\rtf1 Good morning}",
+        "c.pages": b"PK\x03\x04" + bytes(30),
+        "d.zip": empty_zip,
+        "e.djvu": b"AT&TFORM\x00\x00",
+    }
+    unreadable = {
+        "f.docx": ole + bytes(600),
+        "g.pptx": ole + "EncryptedPackage".encode("utf-16-le"),
+        "h.odt": empty_zip,
+        "i.ipynb": b'{"nbformat": 5}',
+        "j.xml": b"<a><b></a>",
+    }
+    textless = {
+        "k.svg": b"<svg><path d='M0'/></svg>",
+        "l.ipynb": b'{"cells": []}',
+        "m.md": b"---\na: 1\n---\n",
+    }
+    empty = {"n.md": b" \n", "o.docx": b"", "p.xml": b"\n"}
+    for name, data in {**unsupported, **unreadable, **textless, **empty}.items():
+        (tmp_path / name).write_bytes(data)
+    write(tmp_path, **{"z.md": "Read."})
+    source = FileSource.of_folder(str(tmp_path))
+    assert [document.id for batch in source.batches() for document in batch] == ["z.md"]
+    noted = {each["path"]: each["note"] for each in source.file_notes()}
+    expected = {**dict.fromkeys(unsupported, "unsupported"), **dict.fromkeys(empty, "empty")}
+    expected |= dict.fromkeys(textless, "without text")
+    expected |= {"f.docx": "a format from before 2007", "g.pptx": "encrypted"}
+    expected |= {"h.odt": "not an ODT file"}
+    expected |= {"i.ipynb": "not a notebook: neither cells nor worksheets"}
+    broken = noted.pop(f"{tmp_path.as_posix()}/j.xml")
+    assert broken.startswith("broken: ")
+    assert noted == {f"{tmp_path.as_posix()}/{name}": note for name, note in expected.items()}
+    assert source.left_out()[:2] == [
+        "left out: 3 empty, 3 without text; `--json` lists them",
+        "left out: 5 unsupported files: a.doc, b.rtf, c.pages, d.zip, e.djvu",
+    ]
+
+
+def test_further_files_are_listed_by_json(tmp_path: Path) -> None:
+    names = [f"{number:02}.rtf" for number in range(15)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"{\\rtf1}")
+    write(tmp_path, **{"z.md": "Read."})
+    source = FileSource.of_folder(str(tmp_path))
+    assert [len(batch) for batch in source.batches()] == [1]
+    (line,) = source.left_out()
+    shown = ", ".join(names[:10])
+    assert line == f"left out: 15 unsupported files: {shown} and 5 more (`--json` lists all)"
+    listed = [{"path": f"{tmp_path.as_posix()}/{name}", "note": "unsupported"} for name in names]
+    assert source.file_notes() == listed
 
 
 def test_files_that_git_ignores_are_skipped(tmp_path: Path) -> None:
@@ -263,7 +320,7 @@ def test_packed_texts(tmp_path: Path) -> None:
         "b.txt.zst": "b",
     }
     assert found["a.md.gz"].metadata["kind"] == "markdown"
-    assert said[0] == "left out: 1 binary"
+    assert said[0] == "left out: 1 binary; `--json` lists them"
     assert "bomb.txt.gz (over 64 MiB when decompressed), bomb.txt.zst (over 64 MiB" in said[1]
     assert "broken.txt.gz (broken: " in said[1]
 
@@ -326,6 +383,9 @@ def test_an_index_of_a_folder(notes: Path, tmp_path: Path) -> None:
     with collection:
         assert len(collection) == 4
         assert "bad.ipynb (not a notebook" in added.notes[-1]
+        noted = {each["path"]: each["note"] for each in added.file_notes}
+        assert noted[f"{notes.as_posix()}/empty.md"] == "empty"
+        assert noted[f"{notes.as_posix()}/bad.ipynb"].startswith("not a notebook")
         assert collection.count("kind = 'markdown' AND list_contains(tags, 'hot')") == 1
         assert collection.count("(front_matter->>'$.tags[0]') = 'hot'") == 1
         (notes / "tea.md").write_text("# Tea\n\nBoil less water.")

@@ -7,7 +7,10 @@ from binascii import b2a_base64
 from datetime import datetime
 from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -22,6 +25,7 @@ from slimdex.retrieval.sources.files.formats import (
     notebooks,
     restructured,
     source_code,
+    xml_texts,
 )
 from slimdex.retrieval.sources.files.kinds import kind_of
 from slimdex.retrieval.sources.files.limits import UnreadableError
@@ -285,6 +289,8 @@ def test_html() -> None:
         (b"<p hidden>no<p>yes", "yes"),
         (b"<ol><li>a<li>b<ul><li>c</ul></ol>", "1. a\n2. b\n- c"),
         (b"<a name=x></a><h2>X</h2>", "X"),
+        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字<rt>ji</ruby>".encode(), "漢(kan)字(ji)"),
+        (b"<p>Donau<wbr>dampf 1&#8209;24&nbsp;h&hellip;", "Donaudampf 1\u201124 h…"),
         (b'<meta charset="windows-1251"><p>\xcf\xf0\xe8\xe2\xe5\xf2', "Привет"),
         ("<p>größer".encode("utf-16"), "größer"),
         (b"", ""),
@@ -413,6 +419,44 @@ def test_a_notebook() -> None:
     ]
 
 
+OUTPUTS = [{"output_type": "pyout", "text": ["2"], "png": "AAAA"}]
+OLDER: dict[int, dict[str, Any]] = {
+    1: {"cells": [{"cell_type": "text", "text": "# Tea"}, {"cell_type": "code", "code": "1 + 1"}]},
+    2: {
+        "worksheets": [
+            {"cells": [{"cell_type": "html", "source": "<h1>Tea</h1>"}]},
+            {"cells": [{"cell_type": "code", "input": "1 + 1", "outputs": OUTPUTS}]},
+        ]
+    },
+    3: {
+        "worksheets": [
+            {
+                "cells": [
+                    {"cell_type": "heading", "level": 1, "source": ["Tea"]},
+                    {"cell_type": "code", "input": ["1 +", " 1"], "outputs": OUTPUTS},
+                    {"cell_type": "heading", "level": 2, "source": "Hot"},
+                    {"cell_type": "markdown", "source": ["Boil."]},
+                ]
+            }
+        ]
+    },
+}
+TEXTS = {
+    1: "Tea\n\n1 + 1",
+    2: "Tea\n\n1 + 1\n\n2",
+    3: "Tea\n\n1 + 1\n\n2\n\nHot\n\nBoil.",
+}
+
+
+@pytest.mark.parametrize("number", OLDER)
+def test_notebooks_of_older_formats(number: int) -> None:
+    found = notebooks.read(json.dumps({"nbformat": number, "metadata": {}, **OLDER[number]}))
+    assert found.text == TEXTS[number]
+    if number == 3:
+        headings = [heading for heading, _, _ in pieces(found)]
+        assert headings == [("Tea",), ("Tea",), ("Tea", "Hot"), ("Tea", "Hot")]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -423,11 +467,112 @@ def test_a_notebook() -> None:
         '{"cells": {"a": 1}}',
         '{"cells": [{"outputs": [{"data": 1}]}]}',
         '{"metadata": []}',
+        '{"nbformat": 4, "metadata": {}}',
+        '{"nbformat": 3, "worksheets": [1]}',
     ],
 )
 def test_what_is_no_notebook_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError, match="not a notebook: "):
         notebooks.read(text)
+
+
+XMLS = [
+    (
+        "<book><title>Tea</title><para>Boil <emphasis>it</emphasis>.</para><programlisting>a\n  b"
+        "</programlisting><list><item>one</item><item>two</item></list></book>",
+        "Tea\n\nBoil it.\n\na\n  b\none\ntwo",
+    ),
+    ("<a><b>in <c>x</c></b>\n<b><c>y</c></b></a>", "in x\ny"),
+    ("<p>Both:<li>one</li><li>two</li></p>", "Both:\none\ntwo"),
+    (
+        "<rss><channel><title>News</title><link>http://a.b/c</link><item><title>One</title>"
+        "<description>&lt;p>Good &lt;b>tea&lt;/b>&amp;amp; cake&lt;/p></description></item>"
+        "</channel></rss>",
+        "News\n\nOne\nGood tea& cake",
+    ),
+    (
+        '<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title><entry><title>One</title>'
+        '<content type="xhtml"><div><p>Good <b>tea</b></p></div></content></entry></feed>',
+        "News\n\nOne\n\nGood tea",
+    ),
+    (
+        '<svg xmlns="http://www.w3.org/2000/svg"><style>a{}</style><desc>A boiler</desc>'
+        "<text><tspan>Hot</tspan><tspan>water</tspan></text><path d='M0'/></svg>",
+        "A boiler\nHot\nwater",
+    ),
+    (
+        "<plist><dict><key>Name</key><string>Tea</string><key>On</key><true/><key>Tags</key>"
+        "<array><string>hot</string></array><key>Icon</key><data>QUJD</data></dict></plist>",
+        "Name: Tea\nOn:\nTags: hot\nIcon:",
+    ),
+    ("<root><data><value>Kept</value></data><style>Jazz</style></root>", "Kept\nJazz"),
+    ("<html xmlns='http://www.w3.org/1999/xhtml'><body><p>Page</p></body></html>", "Page"),
+    (
+        '<w:wordDocument xmlns:w="http://schemas.microsoft.com/office/word/2003/wordml"><w:p><w:r>'
+        "<w:t>Boi</w:t></w:r><w:r><w:t>ler</w:t></w:r></w:p></w:wordDocument>",
+        "Boiler",
+    ),
+    ('<!DOCTYPE a [<!ENTITY v "1.2">]><a>Tea &v; &lt;</a>', "Tea 1.2 <"),
+    ('<!DOCTYPE a PUBLIC "x" "a.dtd"><a>Caf&eacute;&nbsp;&mdash; open</a>', "Café — open"),
+    ("<a><!-- not --><?not this?><![CDATA[<b> & c]]></a>", "<b> & c"),
+    ("  ", ""),
+]
+"""XML file -> its text."""
+
+
+@pytest.mark.parametrize(("data", "text"), XMLS)
+def test_texts_of_xml(data: str, text: str) -> None:
+    assert xml_texts.read(data.encode()).text == text
+
+
+def test_entities_of_xml_read_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "secret.dtd").write_text("<!ENTITY own 'secret'>")
+    address = (tmp_path / "secret").as_uri()
+    own = f'<!DOCTYPE a [<!ENTITY f SYSTEM "{address}.txt">]><a>Tea &f;</a>'
+    assert xml_texts.read(own.encode()).text == "Tea"
+    other = f'<!DOCTYPE a SYSTEM "{address}.dtd"><a>Tea &own;</a>'
+    assert xml_texts.read(other.encode()).text == "Tea"
+
+
+def test_sections_of_xml() -> None:
+    section = "<section><title>{0}</title><para>In {0}.</para>{1}</section>"
+    data = "<book><info><title>Tea</title></info>" + section.format("A", section.format("B", ""))
+    found = xml_texts.read((data + section.format("C", "") + "</book>").encode("utf-16"))
+    assert found.title == "Tea"
+    assert pieces(found)[1:] == [
+        (("A",), "", "A\n\nIn A."),
+        (("A", "B"), "", "B\n\nIn B."),
+        (("C",), "", "C\n\nIn C."),
+    ]
+
+
+def test_xml_that_does_harm_is_refused_or_read_in_linear_time() -> None:
+    entities = "".join(f'<!ENTITY a{i + 1} "{f"&a{i};" * 10}">' for i in range(12))
+    bomb = f'<!DOCTYPE a [<!ENTITY a0 "aaaaaaaaaa">{entities}]><a>&a12;</a>'
+    with pytest.raises(UnreadableError, match=r"broken: .*entity"):
+        xml_texts.read(bomb.encode())
+    with pytest.raises(UnreadableError, match="broken: "):
+        xml_texts.read(b"<a><b></a>")
+    n = 20_000
+    assert xml_texts.read(b"<a>x<b>y</b>" * n + b"</a>" * n).text == "xy" * n
+    assert xml_texts.read(b"<a><b>y</b>" * n + b"</a>" * n).text == "\n".join("y" * n)
+
+
+TREES = st.recursive(
+    st.sampled_from(["tea", "hot", " ", "\n  ", "a&amp;b"]),
+    lambda inner: st.tuples(
+        st.sampled_from(["a", "b", "para", "item"]), st.lists(inner, max_size=4)
+    ).map(lambda found: f"<{found[0]}>{''.join(found[1])}</{found[0]}>"),
+    max_leaves=12,
+)
+
+
+@given(TREES)
+def test_all_words_of_xml_are_read_in_order(tree: str) -> None:
+    data = f"<root>{tree}</root>"
+    expected = "".join("".join(ElementTree.fromstring(data).itertext()).split())
+    assert "".join(xml_texts.read(data.encode()).text.split()) == expected
 
 
 def test_mail_in_parts() -> None:
@@ -631,6 +776,15 @@ def test_texts_of_any_encoding(encoding: str) -> None:
         ("a.md", b"PK\x03\x04....mimetypeapplication/epub+zip", "epub"),
         ("a", b"PK\x03\x04....ppt/presentation.xml", "pptx"),
         ("a.zip", b"PK\x03\x04....", None),
+        ("a.zip", b"PK\x05\x06" + bytes(18), None),
+        ("a.docm", b"PK\x03\x04....", "docx"),
+        ("a.potx", b"PK\x03\x04....", "pptx"),
+        ("a", b"PK\x03\x04....mimetypeapplication/vnd.oasis.opendocument.presentation", "odp"),
+        ("a.fodt", b"<?xml version='1.0'?>", "odt"),
+        ("a.svg", b"<svg>", "xml"),
+        ("a", b"<?xml version='1.0'?>\n<rss>", "xml"),
+        ("a.rtf", b"{\\rtf1 Good morning}", None),
+        ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", None),
         ("a", b"\x89PNG\r\n\x1a\n\x00", None),
         ("a.png", b"\x00\x01", None),
         ("a.json", b"{}", None),

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import posixpath
-from urllib.parse import unquote
 
 from ..archives import Archive, elements
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from . import html_pages
-from .office import facts
+from .properties import facts
 
 CONTAINER = "META-INF/container.xml"
+PACKAGE = "application/oebps-package+xml"
+"""Media type of a book's package; a container may list others before it."""
 
 
 def read(data: bytes) -> Extract:
     """Read a book; a chapter's anchors are those of its page."""
     archive = Archive(data)
-    roots = [e for e in elements(archive.read(CONTAINER)) if e.name == "rootfile"]
-    package = roots[0].attributes.get("full-path", "") if roots else ""
+    roots = [e.attributes for e in elements(archive.read(CONTAINER)) if e.name == "rootfile"]
+    roots.sort(key=lambda root: root.get("media-type", PACKAGE) != PACKAGE)
+    package = roots[0].get("full-path", "") if roots else ""
     if package not in archive:
         raise UnreadableError("not an EPUB file")
     if "META-INF/rights.xml" in archive:
@@ -30,8 +32,8 @@ def read(data: bytes) -> Extract:
     order = [e.attributes.get("idref") for e in about if e.name == "itemref"]
     outline = Outline(LARGEST_PACKED_TEXT)
     for item in (pages[id] for id in order if id in pages):
-        path = posixpath.join(posixpath.dirname(package), unquote(item.partition("#")[0]))
-        if page := archive.read(posixpath.normpath(path)):
+        path = posixpath.join(posixpath.dirname(package), item.partition("#")[0])
+        if page := archive.read(path):
             outline.part("")
             html_pages.feed(html_pages.Page(outline), html_pages.page_text(page))
             outline.leave(0)

@@ -25,7 +25,7 @@ BLOCKS = frozenset([
 ])  # fmt: skip
 UNSEEN = frozenset([
     "script", "style", "template", "noscript", "svg", "iframe", "object", "button", "select",
-    "textarea", "nav", "head", "video", "audio", "canvas", "datalist",
+    "textarea", "nav", "head", "video", "audio", "canvas", "datalist", "rp",
 ])  # fmt: skip
 BESIDE = ("header", "footer", "aside")
 """Elements of the page's frame, unless inside its main content."""
@@ -158,6 +158,8 @@ class Page:
             self._start_block(tag, attributes)
         elif tag == "br":
             self._line.append("\n")
+        elif tag == "rt":  # the reading of the characters before it
+            self.data("(")
         elif tag in ("td", "th"):
             self._cells += 1
         if anchor and self._is_wanted() and len(self._marks) < MOST_MARKS:
@@ -258,6 +260,8 @@ class Page:
                 self._cells = max(0, self._cells - 1)
                 if self._line:
                     self._line.append("\t")
+            elif tag == "rt":
+                self.data(")")
             elif tag in BLOCKS:
                 self._end_block(tag)
         self._unseen -= last.unseen

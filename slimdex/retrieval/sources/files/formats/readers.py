@@ -15,11 +15,12 @@ from . import (
     mail,
     markdown,
     notebooks,
-    office,
     pdf,
     restructured,
     source_code,
+    xml_texts,
 )
+from .office import opendocument, slides, word
 
 LIBRARIES = {
     "lxml": "lxml",
@@ -33,11 +34,13 @@ LIBRARIES = {
 
 OF_BYTES = {
     "pdf": pdf.read,
-    "docx": office.read_docx,
-    "odt": office.read_odt,
-    "pptx": office.read_pptx,
+    "docx": word.read_docx,
+    "odt": opendocument.read_odf,
+    "odp": opendocument.read_odf,
+    "pptx": slides.read_pptx,
     "epub": epub.read,
     "mail": mail.read,
+    "xml": xml_texts.read,
 }
 OF_TEXT = {"markdown": markdown.read, "rst": restructured.read, "notebook": notebooks.read}
 """Kind -> reader of its bytes, or of its text; others are plain text."""

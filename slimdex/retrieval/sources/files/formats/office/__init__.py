@@ -1,0 +1,1 @@
+"""Office files: Word documents, presentations and OpenDocument."""

@@ -1,0 +1,173 @@
+"""XML: the texts of the elements, below the titles; feeds, DocBook, SVG, property lists and others.
+
+An element with text of its own is a paragraph, and elements in it are a part of that paragraph.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from html.entities import html5
+
+from ..archives import events, local
+from ..limits import UnreadableError
+from ..outline import Extract, Outline, words
+from . import html_pages
+from .office import opendocument, word
+
+TITLES = ("title", "head")
+PARAGRAPHS = ("p", "para", "simpara")
+VERBATIM = ("programlisting", "screen", "literallayout", "pre", "codeblock")
+LINES = frozenset([*PARAGRAPHS, "br", "entry", "item", "lb", "li", "listitem", "row", "td", "tr"])
+"""Elements that begin a line within a paragraph."""
+LINE = "\0"
+"""Marks the beginning of such a line; XML can't contain it."""
+FEEDS = ("rss", "feed", "RDF", "channel")
+"""First elements of files whose texts may be HTML."""
+MARKUP = re.compile(r"</?[a-z][a-z0-9]*(\s[^<>]*)?/?>", re.I)
+ADDRESS = re.compile(r"\s*https?://\S+\s*")
+ENTITY = re.compile(rb"&([A-Za-z][A-Za-z0-9]*);")
+DECLARED = re.compile(rb"<!ENTITY\s+([\w.:-]+)\s")
+XML_ENTITIES = (b"amp", b"lt", b"gt", b"quot", b"apos")
+
+
+def read(data: bytes) -> Extract:
+    r"""Read an XML file; raises `UnreadableError` if it is broken.
+
+    >>> found = read(b"<a><title>Tea</title><p>Boil <b>it</b></p><p>Pour</p></a>")
+    >>> found.title, found.text, found.parts[0].headings
+    ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
+    """
+    if not data.strip():
+        return Extract("", "")
+    root = _root(data)
+    if local(root) == "html":
+        return html_pages.read(data)
+    if ":opendocument:" in root:
+        return opendocument.read_odf(data)
+    outline = Outline()
+    if "/wordml}" in root or "xmlPackage}" in root:
+        events(data, word.WordText(outline, {}))
+    else:
+        data = _with_known_entities(data)
+        mixed = _Mixed()
+        events(data, mixed)
+        events(data, _XmlText(outline, mixed.found))
+    return Extract(outline.first_heading, outline.text, outline.parts)
+
+
+def _root(data: bytes) -> str:
+    """Tag of the first element."""
+    from lxml import etree
+
+    options = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": True}
+    try:
+        for _, element in etree.iterparse(io.BytesIO(data), events=("start",), **options):
+            return str(element.tag)
+    except etree.XMLSyntaxError as error:
+        raise UnreadableError(f"broken: {error.msg}") from error
+    return ""
+
+
+def _with_known_entities(data: bytes) -> bytes:
+    """Replace HTML's entities, which a document type that is not read may declare."""
+    if b"<!DOCTYPE" not in data:
+        return data
+    own = {*XML_ENTITIES, *DECLARED.findall(data)}
+
+    def character(found: re.Match[bytes]) -> bytes:
+        known = html5.get(f"{found[1].decode()};")
+        if known is None or found[1] in own:
+            return found[0]
+        return "".join(f"&#{ord(each)};" for each in known).encode()
+
+    return ENTITY.sub(character, data)
+
+
+class _Mixed:
+    """Parser of which elements have text of their own, in the order of their starts."""
+
+    def __init__(self) -> None:
+        self.found = bytearray()
+        self._open = list[int]()
+
+    def start(self, _: str, __: Mapping[str, str]) -> None:
+        self._open.append(len(self.found))
+        self.found.append(False)
+
+    def data(self, text: str) -> None:
+        if self._open and not text.isspace():
+            self.found[self._open[-1]] = True
+
+    def end(self, _: str) -> None:
+        self._open.pop()
+
+    def close(self) -> None:
+        pass
+
+
+class _XmlText:
+    """Handler of the events of an XML file; `mixed` says which elements have text of their own."""
+
+    def __init__(self, outline: Outline, mixed: Sequence[int]) -> None:
+        self._outline, self._mixed = outline, iter(mixed)
+        self._root, self._depth, self._unseen = "", 0, 0
+        self._paragraph = 0
+        """Depth of the paragraph that is open; 0 if none is."""
+        self._line = list[str]()
+        self._is_key = False
+
+    def start(self, tag: str, _: Mapping[str, str]) -> None:
+        name = local(tag)
+        self._root = self._root or name
+        self._depth += 1
+        self._unseen += self._is_unseen(tag)
+        if next(self._mixed) and not self._paragraph:
+            self._paragraph = self._depth
+        elif self._paragraph and name in LINES:
+            self._line.append(LINE)
+
+    def data(self, text: str) -> None:
+        if self._paragraph and not self._unseen:
+            self._line.append(text)
+
+    def end(self, tag: str) -> None:
+        if self._paragraph == self._depth:
+            text = "".join(self._line)
+            self._line.clear()
+            self._paragraph = 0
+            if not self._unseen:
+                self._end_paragraph(local(tag), text)
+        self._unseen -= self._is_unseen(tag)
+        self._outline.leave(self._depth)
+        self._depth -= 1
+
+    def close(self) -> None:
+        pass
+
+    def _end_paragraph(self, name: str, text: str) -> None:
+        is_feed = self._root in FEEDS
+        if is_feed and MARKUP.search(text):
+            text = html_pages.text_of(text.replace(LINE, " "))
+        elif name in VERBATIM:
+            text = text.replace(LINE, "\n")
+        else:
+            text = "\n".join(filter(None, map(words, text.split(LINE))))
+        if is_feed and ADDRESS.fullmatch(text):
+            return
+        if name in TITLES:
+            self._outline.heading(self._depth - 1, text)
+            return
+        is_key = self._root == "plist" and name == "key"
+        separator = "\n\n" if name in (*PARAGRAPHS, *VERBATIM) else "\n"
+        value = self._is_key and not is_key
+        self._outline.add(f"{text}:" if is_key else text, " " if value else separator)
+        self._is_key = is_key
+
+    def _is_unseen(self, tag: str) -> bool:
+        """Whether an element is a program, layout, or a file as text."""
+        name = local(tag)
+        if name in ("script", "style"):
+            return self._root == "svg" or "xhtml}" in tag
+        return (name, self._root) in (("data", "plist"), ("binary", "FictionBook"))
