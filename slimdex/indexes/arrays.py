@@ -61,10 +61,17 @@ def as_matrix(
     if dim is not None and out.shape[1] != dim:
         raise InputError(f"{name}: {out.shape[1]} dimensions; expected {dim}")
     # One pass: no number is larger than the root of the sum of squares.
-    squares = float(np.vdot(out, out))
+    squares = _sum_of_squares(out)
     if not squares <= (FLOAT32_SQUARED if largest is None else largest**2):
         _check_numbers(out, name, largest)
     return out
+
+
+def _sum_of_squares(X: Matrix) -> float:
+    if len(X) == 1:
+        return float(np.vdot(X, X))
+    with np.errstate(over="ignore", invalid="ignore"):  # BLAS would wake threads for all at once
+        return float(np.vecdot(X, X).sum(dtype=np.float64))
 
 
 def _is_ready(X: Any) -> bool:

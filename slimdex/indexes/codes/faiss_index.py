@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..arrays import Matrix, Rows, as_matrix
 from ..errors import CorruptError, InputError
 from ..execution.locks import SharedLock
+from ..execution.threads import product
 from ..ranking import best_of, compacted, top_k
 from . import score_aware
 from .faiss_calls import (
@@ -36,6 +37,8 @@ ROUNDS_LISTS = 10
 ONE_QUERY_SCAN = 11
 """Number of FAISS's fast scan of lists for one query at a time: for one query it is faster than the
 scan for many queries, which it uses otherwise, and for many hardly slower."""
+SCANNED = 64
+"""Rows that a search scans in less time than one is added in."""
 ALONG = 3.0
 """Weight of the parallel error in score-aware kinds.
 
@@ -201,12 +204,12 @@ class FaissIndex:
             lengths[lengths == 0.0] = TINY
             queries = queries / lengths
         try:
-            with self._lock.shared():
+            work = len(queries) * len(self) // SCANNED if len(queries) > 1 else 0
+            with self._lock.shared(), limited_threads(work):
                 if rows is not None:
                     scores, hits = self._among(queries, k, rows)
                 else:
-                    with limited_threads(0 if len(queries) == 1 else len(self)):
-                        scores, hits = as_cosines(self._index, self._index.search(queries, k))
+                    scores, hits = as_cosines(self._index, self._index.search(queries, k))
         except RuntimeError as error:
             raise refused("this kind of index", error) from error
         return scores if lengths is None else scores * lengths, hits
@@ -247,7 +250,7 @@ class FaissIndex:
             return np.full((len(queries), len(rows)), -1, dtype=np.float32)
         if self._by_distance:
             return cosines(((queries[:, None] - X) ** 2).sum(axis=2))
-        products: Matrix = queries @ X.T
+        products: Matrix = product(queries, X.T)
         return products
 
     @cached_property

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Matrix, batches
+from ..execution.threads import product
 
 Codewords = NDArray[np.float32]
 Codes = NDArray[np.int64]
@@ -80,7 +81,7 @@ def subvectors(X: Matrix, subspaces: int) -> Subvectors:
 
 def _products(rows: Subvectors, words: Codewords) -> NDArray[np.float32]:
     """Inner products of subvectors and codewords: (subspaces, n, codewords)."""
-    return np.asarray(rows.transpose(1, 0, 2) @ words.transpose(0, 2, 1))
+    return np.asarray(product(rows.transpose(1, 0, 2), words.transpose(0, 2, 1)))
 
 
 def _recoded(

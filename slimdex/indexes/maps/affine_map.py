@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import Matrix, as_matrix
 from ..errors import CorruptError
+from ..execution.threads import product
 from ..tensors import check_tensor, load_tensors, save_tensors
 
 KIND = "map"
@@ -35,7 +36,7 @@ class AffineMap:
     def __call__(self, X: Matrix) -> Matrix:
         """Map rows (n, d) to rows (n, e)."""
         rows = as_matrix(X, dim=len(self.source_mean))
-        return as_matrix((rows - self.source_mean) @ self.matrix + self.target_mean)
+        return as_matrix(product(rows - self.source_mean, self.matrix) + self.target_mean)
 
     def save(self, path: Path) -> None:
         """Write to a file."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Matrix, Rows, as_matrix, normalize_rows
 from ..errors import InputError
+from ..execution.threads import decomposition, eigh, product, threads_for
 from ..ranking import agreement, top_k
 from .affine_map import AffineMap
 
@@ -43,18 +44,19 @@ class MapFits:
         source, target = as_matrix(X).astype(np.float64), as_matrix(Y).astype(np.float64)
         self._means = source.mean(axis=0), target.mean(axis=0)
         centred_source, centred_target = source - self._means[0], target - self._means[1]
-        self._cross = centred_source.T @ centred_target / len(centred_source)
-        self._covariance = centred_source.T @ centred_source / len(centred_source)
-        values, self._axes = np.linalg.eigh(self._covariance)
+        self._cross = product(centred_source.T, centred_target) / len(centred_source)
+        self._covariance = product(centred_source.T, centred_source) / len(centred_source)
+        values, self._axes = eigh(self._covariance)
         self._values = np.clip(values, 0.0, None)
-        self._rotated = self._axes.T @ self._cross
+        self._rotated = product(self._axes.T, self._cross)
 
     def orthogonal(self) -> AffineMap:
         """Rotation (and projection, if dimensions differ) with one scale: orthogonal Procrustes."""
-        left, singular, right = np.linalg.svd(self._cross, full_matrices=False)
-        rotation = left @ right
+        with threads_for(decomposition(max(self._cross.shape))):
+            left, singular, right = np.linalg.svd(self._cross, full_matrices=False)
+        rotation = product(left, right)
         # of unequal dimensions, only the part of the source that the rotation keeps is scaled
-        spread = np.sum((self._covariance @ rotation) * rotation)
+        spread = np.sum(product(self._covariance, rotation) * rotation)
         scale = singular.sum() / spread if spread > 0 else 1.0
         return self._made("orthogonal", scale * rotation)
 
@@ -65,14 +67,15 @@ class MapFits:
     def reduced(self, penalty: float, rank: int) -> AffineMap:
         """Ridge regression projected on the `rank` main directions of what it predicts."""
         weights = self._weights(penalty)
-        values, axes = np.linalg.eigh(weights.T @ self._covariance @ weights)
+        values, axes = eigh(product(product(weights.T, self._covariance), weights))
         kept = axes[:, np.argsort(values)[::-1][:rank]]
-        return self._made(f"rank {rank}, ridge {penalty:g}", weights @ kept @ kept.T)
+        projected = product(product(weights, kept), kept.T)
+        return self._made(f"rank {rank}, ridge {penalty:g}", projected)
 
     def _weights(self, penalty: float) -> Array:
         damped = self._values + penalty * self._values.mean()
         inverse = np.divide(1.0, damped, out=np.zeros_like(damped), where=damped > 0)
-        weights: Array = self._axes @ (inverse[:, None] * self._rotated)
+        weights: Array = product(self._axes, inverse[:, None] * self._rotated)
         return weights
 
     def _made(self, name: str, matrix: Array) -> AffineMap:
@@ -129,5 +132,5 @@ class _Judge:
         return float(agreement(self._nearest(made(self._queries)), self._exact, NEAREST).mean())
 
     def _nearest(self, queries: Matrix) -> Rows:
-        scores = normalize_rows(queries) @ self._unit.T
+        scores = product(normalize_rows(queries), self._unit.T)
         return top_k(scores, np.arange(len(self._unit)), NEAREST)[1]

@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import Matrix, as_matrix, batches, normalize_rows
 from ..errors import InputError
 from ..execution.progress import progress
+from ..execution.threads import product
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import principal_axes
 from .moments import Moments
@@ -99,7 +100,7 @@ class TiedAutoencoder(TrainedReducer):
         for part in batches(len(X)):
             values = normalize_rows(X[part])
             for weights in self.weights_:
-                values = _selu(values @ weights)
+                values = _selu(product(values, weights))
             out[part] = normalize_rows(values)
         return out
 

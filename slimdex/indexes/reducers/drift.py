@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import Matrix, normalize_rows
 from ..codes.vector_index import VectorIndex
 from ..errors import InputError
+from ..execution.threads import decomposition, product, threads_for
 from .linear import Identity, Linear
 from .moments import Moments
 from .reducer import Reducer
@@ -39,8 +40,9 @@ def variance_kept(reducer: Reducer, moments: Moments) -> float | None:
     total = float(np.trace(scatter))
     if total <= 0.0:  # no rows, or all equal to the shift: nothing is lost
         return 1.0
-    axes, _ = np.linalg.qr(reducer.components_.astype(np.float64))
-    return min(float(np.vdot(axes, scatter @ axes)) / total, 1.0)
+    with threads_for(decomposition(len(scatter))):
+        axes, _ = np.linalg.qr(reducer.components_.astype(np.float64))
+    return min(float(np.vecdot(axes.T, product(scatter, axes).T).sum()) / total, 1.0)
 
 
 def code_error(reducer: Reducer, index: VectorIndex, X: Matrix) -> float | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Matrix
+from ..execution.threads import product
 from .moments import Moments
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ class Step:
         return out
 
     def _shift(self, x: Matrix) -> Matrix:
-        hidden = np.maximum(x[:, : len(self.first)] @ self.first + self.first_bias, 0.0)
-        hidden = np.maximum(hidden @ self.second + self.second_bias, 0.0)
-        out: Matrix = hidden @ self.last + self.last_bias
+        hidden = np.maximum(product(x[:, : len(self.first)], self.first) + self.first_bias, 0.0)
+        hidden = np.maximum(product(hidden, self.second) + self.second_bias, 0.0)
+        out: Matrix = product(hidden, self.last) + self.last_bias
         return out
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Matrix
 from ..errors import InputError
+from ..execution.threads import product
 from .autoencoder import TiedAutoencoder
 from .linear import Identity, Linear
 from .reducer import Reducer
@@ -60,6 +61,6 @@ def layers_of(reducer: Reducer) -> list[Layer]:
         return [Normalize()]
     weight, bias = np.ascontiguousarray(reducer.components_.T), None
     if reducer.shift_.any():  # in float64: the shift may be most of a vector
-        exact = -(reducer.shift_.astype(np.float64) @ reducer.components_.astype(np.float64))
+        exact = -product(reducer.shift_.astype(np.float64), reducer.components_.astype(np.float64))
         bias = exact.astype(np.float32)
     return [Dense(weight, bias), Normalize()]

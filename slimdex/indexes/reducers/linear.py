@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..arrays import SCAN_ROWS, Matrix, as_matrix, batches
 from ..errors import InputError
+from ..execution.threads import decomposition, eigh, product, threads_for
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .moments import Moments
 from .reducer import RowFile
@@ -24,7 +25,7 @@ def principal_axes(
     are fixed: the entry of largest magnitude in each axis is positive. Negative eigenvalues are
     rounding errors and become zero, as in scikit-learn's PCA.
     """
-    values, axes = np.linalg.eigh(moments.covariance(beta))
+    values, axes = eigh(moments.covariance(beta))
     values, axes = np.clip(values[::-1], 0.0, None), axes[:, ::-1]
     largest = axes[np.abs(axes).argmax(axis=0), np.arange(len(values))]
     axes = axes * np.where(largest < 0, -1.0, 1.0)
@@ -103,7 +104,7 @@ class Linear:
     def transform(self, X: Matrix) -> Matrix:
         """Reduce rows (n, d) to (n, n_components)."""
         X = as_matrix(X, dim=len(self.shift_))
-        return np.ascontiguousarray((X - self.shift_) @ self.components_)
+        return np.ascontiguousarray(product(X - self.shift_, self.components_))
 
     def save(self, path: Path) -> None:
         """Write as safetensors."""
@@ -288,7 +289,9 @@ class RandomProjection(Linear):
         """Draw the directions; only the dimensions of the data are used."""
         check_components(self.n_components, moments.dim)
         rng = np.random.default_rng(self.random_state)
-        basis, triangle = np.linalg.qr(rng.standard_normal((moments.dim, self.n_components)))
+        drawn = rng.standard_normal((moments.dim, self.n_components))
+        with threads_for(decomposition(moments.dim)):
+            basis, triangle = np.linalg.qr(drawn)
         signs = np.where(
             np.diag(triangle) < 0, -1.0, 1.0
         )  # without this correction QR is not uniform

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Matrix, as_matrix, batches
 from ..errors import CorruptError, InputError
+from ..execution.threads import product
 from ..tensors import check_tensor, load_tensors, save_tensors
 
 
@@ -108,7 +109,7 @@ class Moments:
         part = Moments(self.dim)
         part.n, part.mean = len(rows), rows.mean(axis=0)
         rows -= part.mean
-        part.scatter = rows.T @ rows
+        part.scatter = product(rows.T, rows)
         return part
 
     def _combine(self, other: Moments, sign: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -14,7 +13,6 @@ from ..codes.kinds import TRAINING_ROWS_OF_LIST, Kind
 from ..codes.vector_index import VectorIndex
 from ..errors import InputError
 from ..execution.progress import progress
-from ..execution.threads import one_blas_thread
 from ..execution.timing import stage
 from ..execution.workers import HERE, Workers
 from ..options import candidates_for, usual_candidates
@@ -25,8 +23,6 @@ from .filtered_search import FilteredSearch
 from .rescoring import Metric, Rescorer
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
-FEW_ROWS = 4096
-"""Largest number of rows that one thread adds: see `execution.threads`."""
 SHARED_ROWS = 8192
 """Largest number of rows added to codes in use; more are added to a copy."""
 
@@ -109,15 +105,13 @@ class ReducedIndex:
         stop = start = min(len(self.index), len(self.index) if norms is None else len(norms))
         rescorer = self.metric.rescorer if self.metric else None
         reduction = Reduction(self.reducer, rescorer)
-        is_few = 0 < len(self.vectors) - start <= FEW_ROWS
-        with one_blas_thread() if is_few else nullcontext():
-            for chunk, (short, lengths) in workers.map(reduction, self.vectors.scan(start)):
-                stop += len(chunk)
-                if len(self.index) < stop:
-                    self.index.add(short[len(self.index) - stop :])
-                if norms is not None and lengths is not None and len(norms) < stop:
-                    norms.append(lengths[len(norms) - stop :])
-                progress("indexing", stop, len(self.vectors))
+        for chunk, (short, lengths) in workers.map(reduction, self.vectors.scan(start)):
+            stop += len(chunk)
+            if len(self.index) < stop:
+                self.index.add(short[len(self.index) - stop :])
+            if norms is not None and lengths is not None and len(norms) < stop:
+                norms.append(lengths[len(norms) - stop :])
+            progress("indexing", stop, len(self.vectors))
 
     def search(
         self,

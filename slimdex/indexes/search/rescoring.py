@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Matrix, Rows, as_matrix, batches
 from ..errors import CorruptError
+from ..execution.threads import product
 from ..ranking import best_of, stacked, top_k
 from ..reducers.linear import whitening_axes
 from ..reducers.moments import Moments
@@ -53,7 +54,7 @@ class Probes(NamedTuple):
 
     def scores(self, X: Matrix, norms: Matrix) -> Matrix:
         """Cosines (q, n) with rows X (n, d) whose lengths in the metric are norms (n, 1)."""
-        return self._cosines(self.vectors @ X.T, norms)
+        return self._cosines(product(self.vectors, X.T), norms)
 
     def steady_scores(self, X: Matrix, norms: Matrix) -> Matrix:
         """As `scores`, but the score of a row depends on no other row or query; slower for many."""
@@ -83,7 +84,7 @@ class Rescorer:
             return cls(None, shift)
         scales, axes = whitening_axes(moments, beta, gamma)
         scaled = axes * scales
-        return cls((scaled @ scaled.T).astype(np.float32), shift)
+        return cls(product(scaled, scaled.T).astype(np.float32), shift)
 
     @property
     def nbytes(self) -> int:
@@ -127,7 +128,7 @@ class Rescorer:
         return cls(arrays.get("gram"), arrays["shift"])
 
     def _times_gram(self, centred: Matrix) -> Matrix:
-        return centred if self.gram is None else centred @ self.gram
+        return centred if self.gram is None else product(centred, self.gram)
 
 
 @dataclass(frozen=True)

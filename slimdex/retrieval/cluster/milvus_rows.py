@@ -13,6 +13,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.threads import eigh, product
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.search.rescoring import Rescorer
 
@@ -177,13 +178,13 @@ class FullVectors:
     def __init__(self, rescorer: Rescorer) -> None:
         self._shift, self._axes = rescorer.shift, None
         if rescorer.gram is not None:
-            values, axes = np.linalg.eigh(rescorer.gram.astype(np.float64))
+            values, axes = eigh(rescorer.gram.astype(np.float64))
             self._axes = (axes * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
 
     def rows(self, X: Matrix) -> Matrix:
         """Transform rows or queries (n, d) for comparison."""
         centred = X - self._shift
-        return normalize_rows(centred if self._axes is None else centred @ self._axes)
+        return normalize_rows(centred if self._axes is None else product(centred, self._axes))
 
 
 def _digest(entity: dict[str, Any], vector: bytes) -> int:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note, progress
+from slimdex.indexes.execution.threads import eigh, product
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..ingest.writer import delete
@@ -194,7 +195,7 @@ class Comparison:
         for part in batches(len(some), ROWS_TOGETHER):
             short = self._short[some[part]]
             for against in batches(len(others), ROWS_AGAINST):
-                bounds = short @ self._short[others[against]].T
+                bounds = product(short, self._short[others[against]].T)
                 i, j = np.divmod(np.flatnonzero(bounds >= self._least - ROUNDING), bounds.shape[1])
                 left.append(some[part][i])
                 right.append(others[against][j])
@@ -238,12 +239,12 @@ def short_rows(vectors: VectorFile, rows: Rows) -> Matrix:
     Of unit rows; their products are upper bounds of the cosines.
     """
     sample = normalize_rows(vectors.take(rows[:: max(len(rows) // SAMPLE, 1)]))
-    _, axes = np.linalg.eigh(sample.T @ sample)
+    _, axes = eigh(product(sample.T, sample))
     axes = axes[:, : -AXES - 1 : -1]
     short = np.empty((len(rows), axes.shape[1] + 1), dtype=np.float32)
     for part in batches(len(rows)):
         X = normalize_rows(vectors.take(rows[part]))
-        short[part, :-1] = X @ axes
+        short[part, :-1] = product(X, axes)
         rest = np.vecdot(X, X) - np.vecdot(short[part, :-1], short[part, :-1])
         short[part, -1] = np.sqrt(np.maximum(rest, 0))
     return short

@@ -9,6 +9,7 @@ from itertools import takewhile
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
+from slimdex.indexes.execution.threads import product
 
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries
@@ -47,7 +48,7 @@ def nearest_passages(
                 continue
             texts, left = [text[part] for part in passages], left - len(passages)
             if left >= 0:
-                scores = normalize_rows(encoder.encode(texts)) @ vector
+                scores = product(normalize_rows(encoder.encode(texts)), vector)
             else:
                 scores = _shared_letters(query, texts)
             yield _shown(text, passages[int(np.argmax(scores))])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.threads import product
 
 from ..base import several
 from ..hub import find_model
@@ -212,7 +213,7 @@ class StaticEncoder:
             moment = np.zeros((self.dim, self.dim))
             for ids, lengths in parts:
                 exact = encoder._pooled(ids, lengths).astype(np.float64)
-                moment += exact.T @ exact
+                moment += product(exact.T, exact)
             made = replace(made, vectors=without_component(made.vectors, first_component(moment)))
         return StaticEncoder.of(made)
 
@@ -249,7 +250,7 @@ class StaticEncoder:
         rows = tokens if self._vectors.mapping is None else self._vectors.mapping[tokens]
         ones = np.ones(tokens.shape, dtype=np.float32)
         weights = ones if self._weights is None else self._weights[tokens]
-        out: Matrix = (weights[:, None, :] @ self._vectors.vectors[rows])[:, 0]
+        out: Matrix = product(weights[:, None, :], self._vectors.vectors[rows])[:, 0]
         return out
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.execution.threads import eigh, product
 
 SIF_A = 1e-3
 """The paper's parameter a, the same for all its data."""
@@ -48,7 +49,7 @@ def first_component(moment: NDArray[np.float64]) -> NDArray[np.float64]:
 
     The sign has no effect on ``u u^T``; the largest entry is made positive.
     """
-    _, vectors = np.linalg.eigh(moment)
+    _, vectors = eigh(moment)
     first: NDArray[np.float64] = vectors[:, -1]
     return -first if first[np.argmax(np.abs(first))] < 0 else first
 
@@ -62,7 +63,7 @@ def without_component(X: Matrix, u: NDArray[np.float64]) -> Matrix:
     [[0.0, 4.0]]
     """
     direction = u.astype(np.float32)
-    out: Matrix = X - np.outer(X @ direction, direction)
+    out: Matrix = X - np.outer(product(X, direction), direction)
     return out
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
+from slimdex.indexes.execution.threads import product
 from slimdex.indexes.ranking import best_of
 from slimdex.indexes.search.reduced_index import reduced
 
@@ -84,7 +85,8 @@ class OwnMetricSearch:
             return self._index.metric.nearest(queries, k, self._live)
         short = reduced(self._index.reducer, queries)
         chunks = (self._live[part] for part in batches(len(self._live)))
-        return best_of(((short @ self._reduced(rows).T, rows) for rows in chunks), len(short), k)
+        scored = ((product(short, self._reduced(rows).T), rows) for rows in chunks)
+        return best_of(scored, len(short), k)
 
     def __str__(self) -> str:
         """Describe the metric in words."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.execution.threads import threads_for
 
 from ...pooling import POOLER, Pooling
 from ...sentence_folder import Dense, Normalize
@@ -34,12 +35,13 @@ class FirstTexts:
 
     def encode(self, ids: NDArray[np.int64]) -> Matrix:
         """Encode the token ids (n,) of a text, without padding, to a vector (1, dim)."""
-        states = self._states(ids)
-        if self.pooling.mode == POOLER:
-            first = self._linear(states[-1][:1], f"{self.family.architecture.pooler}")
-            return with_head(np.tanh(first), self.head)
-        pooled = [POOLERS[self.pooling.mode](states[layer]) for layer in self.pooling.layers]
-        return with_head(np.mean(pooled, axis=0, keepdims=True), self.head)
+        with threads_for(0):  # numpy's own part of the work has one thread anyway
+            states = self._states(ids)
+            if self.pooling.mode == POOLER:
+                first = self._linear(states[-1][:1], f"{self.family.architecture.pooler}")
+                return with_head(np.tanh(first), self.head)
+            pooled = [POOLERS[self.pooling.mode](states[layer]) for layer in self.pooling.layers]
+            return with_head(np.mean(pooled, axis=0, keepdims=True), self.head)
 
     def _states(self, ids: NDArray[np.int64]) -> list[Array]:
         """Hidden states (n, width) of the embeddings and of each layer."""
