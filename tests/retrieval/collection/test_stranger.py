@@ -34,7 +34,7 @@ from slimdex.retrieval.operations.repair import repair, verify
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow
 
-from ..forging import forge, rewrite_state
+from ..forging import forge, rewrite, rewrite_state
 from ..server.asking import asking
 
 QUERIES = ["parse a date", "remove a directory"]
@@ -531,6 +531,24 @@ def test_an_encoder_without_one_of_its_fields_is_not_opened(path: Path, kind: st
             collection.search_many("a")
         assert "\n" not in str(raised.value)
         assert all("expected" in fault or "no " in fault for fault in verify(path))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"n": "\ud800"}, {"\udfff": "INTEGER"}, {"n": 3}, {"n": None}, [], ["n"], "n", 3, None],
+)
+def test_invalid_columns_are_refused(path: Path, columns: object) -> None:
+    rewrite(path, lambda header: header | {"columns": columns})
+    with pytest.raises(CorruptError, match=MANIFEST) as raised:
+        Collection.open(path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("commits", ["x" * 8, "0" * 7, "A" * 8, 3, None, [], ["0" * 8], "\ud800"])
+def test_invalid_names_of_commits_are_refused(path: Path, commits: object) -> None:
+    rewrite(path, lambda header: header | {"commits": commits})
+    with pytest.raises(CorruptError, match=MANIFEST):
+        Collection.open(path)
 
 
 def test_nested_encoders_are_refused(state: dict[str, Any]) -> None:
