@@ -124,7 +124,7 @@ class Settings(Choices):
             changes.append(f"k={k} (the most that {moments.n} vectors allow)")
         needed = f"kind {kind.name} needs a multiple of {kind.multiple} dimensions"
         exactly, notes = "searched exactly, without compression", list[str]()
-        if self._kind(dim, moments.n) != kind:  # whatever the number of rows
+        if self._kind(dim, moments.n).name != kind.name:  # whatever the number of rows
             out = replace(out, kind=FLAT.name)
             notes.append(f"{exactly}: {needed}")
         elif moments.n < kind.min_rows or k % kind.multiple:

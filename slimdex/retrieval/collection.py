@@ -48,7 +48,6 @@ from .storage.commit_log import CommitLog
 from .storage.network_filesystems import check_local
 from .storage.snapshot import Snapshot
 from .storage.snapshot_manager import SnapshotManager
-from .storage.work_folder import left_files
 
 if TYPE_CHECKING:
     import pyarrow
@@ -330,7 +329,9 @@ class Collection(Searchable):
         self.commit_log.close()
 
     def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request."""
+        """The hits of each query of a request; raises `InputError` for an unfinished build."""
+        if unfinished := self.snapshot.unfinished:
+            raise InputError(f"{self.path} holds no documents yet; {unfinished}")
         first = request.first_stage
 
         def searched(snapshot: Snapshot) -> Hits:
@@ -395,8 +396,6 @@ class Collection(Searchable):
             )
             return documents if is_several(ids) else documents[0]
         part = page(where, limit, offset)
-        if self.is_empty:
-            return []
         return self.read(
             lambda snapshot: snapshot.listed(
                 snapshot.rows_where(where)[part].tolist(), vectors=vectors
@@ -409,14 +408,14 @@ class Collection(Searchable):
         Values of JSON and UUID, and of types that Arrow lacks, are text. `slimdex.export` writes
         files with vectors.
 
-        Raises `InputError` if there are no documents yet, `where` is invalid, or pyarrow missing.
+        Raises `InputError` if `where` is invalid, or pyarrow missing.
         """
         require("to_arrow", "export", "pyarrow")
         return self.read(lambda snapshot: snapshot.arrow(snapshot.rows_where(where)))
 
     def count(self, where: str | None = None) -> int:
         """Count all documents, or those that a condition holds for."""
-        if where is None or self.is_empty:
+        if where is None:
             return len(self)
         return self.read(lambda snapshot: len(snapshot.rows_where(where)))
 
@@ -427,14 +426,12 @@ class Collection(Searchable):
     def __contains__(self, id: object) -> bool:
         """True if a document has this id."""
         try:
-            return not self.is_empty and bool(self.store.ids.known([id_text(id)]))
+            return bool(self.store.ids.known([id_text(id)]))
         except InputError:  # can't be an id
             return False
 
     def __iter__(self) -> Iterator[Document]:
         """Iterate over all documents as they are now, in the order in which they were added."""
-        if self.is_empty:
-            return iter(())
         return self.read(Snapshot.opened).every_document()
 
     def __repr__(self) -> str:
@@ -469,8 +466,8 @@ class Collection(Searchable):
         `where`, only documents that it holds for count.
 
         Returns a cosine; None for fewer than 100 documents or passages, for an index that does not
-        rescore, and for vectors that differ in few directions. Raises `InputError` if there are no
-        documents yet, or `where` is no expression.
+        rescore, and for vectors that differ in few directions. Raises `InputError` if `where` is no
+        expression.
         """
         from .search.random_baseline import chance_score
 
@@ -668,7 +665,7 @@ class Collection(Searchable):
         ----------
         min_score : least cosine of the encoder's vectors.
 
-        Raises `InputError` if there are no documents yet, or ``0 < min_score <= 1`` is not true.
+        Raises `InputError` unless ``0 < min_score <= 1``.
         """
         from .quality.near_duplicates import near_duplicates
 
@@ -816,7 +813,7 @@ class Collection(Searchable):
 
     @property
     def reduced_index(self) -> ReducedIndex:
-        """The vectors' index; raises `InputError` while there are no documents."""
+        """The vectors' index, empty before the first documents."""
         return self.read(lambda snapshot: snapshot.index)
 
     @property
@@ -891,15 +888,9 @@ class Collection(Searchable):
             self._given.append(encoder)
 
     def read(self, read: Callable[[Snapshot, *Ts], T], *args: *Ts) -> T:
-        """Call `read` with the newest snapshot, and again if that is replaced meanwhile.
-
-        Raises `InputError` if there are no documents yet.
-        """
+        """Call `read` with the newest snapshot, and again if that is replaced meanwhile."""
         while True:
             snapshot = self.snapshot
-            if snapshot.state.settings is None:
-                unfinished = "; its build is unfinished: run it again" * bool(left_files(self.path))
-                raise InputError(f"{self.path} holds no documents yet{unfinished}")
             try:
                 result = read(snapshot, *args)
             except (CorruptError, OSError):  # files may have been deleted during loading

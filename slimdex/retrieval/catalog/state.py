@@ -253,8 +253,8 @@ class State:
 
     @property
     def fitted(self) -> int:
-        """Documents that the reducer was fitted on."""
-        return int(self.fit["documents"])
+        """Rows that the reducer was fitted on: documents, or passages if texts are cut."""
+        return int(self.fit.get("documents", 0))
 
     @property
     def file_names(self) -> set[str]:

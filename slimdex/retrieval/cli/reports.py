@@ -74,12 +74,12 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
     """
     kept, error, agreed = report["variance_kept"], report["code_error"], report["agreement"]
-    since = report["documents_since_fit"]
+    since = report["rows_since_fit"]
     lines = {
-        noun: f"{report['documents']:,}, of which {since:,} came after the fit",
+        noun: f"{report['rows']:,}, of which {since:,} came after the fit",
         "variance kept": _now_and_then(kept["now"], kept["at_fit"]),
-        "code error": _now_and_then(error["old_documents"], error["at_fit"]),
-        f"of new {noun}": _figure(error["new_documents"]),
+        "code error": _now_and_then(error["old_rows"], error["at_fit"]),
+        f"of new {noun}": _figure(error["new_rows"]),
         "agreement@10": (
             f"{agreed['estimate']:.4f} with exact search, at least {agreed['bound']:.4f} with "
             f"{100 * (1 - agreed['error']):.4g}% confidence, by {agreed['queries']:,} queries: "

@@ -392,8 +392,6 @@ class Listing:
         Raises `InputError` if the condition is invalid, or `after` unknown.
         """
         version = collection.version
-        if collection.is_empty:
-            return {"documents": [], "count": 0, "more": False, "version": version}
         return collection.read(self._page) | {"version": version}
 
     def _page(self, snapshot: Snapshot) -> dict[str, Any]:

@@ -50,16 +50,16 @@ class Drift:
 
     Attributes
     ----------
-    documents : live documents.
-    since : documents added after the fit.
-    fitted : documents that the reducer was fitted on.
+    rows : documents, or passages if texts are cut, that can be found.
+    since : rows added after the fit.
+    fitted : rows that the reducer was fitted on.
     variance_then, variance_now : share kept by the reducer's axes, at the fit and now.
     variance_best : share that axes fitted to the current documents would keep.
-    error_then, error_old, error_new : error of the codes at the fit, and now that of documents from
+    error_then, error_old, error_new : error of the codes at the fit, and now that of rows from
         before and from after the fit.
     """
 
-    documents: int
+    rows: int
     since: int
     fitted: int
     variance_then: float | None
@@ -91,12 +91,12 @@ def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> 
     hidden : rows (n,), sorted, that no search finds.
     """
     then, live = state.fit, without(np.arange(len(index)), hidden)
-    first = int(np.searchsorted(live, then["rows"]))
+    first = int(np.searchsorted(live, then.get("rows", 0)))
     best = None
     if state.settings is not None and moments.n and isinstance(index.reducer, Linear):
         best = variance_kept(state.settings.fit_reducer(index.vectors, moments), moments)
     return Drift(
-        documents=len(live),
+        rows=len(live),
         since=len(live) - first,
         fitted=state.fitted,
         variance_then=then.get("variance_kept"),
@@ -161,12 +161,12 @@ def health(collection: Collection, snapshot: Snapshot, sample: int) -> dict[str,
 
     Returns
     -------
-    ``documents``, ``documents_since_fit``, ``fitted_documents`` : counts; of passages, if texts
-        are cut.
+    ``rows``, ``rows_since_fit``, ``fitted_rows`` : counts of documents; of passages, if texts are
+        cut.
     ``variance_kept`` : share of the vectors' variance on the reducer's axes, ``at_fit``,
         ``now`` and ``refitted``; None for reducers without axes.
     ``code_error`` : mean squared error of the codes of unit vectors, ``at_fit``, and now of
-        ``old_documents`` and ``new_documents``.
+        ``old_rows`` and ``new_rows``.
     ``agreement`` : ``estimate`` of agreement@10 and its lower ``bound``, wrong with probability
         ``error``; number of ``queries``, and their ``pool``.
     ``certified`` : the certified agreement or None; ``verdict`` : whether it "holds", is "not
@@ -192,9 +192,9 @@ def health(collection: Collection, snapshot: Snapshot, sample: int) -> dict[str,
     # Queries that were given can't be made again, so nothing can be compared with theirs.
     is_comparable = certificate is not None and certificate.pool != ASKED
     report = {
-        "documents": figures.documents,
-        "documents_since_fit": figures.since,
-        "fitted_documents": figures.fitted,
+        "rows": figures.rows,
+        "rows_since_fit": figures.since,
+        "fitted_rows": figures.fitted,
         "variance_kept": {
             "at_fit": figures.variance_then,
             "now": figures.variance_now,
@@ -202,8 +202,8 @@ def health(collection: Collection, snapshot: Snapshot, sample: int) -> dict[str,
         },
         "code_error": {
             "at_fit": figures.error_then,
-            "old_documents": figures.error_old,
-            "new_documents": figures.error_new,
+            "old_rows": figures.error_old,
+            "new_rows": figures.error_new,
         },
         "agreement": {
             "estimate": now.estimate,

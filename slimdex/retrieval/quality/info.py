@@ -36,7 +36,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "deleted": snapshot.deleted_count,
         "without_text": len(snapshot.hidden) - len(snapshot.deleted),
         "cut": _cut(snapshot),
-        "fitted_documents": state.fitted,
+        "fitted_rows": state.fitted,
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
@@ -47,7 +47,7 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": dict(snapshot.columns),
         "memory": memory(snapshot),
-        "notes": fit_advice(snapshot) + kind_advice(snapshot),
+        "notes": build_advice(snapshot) + fit_advice(snapshot) + kind_advice(snapshot),
         "lexical": _lexical(snapshot),
         "files": {file.name: size(file) for file in sorted(path.iterdir())},
     }
@@ -132,6 +132,11 @@ def _lexical(snapshot: Snapshot) -> dict[str, Any] | None:
     if disk is None:
         return None
     return {"disk_bytes_per_vector": disk, "hybrid": snapshot.state.fusion}
+
+
+def build_advice(snapshot: Snapshot) -> list[str]:
+    """A message if a build was interrupted before the first documents were in."""
+    return [snapshot.unfinished] if snapshot.unfinished else []
 
 
 def fit_advice(snapshot: Snapshot) -> list[str]:

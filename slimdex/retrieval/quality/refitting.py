@@ -73,7 +73,7 @@ def _refitted(collection: Collection, figures: Drift) -> Settled:
     was_proved = collection.state.certificate is not None
     start = perf_counter()
     notes = fit_again(collection, collection.state.requested, "with the last")
-    why = f"fitted on {figures.fitted:,} of {figures.documents:,} {collection.snapshot.noun}"
+    why = f"fitted on {figures.fitted:,} of {figures.rows:,} {collection.snapshot.noun}"
     if figures.variance_now is not None and figures.variance_best is not None:
         why += (
             f", it kept {figures.variance_now:.3f} of their variance and now keeps "

@@ -72,7 +72,7 @@ class Searchable(ABC):
         Raises
         ------
         InputError
-            If the query has another type, there are no documents yet, or `where` is invalid.
+            If the query has another type, or `where` is invalid.
         """
         request = SearchRequest(
             texts=[query] if isinstance(query, str) else None,

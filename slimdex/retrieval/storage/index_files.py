@@ -9,10 +9,11 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
-from slimdex.indexes.codes.kinds import kind_named
+from slimdex.indexes.codes.kinds import FLAT, kind_named
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.drift import SAMPLED_ROWS, code_error, variance_kept
+from slimdex.indexes.reducers.linear import Identity
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.reducer import Reducer
 from slimdex.indexes.reducers.registry import load_reducer
@@ -80,9 +81,12 @@ def encode_rows(
 def load_index(folder: Path, state: State) -> ReducedIndex:
     """Load the index of a committed state, checking its files; `extend` adds rows not coded yet.
 
-    Raises `CorruptError` if a file is missing or damaged; `slimdex repair` rebuilds it.
+    Before the first documents it is empty. Raises `CorruptError` if a file is missing or damaged;
+    `slimdex repair` rebuilds it.
     """
-    assert state.settings is not None
+    if state.settings is None:
+        unfitted = Identity(state.dim).fit_moments(Moments(state.dim))
+        return ReducedIndex(unfitted, FaissIndex(FLAT, state.dim), state.vector_file(folder, 0))
     for role, record in state.files.items():
         if role != "origins":  # which are of no concern here, and may have been replaced since
             record.check(folder)

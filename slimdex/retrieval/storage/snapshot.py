@@ -26,6 +26,7 @@ from .document_file import DocumentFile, parts
 from .index_files import load_index
 from .manifest import Manifest
 from .row_sets import RowSets
+from .work_folder import left_files
 
 if TYPE_CHECKING:
     import pyarrow
@@ -152,6 +153,12 @@ class Snapshot:
         return self.document_rows.number(self.deleted)
 
     @property
+    def unfinished(self) -> str:
+        """A sentence if an interrupted build has left texts, and no documents; else empty."""
+        is_left = self.state.settings is None and left_files(self.path)
+        return "its build is unfinished: run it again" if is_left else ""
+
+    @property
     def noun(self) -> str:
         """Noun for a row."""
         return "documents" if self.document_rows.is_one_each else "passages"
@@ -223,7 +230,7 @@ class Snapshot:
 
     @property
     def index(self) -> ReducedIndex:
-        """The vectors' index; requires documents."""
+        """The vectors' index, empty before the first documents."""
         return self.loaded().index
 
     def loaded(self) -> Loaded:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from slimdex import Collection, Document, Hit, InputError, Settings
+from slimdex import Collection, Document, Hit, InputError, Settings, export, write_map
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.retrieval.catalog.documents_table import DocumentsTable
+from slimdex.retrieval.quality.evaluation.measures import evaluate_self
 from tests.encoders import ReadingEncoder, WordEncoder
 
 PETS = [
@@ -174,6 +177,58 @@ def test_iteration(pets: Collection) -> None:
     assert [document.id for document in pets] == ["dog", "rain", "cow"]
     going = iter(pets)
     assert next(going) == PETS[1]
+
+
+NOTHING: dict[str, tuple[Callable[[Collection], object], object]] = {
+    "search": (lambda c: c.search("x"), []),
+    "search with a condition": (lambda c: c.search("x", where="id = 'x'"), []),
+    "search by a vector": (lambda c: c.search(np.ones(48), hybrid="off"), []),
+    "search for passages": (lambda c: c.search("x", group_by="passage", min_score=0.1), []),
+    "search_many": (lambda c: c.search_many(["x", "y"]), [[], []]),
+    "no queries": (lambda c: c.search_many([]), []),
+    "related": (lambda c: c.related("a"), "unknown id 'a'"),
+    "get": (lambda c: c.get("a"), "unknown id 'a'"),
+    "get none": (lambda c: c.get([]), []),
+    "get with a condition": (lambda c: c.get(where="true", vectors=True), []),
+    "an unknown column": (lambda c: c.get(where="nope = 1"), 'column "nope" not found'),
+    "count": (lambda c: (c.count(), c.count("true"), len(c)), (0, 0, 0)),
+    "count with an unknown column": (lambda c: c.count("nope = 1"), 'column "nope" not found'),
+    "iterate": (lambda c: ([*c], "a" in c), ([], False)),
+    "to_arrow": (lambda c: (c.to_arrow().num_rows, c.to_arrow("false").num_columns), (0, 3)),
+    "chance_score": (lambda c: c.chance_score(), None),
+    "ranked": (lambda c: c.ranked("x", np.ones((1, 48), np.float32), 3)[1].size, 0),
+    "near_duplicates": (lambda c: c.near_duplicates(), []),
+    "verify": (lambda c: c.verify(), []),
+    "info": (lambda c: (c.info()["documents"], c.info()["notes"]), (0, [])),
+    "delete": (lambda c: c.delete("a"), "unknown id 'a'"),
+    "delete with a condition": (lambda c: c.delete(where="true"), 0),
+    "health": (lambda c: c.health(), "0 documents; at least 3 are needed"),
+    "tune": (lambda c: c.tune(), "holds no documents; expected some"),
+    "reduce": (lambda c: c.reduce(Settings()), "holds no documents; expected some"),
+    "reencode": (lambda c: c.reencode(WordEncoder(16)), "holds no documents; expected some"),
+    "migrate": (lambda c: c.migrate(WordEncoder(16)), "a sample of 0 of 0 documents"),
+    "evaluate": (evaluate_self, "holds no documents; expected some"),
+    "export": (lambda c: export(c, c.path / "x", "jsonl"), "no documents with text"),
+    "write_map": (lambda c: write_map(c, c.path / "x"), "no documents with text"),
+}
+"""Calls, and what they return, or the message of their error, where there are no documents."""
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "emptied"])
+def test_a_collection_without_documents_answers(tmp_path: Path, is_new: bool) -> None:
+    """Whether it never had any, or has no longer any."""
+    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
+        if not is_new:
+            collection.add({"id": "a", "text": "a cat"})
+            collection.delete("a")
+        for name, (call, expected) in NOTHING.items():
+            if isinstance(expected, str):
+                with pytest.raises(InputError, match=re.escape(expected)):
+                    call(collection)
+            else:
+                assert call(collection) == expected, name
+        collection.add({"id": "b", "text": "a dog"})
+        assert [hit.id for hit in collection.search("dog")] == ["b"]
 
 
 def test_an_empty_collection(tmp_path: Path) -> None:

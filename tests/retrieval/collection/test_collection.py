@@ -235,7 +235,9 @@ def test_an_interrupted_addition_resumes_where_it_stopped(
         collection.add(docstrings)
     assert len(collection) == 0
     with pytest.raises(InputError, match="build is unfinished: run it again"):
-        collection.nearest(np.zeros((1, 48), dtype=np.float32))
+        collection.search(np.ones(48))
+    assert collection.info()["notes"] == ["its build is unfinished: run it again"]
+    assert ([*collection], collection.count("true")) == ([], 0)
     collection.close()
     encoder, notes = WordEncoder(), list[str]()
     with Collection.open(path, encoder) as again:

@@ -124,7 +124,7 @@ def test_an_index_that_the_library_has_no_modules_for_is_refused(
         with pytest.raises(InputError, match="reducer 'flow'"):
             export(collection, tmp_path / "x", TO)
     with Collection.create(tmp_path / "g", GivenEncoder(WIDTH), Settings(4)) as given:
-        with pytest.raises(InputError, match="holds no documents yet"):
+        with pytest.raises(InputError, match="holds no documents; expected some"):
             export(given, tmp_path / "x", TO)
         given.add([{"id": "1", "text": "a"}], vectors=np.ones((1, WIDTH), np.float32))
         with pytest.raises(InputError, match="encoder 'given'"):

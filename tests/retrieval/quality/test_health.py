@@ -122,7 +122,7 @@ def test_agreement_is_that_by_numpy_and_reduce_restores_the_predicted_one(
     (advice,) = report["advice"]
     assert f"`slimdex reduce {grown.path}`" in advice
     again = grown.health(sample=99)
-    assert again["documents_since_fit"] == 0
+    assert again["rows_since_fit"] == 0
     assert (again["refit"], again["advice"]) == (None, [])
     kept = again["variance_kept"]
     assert kept["now"] == kept["at_fit"]
@@ -187,7 +187,7 @@ def test_health_on_the_command_line(built: Path, tmp_path: Path) -> None:
         collection.add(documents[640:], vectors=vectors[640:], refit="never")
     run = CliRunner().invoke
     report = json.loads(run(app, ["health", str(tmp_path / "i"), "--json"]).stdout)
-    assert report["documents_since_fit"] > 1900
+    assert report["rows_since_fit"] > 1900
     shown = run(app, ["health", str(tmp_path / "i")])
     bound = report["agreement"]["bound"]
     assert f"at least {bound:.4f} with 95% confidence, by 2,000" in shown.stdout
@@ -203,7 +203,7 @@ def test_more_documents_of_the_same_topic_raise_no_alarm(tmp_path: Path) -> None
         collection.add(documents[:1000], vectors=vectors[:1000])
         assert collection.add(documents[1000:], vectors=vectors[1000:]).notes == []
         report = collection.health(sample=800)
-        assert report["documents_since_fit"] == 3000
+        assert report["rows_since_fit"] == 3000
         kept = report["variance_kept"]
         assert kept["now"] == pytest.approx(kept["refitted"], abs=0.005)
         assert report["refit"]["estimate"] == pytest.approx(
@@ -252,7 +252,7 @@ def test_drift_is_large_if_a_new_fit_keeps_more_or_new_codes_err_more() -> None:
 
 def test_health_refuses_too_few_documents_and_queries(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        with pytest.raises(InputError, match="holds no documents yet"):
+        with pytest.raises(InputError, match="0 documents; at least 3"):
             collection.health()
         collection.add([Document("a", "one"), Document("b", "two")])
         with pytest.raises(InputError, match="2 documents; at least 3"):

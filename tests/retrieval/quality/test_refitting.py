@@ -43,7 +43,7 @@ def test_an_index_that_has_more_than_doubled_advises_a_new_fit(tmp_path: Path) -
         with pytest.raises(InputError, match="refit='soon'; expected auto, never or always"):
             collection.add([Document("d", "d")], refit="soon")
     info = json.loads(CliRunner().invoke(app, ["info", str(tmp_path / "i"), "--json"]).stdout)
-    assert info["fitted_documents"] == 700
+    assert info["fitted_rows"] == 700
     assert "fitted on 700 of 2,111 documents" in info["notes"][0]
 
 

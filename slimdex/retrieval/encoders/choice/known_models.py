@@ -113,22 +113,6 @@ def named_like(name: str) -> KnownModel | None:
     return KNOWN.get(Path(name).name)
 
 
-def successor(name: str) -> KnownModel | None:
-    """Find the English model with the best score among those of the same dimensions.
-
-    None if that is the model itself, or it is not known by its name.
-
-    >>> successor("all-MiniLM-L6-v2").name
-    'snowflake-arctic-embed-s'
-    """
-    own = named_like(name)
-    if own is None or own.score is None or own.measure != BEIR:
-        return None
-    like = [m for m in _MODELS if (m.measure, m.dimensions) == (BEIR, own.dimensions)]
-    best = max(like, key=lambda model: model.score or 0)
-    return None if best is own else best
-
-
 def known_prompts(name: str) -> tuple[str, str]:
     """Return the prompts of a known model for queries and documents, else none."""
     found = known_model(name)

@@ -117,8 +117,8 @@ def _begin(collection: Collection, encoder: Encoder) -> Encoder:
             raise InputError(
                 f"{collection.path}: its vectors are this encoder's; expected another one"
             )
-        if state.settings is None:
-            raise InputError(f"{collection.path} holds no documents yet; expected some")
+        if not len(collection):
+            raise InputError(f"{collection.path} holds no documents; expected some to encode")
         state.requested.checked(encoder.dim)
         name = state.new_name("vectors")
         made = Replacement(spec, encoder.dim, name)

@@ -280,7 +280,7 @@ def test_damaged_new_vectors_are_dropped(old: Collection) -> None:
 def test_an_index_without_documents_is_refused(tmp_path: Path, old: Collection) -> None:
     with (
         Collection.create(tmp_path / "none", WordEncoder(OLD)) as empty,
-        pytest.raises(InputError, match="holds no documents yet"),
+        pytest.raises(InputError, match="holds no documents; expected some"),
     ):
         empty.reencode(WordEncoder(NEW))
     old.delete(where="true")

@@ -19,7 +19,6 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Show what an index holds, how it was made and what it costs."""
-    from slimdex.retrieval.encoders.choice.known_models import successor
     from slimdex.retrieval.operations.commands import Info
 
     from ... import reports
@@ -30,8 +29,6 @@ def info(
         return
     for line in facts.pop("notes"):
         console.note(line)
-    if (better := successor(str(facts["encoder"].get("model")))) is not None:
-        console.note(f"{better.name} scores {better.score} on BEIR: see `slimdex models`")
     console.show_pairs(reports.info_lines(facts))
 
 
