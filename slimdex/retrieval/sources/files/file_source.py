@@ -20,7 +20,7 @@ from slimdex.indexes.execution.progress import progress
 from ...documents import Document
 from ..origins import Reading, stamp_of
 from .compressed import ENDINGS, opened, unpacked_head
-from .decoding import is_guessed
+from .decoding import declared_label, is_guessed
 from .folders.walking import FoundFile, Walk, as_unicode, walk, why
 from .formats.mail import message_id, messages
 from .front_matter import COLUMNS, tags
@@ -263,7 +263,7 @@ class FileSource:
                 data = _contents(file, opened_, most)
                 is_sure = self._encoding is not None or kind not in GUESSED
                 kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
-                if not is_sure and is_guessed(data):
+                if not is_sure and is_guessed(data, declared_label(data)):
                     self._guessed.append(file.relative)
                 if extract.text and extract.scanned:
                     pages = extract.facts["pages"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from slimdex.retrieval.sources.files import charsets
 from slimdex.retrieval.sources.files.decoding import decoded
 from slimdex.retrieval.sources.files.file_source import FileSource
+from slimdex.retrieval.sources.files.formats import html_pages, readers
 from slimdex.retrieval.sources.files.limits import UnreadableError
+from tests.browsing import launched, watched
 
 from .reading import read
 
@@ -53,3 +60,131 @@ def test_files_whose_encoding_was_guessed_are_named(tmp_path: Path) -> None:
     source = FileSource.of_folder(str(tmp_path), "cp1252")
     assert len([d for batch in source.batches() for d in batch]) == 2
     assert source.left_out() == []
+
+
+LABELLED = [  # by the indexes of the WHATWG encoding standard
+    ("us-ascii", b"\x93Na\xefve\x94 \x80 5", "“Naïve” € 5"),
+    ("ISO-8859-1", b"l\x92\xe9t\xe9", "l’été"),
+    ("latin1", b"\x81\x8d\x8f\x90\x9d", "\x81\x8d\x8f\x90\x9d"),
+    ("x-cp1252", b"\x85", "…"),
+    ("iso-8859-9", b"\x93\xfe\xfd\x94", "“şı”"),
+    ("latin5", b"\xdd\xf0", "İğ"),
+    ("TIS-620", b"\x93\xa1\xd2\x94 \x85", "“กา” …"),
+    ("iso-8859-11", b"\xe4\xb7\xc2\x80", "ไทย€"),
+    ("windows-1255", b"\xf9\xca", "ש\u05ba"),
+    ("koi8-u", b"\xae\xbe\xa4", "ўЎє"),
+    ("iso-8859-8-i", b"\xf9\xec\xe5\xed", "שלום"),
+    ("x-mac-ukrainian", b"\xa2\xb6", "Ґґ"),
+    ("gb2312", b"\xd6\xec\xe9F\xbb\xf9 \x80", "朱镕基 €"),
+    ("x-gbk", b"\x95\x86 \xa6\xd9\xa8\xbc", "晢 ︐ḿ"),
+    ("csGB2312", b"\x952\x826", "𠀀"),
+    ("ks_c_5601-1987", b"\x8cc\xb9\xe6", "똠방"),
+    ("EUC-KR", b"\xa2\xe6", "€"),
+    ("big5", b"\x87@ \xa1E\xa3\xe1 \xf9\xd6\x88b", "䏰 ‧€ 碁Ê̄"),
+    ("x-x-big5", b"\x87\xdf\x8e\xab", "鿋緒"),
+    ("shift_jis", b"\x87@\xed@\xfaV \\~", "①纊＇ \\~"),
+    ("x-sjis", b"\x81`\x81|\xb1", "～－ｱ"),
+    ("euc-jp", b"\xad\xa1\xf9\xa1\xa1\xc1 \x8e\xb1\x8f\xb0\xa1", "①纊～ ｱ丂"),
+    ("iso-2022-jp", b"\x1b$B-!%\\y!\x1b(B ok \x1b(J\\~\x1b(I1\x1b(B", "①ボ纊 ok ¥‾ｱ"),
+    ("csISO2022JP", b'\x1b$@$"\x1b$(D0!\x1b(B', "あ丂"),
+    ("utf-16", b"h\0i\0", "hi"),
+    ("unicodeFFFE", b"\0h\0\xe9", "hé"),
+    ("x-user-defined", b"a\xff", "a\uf7ff"),
+    ("unicode-1-1-utf-8", b"caf\xc3\xa9", "café"),
+    (" utf8\n", b"caf\xc3\xa9", "café"),
+    ("latin-1", b"\x93", "“"),  # Python's names, which browsers do not know
+    ("cp437", b"\x82", "é"),
+    ("hz-gb-2312", b"~{VPND~}", "中文"),
+    ("iso-2022-kr", b"\x1b$)C\x0e0!\x0f", "가"),
+    ("utf-7", b"+AOk-", "é"),
+]
+
+
+@pytest.mark.parametrize(("label", "data", "text"), LABELLED)
+def test_labels_are_read_as_by_browsers(label: str, data: bytes, text: str) -> None:
+    assert decoded(data, label=label) == text
+
+
+def test_a_label_in_any_place_is_read_the_same() -> None:
+    smart, text = "“Tea”".encode("cp1252"), "“Tea”"
+    page = b"<html><head>%b</head><body>" + smart
+    for meta in (
+        b"<meta charset=us-ascii>",
+        b'<META http-equiv=Content-Type content="text/html; charset=ISO-8859-1">',
+        b"<meta charset='x-cp1252'>",
+    ):
+        assert html_pages.read(page % meta).text == text
+    assert html_pages.read(b'<?xml version="1.0" encoding="latin1"?>' + page % b"").text == text
+    for name, first in (
+        ("a.css", b'@charset "iso-8859-1";\n'),
+        ("a.py", b"#!/bin/sh\n# -*- coding: latin-1 -*-\n"),
+        ("a.txt", b"<?xml version='1.0' encoding='ascii'?>\n"),
+    ):
+        kind = "text" if name == "a.txt" else "code"
+        assert readers.read(name, kind, first + smart)[1].text.endswith(f"\n{text}")
+    japanese = b'<meta charset="iso-2022-jp"><p>\x1b$B-!%\\\x1b(B'
+    assert html_pages.read(japanese).text == "①ボ"
+
+
+def test_a_label_that_is_wrong_decides_nothing() -> None:
+    german, russian = "Die Größe der Übung wäre schön.", "Съешь ещё этих мягких булок, да выпей."
+    for label in ("us-ascii", "iso-8859-1", "gb2312", "iso-2022-jp", "klingon", "base64", "\0"):
+        assert decoded(russian.encode(), label=label) == russian
+    assert decoded("é".encode(), label="latin1") == "é"
+    assert decoded(german.encode("cp1252"), label="utf-8") == german
+    assert decoded(russian.encode("cp1251"), label="iso-2022-jp") == russian
+    assert decoded("é".encode("utf-16"), label="gb2312") == "é"
+    meta = b"<meta charset=utf-16><p>"
+    assert html_pages.read(meta + "größer".encode()).text == "größer"
+
+
+def test_a_given_encoding_may_have_characters_of_vendors() -> None:
+    assert decoded("①".encode("cp932"), "shift_jis") == "①"
+    assert decoded(b"\x1b$B-!\x1b(B", "iso-2022-jp") == "①"
+
+
+@given(st.binary(max_size=40), st.sampled_from(sorted(charsets.LABELS)))
+def test_any_bytes_are_read_by_any_label(data: bytes, label: str) -> None:
+    assert isinstance(decoded(data, label=label), str)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    yield from launched()
+
+
+READ = """([label, texts]) => {
+    const decoder = new TextDecoder(label);
+    const bytes = hex => new Uint8Array(hex.match(/../g).map(pair => parseInt(pair, 16)));
+    return [decoder.encoding, texts.map(hex => decoder.decode(bytes(hex)))];
+}"""
+UNLIKE = {  # two slashes of Big5, and letters of two characters that Chromium 156 misreads
+    *(b"\xa2\x41", b"\xa2\x42", b"\x88\x62", b"\x88\x64", b"\x88\xa3", b"\x88\xa5"),
+}
+
+
+@pytest.mark.slow
+def test_a_browser_reads_every_label_so(browser: Any) -> None:
+    """Each byte, and each pair of bytes, of which the browser makes a character."""
+    single = [bytes([byte]) for byte in range(0x80, 0x100)]
+    pairs = [bytes([a, b]) for a in range(0x81, 0xFF) for b in range(0x40, 0xFF)]
+    kanji = [b"\x1b$B%c%c\x1b(B" % (a, b) for a in range(0x21, 0x7F) for b in range(0x21, 0x7F)]
+    compared = dict[str, str]()
+    with watched(browser, "about:") as page:
+        for label, codec in charsets.LABELS.items():
+            name, _ = page.evaluate(READ, [label, []])
+            if name in compared or codec.startswith("utf"):
+                assert compared.setdefault(name, codec) == codec, label
+                continue
+            compared[name] = codec
+            several = kanji if codec == "iso2022_jp" else pairs
+            texts = several if codec in charsets.OTHERS else single
+            _, seen = page.evaluate(READ, [label, [text.hex() for text in texts]])
+            wrong = {
+                text: (found, shown)
+                for text, shown in zip(texts, seen, strict=True)
+                if "\ufffd" not in shown
+                and (found := charsets.decode(text, codec)) != shown
+                and text not in UNLIKE
+            }
+            assert wrong == {}, label

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from binascii import b2a_base64
 from datetime import datetime
+from io import BytesIO
 from itertools import pairwise
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -371,6 +374,165 @@ def test_mail_in_parts() -> None:
     assert mail.message_id(data) == "1@b.c"
     page = b"Content-Type: text/html\n\n<p>Only <b>this</b></p>"
     assert mail.read(page).text == "Only this"
+
+
+def of_parts(kind: str, *parts: bytes) -> bytes:
+    """A message of parts, each with its own headers."""
+    lines = b"".join(b"--b\n" + part + b"\n" for part in parts)
+    return b'Content-Type: multipart/%b; boundary="b"\n\n%b--b--\n' % (kind.encode(), lines)
+
+
+HTML = b"Content-Type: text/html; charset=utf-8\n\n<p>340 \xe2\x82\xac"
+
+
+@pytest.mark.parametrize(
+    "blank",
+    ["", " ", "\n\n \t\n", "\xa0", "\u200b\ufeff", "\xad\u2060\u034f", "\u3164\u2800", "\0"],
+)
+def test_mail_of_which_the_plain_text_is_blank(blank: str) -> None:
+    plain = b"Content-Type: text/plain; charset=utf-8\n\n" + blank.encode()
+    calendar = b"Content-Type: text/calendar\n\nBEGIN:VCALENDAR"
+    related = of_parts("related", HTML).replace(b'"b"', b'"c"').replace(b"--b", b"--c")
+    for parts in ([plain, HTML], [HTML, plain], [plain, HTML, calendar], [plain, related]):
+        assert mail.read(of_parts("alternative", *parts)).text == "340 €"
+    assert mail.read(of_parts("mixed", plain, HTML)).text == "340 €"
+    only_image = b"Content-Type: image/png; name=a.png\n\nx"
+    assert mail.read(of_parts("alternative", plain, only_image)).text == "Attached: a.png"
+
+
+def test_mail_of_which_the_plain_text_says_something() -> None:
+    plain = b"Content-Type: text/plain\n\nYour client shows no HTML."
+    assert mail.read(of_parts("alternative", plain, HTML)).text == "Your client shows no HTML."
+
+
+BODIES = [
+    ("us-ascii", b"\x93Tea\x94", "“Tea”"),
+    ("ISO-2022-JP", b"\x1b$B-!%\\\x1b(B", "①ボ"),
+    ("gb2312", b"\xd6\xec\xe9F", "朱镕"),
+    ("ks_c_5601-1987", b"\x8cc\xb9\xe6", "똠방"),
+    ("gb2312", b"\xd2\xbb", "一"),  # valid UTF-8 by chance
+    ("unknown-8bit", b"caf\xe9 cr\xe8me", "café crème"),
+    ("us-ascii", "Größe".encode(), "Größe"),
+    ("", "Größe".encode(), "Größe"),
+]
+
+
+@pytest.mark.parametrize(("charset", "data", "text"), BODIES)
+def test_charsets_of_mail(charset: str, data: bytes, text: str) -> None:
+    plain = b"Content-Type: text/plain; charset=%b\n\n%b" % (charset.encode(), data)
+    assert mail.read(plain).text == text
+    page = b"Content-Type: text/html; charset=%b\n\n<meta charset=koi8-r><p>%b"
+    if charset:
+        assert mail.read(page % (charset.encode(), data)).text == text
+        own = b"Content-Type: text/html\n\n<meta charset=%b><p>%b" % (charset.encode(), data)
+        assert mail.read(own).text == text
+    packed = b2a_base64(data)
+    head = b"Content-Type: text/plain; charset=%b\nContent-Transfer-Encoding: base64\n\n"
+    assert mail.read(head % charset.encode() + packed).text == text
+    if charset:
+        word = b"=?%b?B?%b?=" % (charset.encode(), packed.strip())
+        name = b"filename*=%b''%b" % (charset.encode(), quote(data).encode())
+        whole = b"Subject: %b\nContent-Disposition: attachment; %b\n\nx" % (word, name)
+        found = mail.read(whole)
+        assert (found.title, found.text) == (text, f"Attached: {text}")
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        ("=?gb2312?B?1uw=?= =?GB2312?q?=E9F?=", "朱镕"),
+        ("=?utf-8?B?5pyx6Q==?=\n =?utf-8?B?lZU=?=", "朱镕"),  # half a character in each
+        ("=?iso-2022-jp?B?GyRCLSEbKEI=?= a", "① a"),
+        ("=?utf-8*en?q?Gr=C3=B6=C3=9Fe_1?==?utf-8?q?_2?=", "Größe 1 2"),
+        ("=?us-ascii?q?=93Tea=94?=", "“Tea”"),
+        ("=?utf-8?B?R3LDtsOfZQ?= x", "Größe x"),  # without its padding
+        ("=?utf-8?q?Is it? Yes.?=", "Is it? Yes."),
+        ("=?klingon?q?caf=C3=A9?=", "café"),
+        ("=?utf-8?x?what?=", "=?utf-8?x?what?="),
+        ("2 =? 3 ?= 4", "2 =? 3 ?= 4"),
+        ("Gr\xf6\xdfe", "Größe"),
+        ("Größe".encode().decode("latin-1"), "Größe"),
+    ],
+)
+def test_headers_of_mail(header: str, text: str) -> None:
+    found = mail.read(b"Subject: %b\n\nx" % header.encode("latin-1"))
+    assert found.title == text
+    found = mail.read(b'From: "%b" <a@b.c>\n\nx' % header.encode("latin-1"))
+    assert found.facts["author"].replace('"', "") == f"{text} <a@b.c>"
+    named = b'Content-Disposition: attachment; filename="%b"\n\nx' % header.encode("latin-1")
+    assert mail.read(named).text == f"Attached: {text}"
+
+
+def test_bytes_of_headers_are_of_the_charset_of_the_text() -> None:
+    head = b'Subject: \xd6\xec\xe9F\nContent-Type: image/png; name="\xe9F.png"; charset='
+    found = mail.read(head + b'"gb2312"\n\nx')
+    assert (found.title, found.text) == ("朱镕", "Attached: 镕.png")
+
+
+def test_an_attachment_whose_name_is_in_several_parts() -> None:
+    data = (
+        b"Content-Type: application/pdf\nContent-Disposition: attachment;\n"
+        b" filename*0*=gb2312''%D6%EC%E9;\n filename*1*=F.p;\n filename*2=df\n\nx"
+    )
+    assert mail.read(data).text == "Attached: 朱镕.pdf"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (of_parts("mixed", b"\nOne", b"\nTwo").removesuffix(b"--b--\n"), "One\n\nTwo"),
+        (b"Content-Type: multipart/mixed; boundary=x\n\nNo parts", "No parts"),
+        (b"Content-Type: multipart/mixed\n\nNo parts", "No parts"),
+        (b"Content-Transfer-Encoding: base64\n\nVGVh*IQ", "Tea!"),
+        (b"Content-Transfer-Encoding: quoted-printable\n\nT=65a =ZZ=\n!", "Tea =ZZ!"),
+        (of_parts("mixed", b"Content-Type: message/rfc822\n\nSubject: A\n\nInner"), "Inner"),
+        (
+            b"Content-Type: text/plain; format=flowed; delsp=yes\n\nOne \nline\n> A \n> b\n-- \nc",
+            "Oneline\n> Ab\n-- \nc",
+        ),
+    ],
+)
+def test_mail_as_found_in_the_wild(data: bytes, text: str) -> None:
+    assert mail.read(data).text == text
+
+
+SEPARATORS = [
+    "From ann@example.org Wed May  1 12:00:00 2024",
+    "From - Mon Jan 01 00:00:00 2024",
+    "From MAILER-DAEMON Fri Jul  8 12:08:34 2011",
+    "From ann Fri Jul  8 12:08 2011",
+    "From 1791@xxx Fri Jul 08 12:08:34 +0000 2011",
+    "From ann@example.org Fri Jul  8 12:08:34 EST 2011",
+    "From ann@example.org Fri Jul  8 12:08:34 2011 +0200",
+    "From ann@example.org Fri, 8 Jul 2011 12:08:34 +0200 (CEST)",
+    "From ann at example.org  Wed May  1 12:00:00 2024",
+    "From ann@example.org 2024-05-01T12:00:00Z",
+    "From ann@host Wed May  1 12:00:00 2024 remote from host",
+    '"From "ann b"@example.org\tWed May  1 12:00:00 2024'[1:],
+]
+LINES_OF_TEXT = [
+    "From now on the valve must be checked.",
+    "From ann@example.org on Monday 12:00 we heard",
+    "From Monday May 6 at 12:00 the office is closed.",
+    "From 12:00 to 13:00 2024 times",
+    "From what I see, Wed May  1 12:00:00 2024 was warm",
+    "From ",
+    "From: ann@example.org",
+    "from ann@example.org Wed May  1 12:00:00 2024",
+]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("first", SEPARATORS)
+def test_what_separates_messages(first: str, end: bytes) -> None:
+    lines = [*LINES_OF_TEXT, "> From a", ">From a", ">>From a", "end"]
+    kept = [line.replace(">From", "From", 1) for line in lines]
+    for between in ([], [""]):  # with an empty line before a separator, and without
+        box = [first, "Subject: A", "", *[text for line in lines for text in ("", line)], *between]
+        data = "\n".join([*box, first, "Subject: B", "", "b", ""]).encode().replace(b"\n", end)
+        body = "\n".join(["Subject: A", "", *[t for line in kept for t in ("", line)], ""])
+        expected = [body.encode().replace(b"\n", end), b"Subject: B\n\nb\n".replace(b"\n", end)]
+        assert [*mail.messages(BytesIO(data))] == expected
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252", "koi8-r"])

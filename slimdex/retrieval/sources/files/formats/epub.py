@@ -33,7 +33,7 @@ def read(data: bytes) -> Extract:
         path = posixpath.join(posixpath.dirname(package), unquote(item.partition("#")[0]))
         if page := archive.read(posixpath.normpath(path)):
             outline.part("")
-            html_pages.feed(html_pages.Page(outline), page, None)
+            html_pages.feed(html_pages.Page(outline), html_pages.page_text(page))
             outline.leave(0)
     title = (
         next((e.text for e in about if e.name == "title" and e.text), "") or outline.first_heading

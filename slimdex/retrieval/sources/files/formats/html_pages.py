@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ..decoding import MARKS, decoded
+from .. import charsets
+from ..decoding import declared_label, decoded
 from ..front_matter import moment
 from ..outline import Extract, Outline, words
 
@@ -39,7 +40,6 @@ MOST_MARKS = 32
 MAIN = re.compile(rb"""<main\b|<[^>]*\brole\s*=\s*["']?main\b""", re.I)
 ARTICLE = re.compile(rb"<article\b", re.I)
 CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.I)
-DECLARED = re.compile(rb"""<\?xml[^>]+encoding\s*=\s*["']([\w.:-]+)""", re.I)
 FACTS = {"author": "author", "keywords": "tags", "description": "description", "date": "date"}
 """Names of `meta` elements -> columns."""
 Attributes = Mapping[str, str]
@@ -53,7 +53,7 @@ def read(data: bytes, encoding: str | None = None) -> Extract:
     ('Tea', 'Tea\\n\\nBoil it', 't')
     """
     page = Page(Outline())
-    feed(page, data, encoding)
+    feed(page, page_text(data, encoding))
     outline = page.outline
     heading = outline.first_heading
     title = heading if page.title.startswith(heading) and heading else page.title
@@ -63,38 +63,40 @@ def read(data: bytes, encoding: str | None = None) -> Extract:
     return Extract(title, outline.text, outline.parts, found)
 
 
-def text_of(data: bytes) -> str:
+def text_of(text: str) -> str:
     """Visible text of a page or fragment."""
     page = Page(Outline())
-    feed(page, data, None)
+    feed(page, text)
     return page.outline.text
 
 
-def feed(page: Page, data: bytes, encoding: str | None) -> None:
+def page_text(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
+    r"""Decode a page by a label of its mail, or by its own.
+
+    >>> page_text(b"<meta charset=latin1>\x93Tea\x94")
+    '<meta charset=latin1>“Tea”'
+    """
+    return decoded(data, encoding, label or _label(data))
+
+
+def feed(page: Page, text: str) -> None:
     """Append a page to an outline."""
-    text = decoded(data, encoding or _declared_encoding(data)).encode()
-    wanted = "main" if MAIN.search(text) else ""
-    if not wanted and len(ARTICLE.findall(text)) == 1:
+    data = text.encode("utf-8", "replace")
+    wanted = "main" if MAIN.search(data) else ""
+    if not wanted and len(ARTICLE.findall(data)) == 1:
         wanted = "article"
-    if not (page.read(text, wanted) or not wanted):
-        page.read(text, "")  # the element was in a comment or a script
+    if not (page.read(data, wanted) or not wanted):
+        page.read(data, "")  # the element was in a comment or a script
 
 
-def _declared_encoding(data: bytes) -> str | None:
-    """Encoding declared by a page, if Python supports it."""
-    head = data[:4096]
-    if any(head.startswith(mark) for mark in MARKS):
-        return None
-    found = CHARSET.search(head) or DECLARED.match(head)
-    if found is None:
-        return None
-    name = found[1].decode()
-    name = "cp1252" if name.lower() in ("iso-8859-1", "latin-1", "ascii", "us-ascii") else name
-    try:
-        data.decode(name)
-    except (LookupError, ValueError):
-        return None  # ignored, as by browsers
-    return name
+def _label(data: bytes) -> str | None:
+    """Charset label of a page, which is of ASCII up to the label."""
+    found = CHARSET.search(data[:4096])
+    label = found[1].decode() if found else declared_label(data)
+    codec = charsets.codec_of(label) if label else None
+    if codec in ("utf-16-le", "utf-16-be"):
+        return "utf-8"
+    return "windows-1252" if codec == "x-user-defined" else label
 
 
 class _Open(NamedTuple):

@@ -6,22 +6,61 @@ Attachments are only named.
 from __future__ import annotations
 
 import re
+from binascii import a2b_base64, a2b_qp
 from collections.abc import Iterator
-from email import message_from_bytes, policy
-from email.message import EmailMessage, Message
-from typing import IO, Any
+from email import message_from_bytes
+from email.message import Message
+from email.policy import Compat32
+from itertools import chain, islice
+from typing import IO, Any, NamedTuple
 
-from ..decoding import decoded
+from ..decoding import WESTERN, decoded
 from ..front_matter import moment
 from ..limits import LARGEST_FILE, UnreadableError, too_large
-from ..outline import Extract, Outline, words
+from ..outline import Extract, Outline, shown, words
 from . import html_pages
 
 MOST_PARTS = 1000
 """Largest number of parts of a message to read."""
 PIECE = 1 << 16
+LONGEST_SEPARATOR = 1000
 QUOTED = re.compile(rb"^>(>*From )", re.M)
 """Quoted line of a message that begins like the first line of one."""
+DAY = rb"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? "
+MONTH = rb"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+TIME = rb"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[ap]m|z|[+-]\d\d:?\d\d)?"
+ZONES = rb"(?: (?:[+-]\d\d:?\d\d|[a-z]{1,5}|\([^()]*\)))*"
+DATES = (
+    rb"%b%b \d{1,2},? %b%b \d{2,4}%b" % (DAY, MONTH, TIME, ZONES, ZONES),
+    rb"(?:%b)?\d{1,2}[ -]%b[ -]\d{2,4} %b%b" % (DAY, MONTH, TIME, ZONES),
+    rb"(?:\d{4}-\d\d-\d\d|\d{1,2}/\d{1,2}/\d{2,4})[t ]%b%b" % (TIME, ZONES),
+)
+"""Dates as of C's `asctime`, mail, and ISO 8601 or similar."""
+SENDER = rb"(?:[^@]{0,100}@)?\S+ (?:at \S+ )?"
+SEPARATOR = re.compile(
+    rb"from (?:%b)?(?:%b)(?: remote from \S+)?" % (SENDER, b"|".join(DATES)), re.I
+)
+"""First line of a message in a mailbox, with single spaces: a sender, or "-", and a date."""
+CHARSET = re.compile(rb"""charset=["']?([\w.:-]+)""", re.I)
+"""Charset of a message, or of its first part that has one."""
+INVISIBLE = re.compile(
+    r"[\s\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*"
+)
+"""Text without visible characters."""
+WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bq])\?((?:(?!=\?[^=]).)*?)\?=", re.I | re.S)
+"""Encoded word of a header (RFC 2047), perhaps with a language."""
+WORDS = re.compile(rf"{WORD.pattern}(?:\s*{WORD.pattern})*", re.I | re.S)
+"""Encoded words in a row, which may share a character."""
+NAME = re.compile(r'"([^"\\,;:@<>()]*)"(?=\s*<)')
+"""Name of a sender in quotes that it does not need."""
+
+
+class _Leaf(NamedTuple):
+    """Part of a message without parts of its own: an attachment's name, or a text."""
+
+    name: str
+    text: str
 
 
 def read(data: bytes) -> Extract:
@@ -32,19 +71,16 @@ def read(data: bytes) -> Extract:
     >>> tea.title, tea.text, tea.facts["author"], str(tea.facts["date"])
     ('Tea', 'At four?', 'Ann <a@b.c>', '2024-05-01 10:00:00')
     """
-    message = message_from_bytes(data, policy=policy.default)
-    outline, brought = Outline(), list[str]()
-    for number, part in enumerate(_leaves(message)):
-        if number == MOST_PARTS:
-            break
-        name = words(part.get_filename()) if part.get_filename() else ""
-        if name:
-            brought.append(name)
-        elif part.get_content_maintype() == "text":
-            outline.add(_content(part))
-    for name in brought:
-        outline.add(f"Attached: {name}", "\n")
-    found: dict[str, Any] = {"author": _header(message, "From"), "date": None}
+    charset = CHARSET.search(data)
+    message = message_from_bytes(data, policy=_policy(charset[1].decode() if charset else WESTERN))
+    outline, leaves = Outline(), [*islice(_leaves(message), MOST_PARTS)]
+    for leaf in leaves:
+        outline.add(leaf.text)
+    for leaf in leaves:
+        if leaf.name:
+            outline.add(f"Attached: {leaf.name}", "\n")
+    author = NAME.sub(r"\1", _header(message, "From"))
+    found: dict[str, Any] = {"author": author, "date": None}
     if date := _header(message, "Date"):
         found["date"] = moment(date)
     facts = {column: value for column, value in found.items() if value}
@@ -54,52 +90,136 @@ def read(data: bytes) -> Extract:
 def message_id(data: bytes) -> str:
     """Message id without its brackets; "" if missing."""
     head = data[: 1 << 16].replace(b"\r\n", b"\n").partition(b"\n\n")[0]
-    return _header(message_from_bytes(head + b"\n\n", policy=policy.default), "Message-ID").strip(
-        "<> "
-    )
+    message = message_from_bytes(head + b"\n\n", policy=_policy(WESTERN))
+    return _header(message, "Message-ID").strip("<> ")
+
+
+def _policy(label: str) -> Compat32:
+    """Return a policy that leaves headers as written; bytes are of UTF-8, or of this charset."""
+
+    class Policy(Compat32):
+        """Policy with decoded bytes."""
+
+        def header_fetch_parse(self, name: str, value: str) -> str:
+            """Decode a header's bytes."""
+            return decoded(value.encode("utf-8", "surrogateescape"), label=label)
+
+    return Policy()
 
 
 def _header(message: Message, name: str) -> str:
-    try:
-        return words(str(message.get(name, "")))
-    except Exception:  # the parser may raise anything for a broken header
-        return ""
+    return _header_text(str(message.get(name, "")))
 
 
-def _leaves(message: Message) -> list[Any]:
-    """Parts with content; of alternatives the plain text, else the last."""
+def _header_text(text: str) -> str:
+    """Text of a header on one line, with its encoded words decoded.
+
+    >>> _header_text("=?gb2312?B?1uzpRg==?= =?utf-8*de?Q?=C3=A4_b?= c")
+    '朱镕ä b c'
+    """
+    return words(WORDS.sub(lambda found: _of_words(found[0]), text))
+
+
+def _of_words(encoded: str) -> str:
+    runs = list[tuple[str, bytes]]()
+    for charset, encoding, text in WORD.findall(encoded):
+        if encoding in "Qq":
+            data = a2b_qp(text.encode(), header=True)
+        else:
+            letters = re.sub("[^A-Za-z0-9+/]", "", text)
+            data = a2b_base64(letters[: len(letters) - (len(letters) % 4 == 1)] + "==")
+        if runs and runs[-1][0] == charset.lower():
+            data = runs.pop()[1] + data
+        runs.append((charset.lower(), data))
+    return "".join(decoded(data, label=charset) for charset, data in runs)
+
+
+def _file_name(part: Message) -> str:
+    """Name of an attachment; "" if it has none."""
+    found = part.get_param("filename", None, "content-disposition") or part.get_param("name")
+    if isinstance(found, tuple):  # of RFC 2231
+        charset, _, value = found
+        return words(decoded(value.encode("latin-1", "replace"), label=charset))
+    return _header_text(found or "")
+
+
+def _leaves(message: Message) -> Iterator[_Leaf]:
+    """Yield parts with content; of alternatives the first plain text, or the last that has text."""
     if not message.is_multipart():
-        return [message]
+        name = _file_name(message)
+        text = "" if name else shown(_text(message))
+        yield _Leaf(name, "" if INVISIBLE.fullmatch(text) else text)
+        return
     inner = [part for part in message.get_payload() if isinstance(part, Message)]
-    if message.get_content_type() == "multipart/alternative":
-        plain = [part for part in inner if part.get_content_type() == "text/plain"]
-        inner = plain[:1] or inner[-1:]
-    return [leaf for part in inner for leaf in _leaves(part)]
+    if message.get_content_type() != "multipart/alternative":
+        yield from chain.from_iterable(map(_leaves, inner))
+        return
+    plain = [part for part in inner if part.get_content_type() == "text/plain"]
+    others = [part for part in reversed(inner) if part.get_content_type() != "text/plain"]
+    read = list[_Leaf]()
+    for part in [*plain, *others]:
+        leaves = [*islice(_leaves(part), MOST_PARTS)]
+        if any(leaf.text for leaf in leaves):
+            read = leaves
+            break
+        read += leaves
+    yield from read
 
 
-def _content(part: EmailMessage) -> str:
+def _text(part: Message) -> str:
+    """Text of a part; "" if it has none, or is an invitation."""
+    kind = part.get_content_type()
+    if part.get_content_maintype() not in ("text", "multipart") or kind == "text/calendar":
+        return ""  # a multipart here is one whose boundary is missing
     payload = part.get_payload(decode=True)
     data = payload if isinstance(payload, bytes) else b""
     charset = part.get_content_charset()
-    try:
-        text = data.decode(charset or "utf-8")
-    except (LookupError, ValueError):
-        text = decoded(data)
-    if part.get_content_type() == "text/html":
-        return html_pages.text_of(text.encode("utf-8", "replace"))
-    return text.replace("\r\n", "\n") if part.get_content_type() != "text/calendar" else ""
+    if kind.endswith("html"):
+        return html_pages.text_of(html_pages.page_text(data, label=charset))
+    text = decoded(data, label=charset)
+    if str(part.get_param("format", "")).lower() == "flowed":
+        return _unflowed(text, deletes_space=str(part.get_param("delsp", "")).lower() == "yes")
+    return text
+
+
+def _unflowed(text: str, *, deletes_space: bool) -> str:
+    r"""Join the lines of each paragraph of a text in the format "flowed" (RFC 3676).
+
+    >>> _unflowed("One \nline.\n>> A \n>> quote.\n-- \nAnn", deletes_space=False)
+    'One line.\n>> A quote.\n-- \nAnn'
+    """
+    pieces, flowing = list[str](), -1
+    for line in text.split("\n"):
+        rest = line.lstrip(">")
+        depth = len(line) - len(rest)
+        rest = rest.removeprefix(" ")
+        is_flowed = rest.endswith(" ") and rest != "-- "
+        if depth != flowing or rest == "-- ":
+            pieces.append("\n" + ">" * depth + " " * bool(depth))
+        pieces.append(rest[:-1] if is_flowed and deletes_space else rest)
+        flowing = depth if is_flowed else -1
+    return "".join(pieces).removeprefix("\n")
 
 
 def messages(file: IO[bytes]) -> Iterator[bytes | UnreadableError]:
     r"""Yield messages without their first line, or an error for one that is too large.
 
+    If the first line of all has no date, each line after an empty one that begins with "From "
+    separates messages.
+
     >>> from io import BytesIO
-    >>> [*messages(BytesIO(b"From a Mon\nSubject: A\n\n>From b\n\nFrom b Tue\nSubject: B\n"))]
-    [b'Subject: A\n\nFrom b\n', b'Subject: B\n']
+    >>> date = b"Wed May  1 12:00:00 2024\n"
+    >>> box = b"From - " + date + b"Subject: A\n\n>From b\n\nFrom now on\n\nFrom c@d " + date + b"B"
+    >>> [*messages(BytesIO(box))]
+    [b'Subject: A\n\nFrom b\n\nFrom now on\n', b'B']
     """
     lines, length, inside, blank, whole = list[bytes](), 0, False, True, True
+    are_dated = True
     while line := file.readline(PIECE):
-        if whole and blank and line.startswith(b"From "):
+        begins = whole and line.startswith(b"From ") and (blank or are_dated)
+        if begins and not inside:
+            are_dated = _has_date(line)
+        if begins and (not are_dated or _has_date(line)):
             if inside:
                 yield _message(lines, length)
             lines, length, inside = [], 0, True
@@ -112,6 +232,11 @@ def messages(file: IO[bytes]) -> Iterator[bytes | UnreadableError]:
         blank, whole = whole and not line.strip(b"\r\n"), line.endswith(b"\n")
     if inside:
         yield _message(lines, length)
+
+
+def _has_date(line: bytes) -> bool:
+    """Return whether a line that begins with "From " has a sender and a date."""
+    return len(line) <= LONGEST_SEPARATOR and bool(SEPARATOR.fullmatch(b" ".join(line.split())))
 
 
 def _message(lines: list[bytes], length: int) -> bytes | UnreadableError:

@@ -133,4 +133,4 @@ def _without_tags(text: str) -> str:
     """Visible text of inline HTML."""
     if text.lstrip().startswith("<!--") and text.rstrip().endswith("-->"):
         return ""
-    return html_pages.text_of(text.encode("utf-8", "replace"))
+    return html_pages.text_of(text)

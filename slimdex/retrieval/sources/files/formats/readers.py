@@ -5,7 +5,7 @@ from __future__ import annotations
 from slimdex.retrieval.extras import install_command
 
 from ..compressed import unpacked
-from ..decoding import decoded
+from ..decoding import declared_label, decoded
 from ..kinds import HEAD, ending, kind_of
 from ..limits import UnreadableError
 from ..outline import Extract, Outline
@@ -69,7 +69,7 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
         return read_bytes(data)
     if kind == "html":
         return html_pages.read(data, encoding)
-    text = decoded(data, encoding)
+    text = decoded(data, encoding, declared_label(data))
     if kind == "code":
         return source_code.read(text, ending(name))
     if read_text := OF_TEXT.get(kind):
