@@ -91,6 +91,79 @@ def test_markdown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "heading", "anchor"),
+    [
+        ("# Tea { #hot }", "Tea", "hot"),
+        ("# Tea {#hot}", "Tea", "hot"),
+        ("# Tea {: #hot .class key=val }", "Tea", "hot"),
+        ('# Tea {: .a data-toc-label="The tea" #hot }', "Tea", "hot"),
+        ("# Tea ## {#hot}", "Tea", "hot"),
+        ("# Tea {#hot} ##", "Tea", "hot"),
+        ("Tea {#hot.v1}\n========", "Tea", "hot.v1"),
+        ("# Tea {id=hot}", "Tea", "hot"),
+        ("# Tea\n{: #hot }", "Tea", "hot"),
+        ("{#hot .class}\n# Tea", "Tea", "hot"),
+        ("(hot)=\n# Tea", "Tea", "hot"),
+        ("(cold)=\n\n(hot)=\n\n# Tea", "Tea", "hot"),
+        ("(cold)=\nText\n\n# Tea", "Tea", "tea"),
+        ("# Tea {.unnumbered}", "Tea", "tea"),
+        ("# Tea { data-search-exclude }", "Tea", "tea"),
+        ("# Tea {-}", "Tea", "tea"),
+        ("# [Tea](a){ .b } { #hot }", "Tea", "hot"),
+        ("> - # *Tea* {#hot}", "Tea", "hot"),
+        ("# The set {1, 2}", "The set {1, 2}", "the-set-1-2"),
+        ("# The set {n}", "The set {n}", "the-set-n"),
+        ("# The set {n=1}", "The set {n=1}", "the-set-n1"),
+        ("# Code `{ #x }`", "Code { #x }", "code--x-"),
+        ("# Jinja {{ x }}", "Jinja {{ x }}", "jinja--x-"),
+        ("# Jinja {{ #x }}", "Jinja {{ #x }}", "jinja--x-"),
+        ("# Jinja {# x #}", "Jinja {# x #}", "jinja--x-"),
+        ("# Braces \\{#x}", "Braces {#x}", "braces-x"),
+        ("# Block {#if} here", "Block {#if} here", "block-if-here"),
+    ],
+)
+def test_attribute_lists_of_headings(text: str, heading: str, anchor: str) -> None:
+    found = markdown.read(text)
+    part = found.parts[-1]
+    assert (found.title, part.headings, part.anchor) == (heading, (heading,), anchor)
+    assert found.text.removeprefix("Text\n\n") == heading
+
+
+def test_attribute_lists_of_other_blocks_and_spans() -> None:
+    text = (
+        '{.lead}\nSome ![alt](a.png){ width=300 } [link](u){: .b target="_blank" } `c`{.py} '
+        "*e*{.x}\n**s**{: .y} :icon:{ .lg } [span]{.k} f{x} `{ #y }` g {.z} h.\n{: #p .q }\n\n"
+        "- item\n{: .x}\n\n(label)=\n| a {.x} | b |\n|---|---|\n| c | {1} |\n\n"
+        '```{ .py title="x" }\ncode {#a}\n```\n\n* TOC\n{:toc}\n'
+    )
+    assert markdown.read(text).text == (
+        "Some alt link c e s :icon: [span] f{x} { #y } g {.z} h.\n- item\n\n"
+        "a\tb\nc\t{1}\n\ncode {#a}\n- TOC"
+    )
+
+
+ITEMS = ["#a", "#b-c_d.e", ".f", ".g-h", "key=val", 'title="x y"', "data-i='j'"]
+
+
+@given(st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4), st.sampled_from(["", ":"]))
+def test_attribute_lists_as_python_markdown_reads_them(items: list[str], colon: str) -> None:
+    written = pytest.importorskip("markdown").markdown
+    attributes = f"{{{colon} {' '.join(items)} }}"
+    blocks = [
+        f"# One {attributes}",
+        f"Two {attributes}\n===",
+        f"A [b](c){attributes} `d`{attributes} *e*{attributes}\n{attributes}",
+        f"End {attributes}.",
+    ]
+    text = "\n\n".join(blocks)
+    page = html_pages.read(written(text, extensions=["attr_list"]).encode())
+    found = markdown.read(text)
+    assert found.text == page.text
+    ids = [part.anchor for part in page.parts if part.headings]
+    assert not any(ids) or [part.anchor for part in found.parts if part.headings] == ids
+
+
+@pytest.mark.parametrize(
     "text",
     ["---\n: [\n---\nText", "---\n- a\n---\nText", "---\nno end", "+++\na = \n+++\nText"],
 )

@@ -9,9 +9,8 @@ from typing import Any
 from .. import front_matter
 from ..outline import Extract, Outline
 from . import html_pages
+from .attribute_lists import attribute_lists
 
-ANCHOR = re.compile(r"\s*\{#([^\s}]+)[^}]*\}\s*$")
-"""Explicit anchor of a heading, in the syntax of Pandoc and MyST."""
 LINES = ("bullet_list_open", "ordered_list_open")
 
 
@@ -37,7 +36,7 @@ def feed(outline: Outline, text: str, taken: Counter[str] | None = None) -> None
     """
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).use(attribute_lists)
     _Reader(outline, Counter() if taken is None else taken).read(parser.parse(text))
 
 
@@ -56,6 +55,7 @@ class _Reader:
         self._numbers: list[int | None] = []
         self._bullet = ""
         self._heading = self._rows = 0
+        self._anchor = ""
         self._cells: list[str] | None = None
 
     def read(self, tokens: list[Any]) -> None:
@@ -63,7 +63,7 @@ class _Reader:
         for token in tokens:
             kind = token.type
             if kind == "heading_open":
-                self._heading = int(token.tag[1:])
+                self._heading, self._anchor = int(token.tag[1:]), token.attrs.get("id", "")
             elif kind == "heading_close":
                 self._heading = 0
             elif kind == "inline":
@@ -105,8 +105,8 @@ class _Reader:
             self._bullet = ""
 
     def _say_heading(self, text: str) -> None:
-        if named := ANCHOR.search(text):
-            self._outline.heading(self._heading, text[: named.start()], named[1])
+        if self._anchor:
+            self._outline.heading(self._heading, text, self._anchor)
             return
         anchor = slug(text)
         before = self._taken[anchor]
