@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ class AskedSources:
     ----------
     specs : files, folders, packages, queries, and "-".
     text, id, title : columns of tables; by default found by their names.
-    links_within : folders that links below a folder must not lead out of.
+    follow_links : whether links that lead out of a folder are followed.
     """
 
     specs: Sequence[str]
@@ -42,20 +42,18 @@ class AskedSources:
     vectors: str | None = None
     encoding: str | None = None
     file_format: str | None = None
-    links_within: Sequence[str] | None = None
+    follow_links: bool = False
 
     def opened(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
-        from .sources.files.folders.walking import links_within
         from .sources.source import Sources
         from .sources.tabular.column_names import ColumnNames
         from .sources.tabular.duckdb_readers import checked_types
         from .sources.text_files import FileFormat
 
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
-        files = FileFormat(self.encoding, self.file_format)
-        with links_within(self.links_within):
-            opened = Sources.open([*self.specs], names, self.vectors, files)
+        files = FileFormat(self.encoding, self.file_format, self.follow_links)
+        opened = Sources.open([*self.specs], names, self.vectors, files)
         for line in opened.notes:
             note(line)
         return opened
@@ -66,6 +64,8 @@ def named_sources(
     text: str | None = None,
     id: str | None = None,
     title: str | None = None,
+    *,
+    follow_links: bool = False,
 ) -> AskedSources:
     """The sources that a program names; raises `InputError` if there are none.
 
@@ -76,7 +76,8 @@ def named_sources(
     is_named = all(isinstance(one, str | Path) and str(one) != "-" for one in several)
     if not several or not is_named:
         raise InputError(f"sources {shortened_repr(given)}; expected files or folders")
-    return AskedSources([str(one) for one in several], text, id, title)
+    specs = [str(one) for one in several]
+    return AskedSources(specs, text, id, title, follow_links=follow_links)
 
 
 def remember_sources(index: Path, sources: AskedSources, origins: Mapping[str, str]) -> None:
@@ -94,10 +95,11 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:
     """
     try:
         kept = remembered(_name(index))
-        sources = AskedSources(**kept["sources"])
+        names = {field.name for field in fields(AskedSources)}  # another release may have others
+        sources = AskedSources(**{n: v for n, v in kept["sources"].items() if n in names})
         folder = Path(kept["folder"])
         is_known = {*kept["origins"]} <= {*origins.values()}
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         is_known = False
     if not is_known:
         raise InputError(f"{index}: no sources of an earlier sync; expected files or folders")

@@ -547,6 +547,7 @@ class Collection(Searchable):
         text: str | None = None,
         id: str | None = None,
         title: str | None = None,
+        follow_links: bool = False,
         refit: str = "auto",
     ) -> dict[str, Any]:
         """Bring the collection up to date with files: add, replace and delete their documents.
@@ -558,6 +559,7 @@ class Collection(Searchable):
         sources : files, folders and packages, one or several, as for `slimdex sync`; by default
             those of this user's last sync of the collection.
         text, id, title : columns of tables; by default found by their names.
+        follow_links : whether links that lead out of a folder are followed.
         refit : as for `add`.
 
         Returns
@@ -576,7 +578,7 @@ class Collection(Searchable):
         if sources is None:
             requested = last_sources(self.path, self.state.origins)
         else:
-            requested = named_sources(sources, text, id, title)
+            requested = named_sources(sources, text, id, title, follow_links=follow_links)
         notes = list[str]()
         with listening(note=notes.append):
             done = sync(self, requested.opened(), refit=refit)

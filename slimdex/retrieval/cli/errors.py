@@ -66,6 +66,7 @@ OPTIONS = {
     "wait=30": "--wait 30",
     "shared_filesystem=True": "--shared-filesystem",
     "insecure=True": "--insecure",
+    "follow_links=True": "--follow-links",
     "trust_remote_code=True": "--trust-remote-code",
     "model=PATH": "--model PATH",
     "model=URL#NAME": "--model URL#NAME",

@@ -19,6 +19,7 @@ from .column_agreement import agree, check_typed
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .files.file_source import FileSource, in_batches
+from .files.folders.walking import leads_out
 from .given_vectors import ArrayVectors, GivenVectors, open_vectors
 from .origins import Reading
 from .tabular.column_names import ColumnNames as ColumnNames
@@ -101,11 +102,12 @@ def open_source(
         return TableSource(table, names)
     path = Path(spec)
     if spec != STANDARD_INPUT and path.is_dir():
-        if not (path / "corpus.jsonl").is_file():
+        corpus = path / "corpus.jsonl"
+        if not corpus.is_file() or (leads_out(corpus, path) and not given.follow_links):
             if given.format is not None:
                 raise InputError(f"format={given.format!r}: {spec} is a folder; expected none")
-            return FileSource.of_folder(spec, given.encoding)
-        path = path / "corpus.jsonl"
+            return FileSource.of_folder(spec, given.encoding, follow_links=given.follow_links)
+        path = corpus
     if spec != STANDARD_INPUT and not path.is_file():
         raise InputError(f"{spec}: no such file")
     if spec != STANDARD_INPUT and ending_of(path, given) not in (TEXT, *READERS):

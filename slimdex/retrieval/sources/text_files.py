@@ -48,10 +48,12 @@ class FileFormat:
     encoding : of text files, by any Python name; None means UTF-8, or UTF-16 with a byte order
         mark.
     format : an ending without its dot, which replaces the file's own.
+    follow_links : whether links that lead out of a folder are followed.
     """
 
     encoding: str | None = None
     format: str | None = None
+    follow_links: bool = False
 
     def __post_init__(self) -> None:
         if self.encoding is None:

@@ -447,6 +447,35 @@ def test_a_program_syncs_a_collection(caplog: pytest.LogCaptureFixture) -> None:
         assert any("bad.pdf" in record.getMessage() for record in caplog.records)
 
 
+def test_a_sync_follows_links_out_of_a_folder_if_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
+    write(**{"notes/a.md": "a cat", "other/b.md": "a dog", "other/c.md": "a hen"})
+    built("notes")
+    os.symlink("../other/b.md", "notes/link.md")
+    with Collection.open("x", encoder()) as collection:
+
+        def texts() -> dict[str, str]:
+            return {document.id: document.text for document in collection}
+
+        assert collection.sync("notes")["added"] == 0
+        assert collection.sync("notes", follow_links=True)["added"] == 1
+        assert texts() == {"a.md": "a cat", "link.md": "a dog"}
+        Path("notes/link.md").unlink()
+        os.symlink("../other/c.md", "notes/link.md")
+        assert collection.sync()["changed"] == 1  # the option is remembered
+        assert texts() == {"a.md": "a cat", "link.md": "a hen"}
+        Path("notes/link.md").unlink()
+        os.symlink("a.md", "notes/link.md")  # another name of a file that is read
+        assert collection.sync()["deleted"] == 1
+        Path("notes/link.md").unlink()
+        os.symlink("../other/c.md", "notes/link.md")
+        assert collection.sync()["added"] == 1
+        assert collection.sync("notes")["deleted"] == 1  # it no longer belongs to the folder
+        assert texts() == {"a.md": "a cat"}
+
+
 def test_a_sync_remembers_its_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
     write(**{"notes/a.md": "a cat", "t.csv": "nr,words\n1,a hen\n", "other/z.md": "rain"})

@@ -62,6 +62,9 @@ class SourceOptions:
         "jsonl, json, csv, tsv, parquet or txt; default: by the file's extension; "
         "standard input is jsonl if it starts with {, otherwise one document per line.",
     ] = None
+    follow_links: Annotated[
+        bool, "Follow links that lead out of a folder; links within it are always followed."
+    ] = False
 
     def asked(self, vectors: str | None = None) -> AskedSources:
         """Collect the sources of a command that adds documents.
@@ -78,7 +81,8 @@ class SourceOptions:
             raise InputError("no sources; expected a file, a folder, -, python: or --sql")
         note_if_typed(specs)
         columns = (self.text, self.id, self.title)
-        return AskedSources(specs, *columns, types, vectors, self.encoding, self.file_format)
+        form = (self.encoding, self.file_format, self.follow_links)
+        return AskedSources(specs, *columns, types, vectors, *form)
 
 
 def note_if_typed(specs: Sequence[str]) -> None:

@@ -67,7 +67,6 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
     folders = service_of(request).folders
     _check_places(body.sources, folders)
     options = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
-    options["links_within"] = [str(folder) for folder in folders]
     command = Sync(AskedSources(body.sources, **options), body.refit)
     return await index.change(partial(_with_notes, command))
 

@@ -71,9 +71,11 @@ class FileSource:
         self._passed_over = Counter[str]()
 
     @classmethod
-    def of_folder(cls, spec: str, encoding: str | None = None) -> FileSource:
+    def of_folder(
+        cls, spec: str, encoding: str | None = None, *, follow_links: bool = False
+    ) -> FileSource:
         """Open the files below a folder; raises `InputError` if there are no readable files."""
-        found = walk(Path(spec))
+        found = walk(Path(spec), follow_links=follow_links)
         source = cls(spec, found, spec, encoding)
         if not found.files:
             reasons = "; ".join([*source.notes, *source.left_out()])
@@ -88,6 +90,7 @@ class FileSource:
 
         `shown_as` is the file's id, which also determines its ending.
         """
+        path = Path(os.path.realpath(path))
         found = path.stat()
         with path.open("rb") as file:
             head = file.read(HEAD)
@@ -108,7 +111,12 @@ class FileSource:
         parts += ["1 slimdex index" if indexes == 1 else f"{indexes:,} slimdex indexes"] * bool(
             indexes
         )
-        return [f"left out: {', '.join(parts)}"] if parts else []
+        lines = [f"left out: {', '.join(parts)}"] if parts else []
+        if outside := self._found.outside:
+            hint = "(follow_links=True follows links)"
+            count = _counted(len(outside), "link")
+            lines.append(f"left out: {count} out of the folder {hint}: {_first_names(outside)}")
+        return lines
 
     def left_out(self) -> list[str]:
         """Lines on skipped files and the reasons; complete after reading."""
@@ -323,10 +331,9 @@ def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Docume
 
 
 def _opened(path: Path) -> Any:
-    """Open a regular file; opening what became a pipe since the walk would block."""
-    descriptor = os.open(
-        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    )
+    """Open a regular file, if it has not become a link or a pipe since the walk."""
+    flags = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+    descriptor = os.open(path, os.O_RDONLY | sum(flags))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UnreadableError("not a file")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,24 @@ def test_columns_types_and_the_form_of_a_file(notes: Runner, name: str) -> None:
     assert (document["title"], document["text"]) == ("Café", "rain and rain")
     assert document["metadata"] == {"zip": "01234"}
     notes.refuses(*command(name, "letters.data", *words[1:], "--id", "no"))
+
+
+@pytest.mark.parametrize("name", ["build", "add", "sync"])
+def test_links_out_of_a_folder_are_followed_if_asked_to(notes: Runner, name: str) -> None:
+    for path, text in {"papers/a.md": "the cat", "secret.md": "the dog"}.items():
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(text)
+    Path("papers/link.md").symlink_to("../secret.md")
+    code, _, err = notes(*command(name, "papers"))
+    assert code == 0, err
+    hint = "papers: left out: 1 link out of the folder (--follow-links follows links): link.md\n"
+    assert hint in err
+    notes.refuses("open", "j" if name == "build" else "i", "link.md")
+    if name == "build":
+        shutil.rmtree("j")
+    code, _, err = notes(*command(name, "papers", "--follow-links"))
+    assert (code, "link.md" in err) == (0, False)
+    assert opened(notes, name, "link.md")["text"] == "the dog"
 
 
 @pytest.mark.parametrize("name", ["build", "add", "sync"])

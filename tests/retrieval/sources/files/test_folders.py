@@ -130,9 +130,74 @@ def test_links_are_followed_once(tmp_path: Path) -> None:
     (folder / "elsewhere").symlink_to(other)
     (folder / "twice").symlink_to(other)
     (folder / "nowhere.md").symlink_to(folder / "none")
+    source = FileSource.of_folder(str(folder), follow_links=True)
+    found = [document.id for batch in source.batches() for document in batch]
+    assert found == ["a.md", "elsewhere/c.md", "sub/b.md"]
+    assert [*source.notes, *source.left_out()] == [
+        "1 file could not be read: nowhere.md (no such file or directory)"
+    ]
+
+
+def test_links_out_of_a_folder_are_counted_and_not_followed(tmp_path: Path) -> None:
+    folder, other = tmp_path / "notes", tmp_path / "notes of others"
+    write(folder, **{"a.md": "a", ".hidden/b.md": "b", "sub/c.md": "c"})
+    write(other, **{"secret.md": "secret", "rules": "*.md\n", "corpus.jsonl": '{"_id": "1"}'})
+    (other / "back.md").symlink_to(folder / ".hidden" / "b.md")
+    inside = {
+        "absolute.md": folder / ".hidden" / "b.md",
+        "again.md": Path("absolute.md"),  # the same file
+        "folder": Path(".hidden"),
+        "self": Path("."),
+    }
+    outside = {
+        "corpus.jsonl": other / "corpus.jsonl",
+        "file.md": other / "secret.md",
+        "folder of others": other,
+        "missing.md": other / "none",
+        "parent": Path(".."),
+        "sub/chain.md": Path("../file.md"),
+        "sub/relative.md": Path("../../notes of others/secret.md"),
+        "sub/.gitignore": other / "rules",
+        "sub/through.md": other / "more" / ".." / "secret.md",
+    }
+    for name, target in (inside | outside).items():
+        (folder / name).symlink_to(target)
+    (tmp_path / "alias").symlink_to(folder)  # which the user names
+    for given in (folder, tmp_path / "alias"):
+        source = open_source(str(given))
+        found = {d.id: d.text for batch in source.batches() for d in batch}
+        assert found == {"a.md": "a", "folder/b.md": "b", "sub/c.md": "c"}
+        (note,) = [note for note in source.notes if "link" in note]
+        count, _, named = note.partition(" (follow_links=True follows links): ")
+        assert count == "left out: 9 links out of the folder"
+        assert sorted(named.split(", ")) == sorted(outside)
+
+
+def test_a_link_from_outside_back_into_the_folder_is_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    write(folder, **{".hidden/b.md": "b"})
+    write(tmp_path, **{"other/x": ""})
+    (tmp_path / "other" / "back.md").symlink_to(folder / ".hidden" / "b.md")
+    (folder / "round.md").symlink_to(tmp_path / "other" / "back.md")
+    (folder / "cycle.md").symlink_to("cycle.md")
     found, said = read(folder)
-    assert list(found) == ["a.md", "elsewhere/c.md", "sub/b.md"]
-    assert said == ["1 file could not be read: nowhere.md (no such file or directory)"]
+    assert {id: document.text for id, document in found.items()} == {"round.md": "b"}
+    assert said[-1].startswith("1 file could not be read: cycle.md (")
+
+
+def test_ignore_rules_that_are_a_link_count_within_the_folder(tmp_path: Path) -> None:
+    write(tmp_path / "notes", **{"rules": "b.md\n", "sub/a.md": "a", "sub/b.md": "b"})
+    (tmp_path / "notes" / "sub" / ".gitignore").symlink_to("../rules")
+    assert list(read(tmp_path / "notes")[0]) == ["rules", "sub/a.md"]
+
+
+def test_a_file_that_becomes_a_link_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path, **{"notes/a.md": "a", "notes/b.md": "b", "secret.md": "secret"})
+    source = FileSource.of_folder(str(tmp_path / "notes"))
+    (tmp_path / "notes" / "a.md").unlink()
+    (tmp_path / "notes" / "a.md").symlink_to(tmp_path / "secret.md")
+    assert [d.text for batch in source.batches() for d in batch] == ["b"]
+    assert "a.md (" in source.left_out()[-1]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -86,13 +86,16 @@ class Ignored:
     ----------
     rules : (prefix, skip, rules): paths relative to the walked folder lose `skip` characters and
         get `prefix`, to be relative to the folder of the rules.
+    follows : whether to read a `.gitignore` that may be a link.
     """
 
-    def __init__(self, rules: list[tuple[str, int, IgnoreRules]]) -> None:
-        self._rules = rules
+    def __init__(
+        self, rules: list[tuple[str, int, IgnoreRules]], follows: Callable[[Path], bool]
+    ) -> None:
+        self._rules, self._follows = rules, follows
 
     @classmethod
-    def around(cls, root: Path) -> Ignored:
+    def around(cls, root: Path, follows: Callable[[Path], bool]) -> Ignored:
         """Load the rules for walking a folder, which itself is never ignored.
 
         Raises `UnreadableError` if a `.gitignore` has more than `LARGEST_RULES` bytes; also raised
@@ -102,15 +105,15 @@ class Ignored:
         managed = next((i for i, folder in enumerate(above) if (folder / ".git").exists()), 0)
         rules = []
         for folder in above[managed:0:-1]:
-            if found := _rules(folder):
+            if found := _rules(folder, follows):
                 rules.append((f"{root.relative_to(folder).as_posix()}/", 0, found))
-        around = cls(rules)
-        return cls([]) if around.has("", is_folder=True) else around
+        around = cls(rules, follows)
+        return cls([], follows) if around.has("", is_folder=True) else around
 
     def within(self, folder: Path, relative: str) -> Ignored:
         """Add the rules of a subfolder, given by its path relative to the walked folder."""
-        if found := _rules(folder):
-            return Ignored([*self._rules, ("", len(relative), found)])
+        if found := _rules(folder, self._follows):
+            return Ignored([*self._rules, ("", len(relative), found)], self._follows)
         return self
 
     def has(self, relative: str, *, is_folder: bool) -> bool:
@@ -122,11 +125,11 @@ class Ignored:
         return False
 
 
-def _rules(folder: Path) -> IgnoreRules | None:
-    """Load a folder's own rules; None if it has none."""
+def _rules(folder: Path, follows: Callable[[Path], bool]) -> IgnoreRules | None:
+    """Load a folder's own rules; None if it has none, or a link that is not followed."""
     with suppress(OSError):
         path = folder / FILE_NAME
-        if path.is_file():
+        if path.is_file() and follows(path):
             with path.open("rb") as file:
                 data = file.read(LARGEST_RULES + 1)
             if len(data) > LARGEST_RULES:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from slimdex.retrieval.atomic_files import CATALOG, MANIFEST, OUR_FILES
 
 from ..limits import UnreadableError
-from .ignore_rules import Ignored
+from .ignore_rules import FILE_NAME, Ignored
 
 ODD = {
     stat.S_IFIFO: "a pipe",
@@ -22,7 +20,6 @@ ODD = {
     stat.S_IFBLK: "a device",
 }
 """Special files; opening one could block forever."""
-_WITHIN: ContextVar[Sequence[Path] | None] = ContextVar("within", default=None)
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class FoundFile:
 
     Attributes
     ----------
-    path : path to open.
+    path : path to open, whose last part is no link.
     relative : path relative to the folder, with "/"; bytes that are not UTF-8 become ``\\xe9``.
     size, mtime_ns, ctime_ns : as the walk found them.
     """
@@ -57,6 +54,7 @@ class Walk:
     files : in the order of paths.
     hidden, ignored : numbers of files and folders skipped by name, and by `.gitignore`.
     indexes : number of skipped slimdex indexes.
+    outside : links that were not followed, as they lead out of the folder.
     unreadable : (path, reason).
     """
 
@@ -64,37 +62,27 @@ class Walk:
     hidden: int = 0
     ignored: int = 0
     indexes: int = 0
+    outside: list[str] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
 
-def walk(root: Path) -> Walk:
+def walk(root: Path, *, follow_links: bool = False) -> Walk:
     """Find files below a folder, except hidden and ignored ones.
 
-    Links are followed last, and only to unvisited targets, so cycles are walked once.
+    Links are followed last, those to files after those to folders, and only to unvisited targets,
+    so each file is found once; those that lead out of the folder only with `follow_links`. The
+    folder itself may be a link.
     """
-    walker = _Walker(root)
+    walker = _Walker(root, follow_links)
     walker.run()
     found = walker.found
     found.files.sort(key=lambda file: (file.relative.split("/"), os.fsencode(file.path)))
     return found
 
 
-@contextmanager
-def links_within(folders: Sequence[str] | None) -> Iterator[None]:
-    """Follow only links into these folders within the block; None follows all."""
-    token = _WITHIN.set(None if folders is None else [Path(f).resolve() for f in folders])
-    try:
-        yield
-    finally:
-        _WITHIN.reset(token)
-
-
-def _leads_out(path: str) -> bool:
-    within = _WITHIN.get()
-    if within is None:
-        return False
-    real = Path(os.path.realpath(path))
-    return not any(real.is_relative_to(folder) for folder in within)
+def leads_out(path: Path, folder: Path) -> bool:
+    """Return whether a path, with all links followed, is not in a folder."""
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def as_unicode(path: str) -> str:
@@ -107,16 +95,17 @@ def as_unicode(path: str) -> str:
 
 
 class _Walker:
-    def __init__(self, root: Path) -> None:
-        self.found, self._root = Walk(), root
+    def __init__(self, root: Path, follow_links: bool) -> None:
+        self.found, self._root, self._follows_all = Walk(), root, follow_links
         self._real = Path(os.path.realpath(root))
         self._seen = {_identity(each.stat()) for each in (self._real, *self._real.parents)}
         self._files = set[tuple[int, int]]()
         self._links: list[tuple[os.DirEntry[str], str, Ignored]] = []
+        self._file_links: list[tuple[os.DirEntry[str], str]] = []
 
     def run(self) -> None:
         try:
-            ignored = Ignored.around(self._real)
+            ignored = Ignored.around(self._real, self._follows)
         except UnreadableError as error:
             self.found.unreadable.append((".", str(error)))
             return
@@ -125,6 +114,9 @@ class _Walker:
             links, self._links = sorted(self._links, key=lambda link: link[1]), []
             for entry, relative, ignored in links:
                 self._follow(entry, relative, ignored)
+        for file, relative in sorted(self._file_links, key=lambda link: link[1]):
+            if _identity(file.stat()) not in self._files:
+                self._add(file, relative)
 
     def _walk(self, folder: Path, relative: str, ignored: Ignored) -> None:
         left = [(folder, relative, ignored)]
@@ -148,6 +140,8 @@ class _Walker:
                 path = f"{relative}/{entry.name}" if relative else entry.name
                 if entry.name.startswith("."):
                     self.found.hidden += 1
+                    if entry.name == FILE_NAME and not self._follows(Path(entry.path)):
+                        self.found.outside.append(as_unicode(path))
                     continue
                 try:
                     is_folder = entry.is_dir()
@@ -164,22 +158,20 @@ class _Walker:
                     self._unreadable(path, error)
 
     def _follow(self, entry: os.DirEntry[str], relative: str, ignored: Ignored) -> None:
+        if not self._follows(Path(entry.path)):
+            self.found.outside.append(as_unicode(relative))
+            return
         try:
             found = entry.stat()
         except OSError as error:
             self._unreadable(relative, error)
             return
-        if _leads_out(entry.path):
-            self.found.unreadable.append(
-                (as_unicode(relative), "a link out of the allowed folders")
-            )
-            return
         if stat.S_ISDIR(found.st_mode):
             if _identity(found) not in self._seen:
                 self._seen.add(_identity(found))
                 self._walk(Path(entry.path), relative, ignored)
-        elif _identity(found) not in self._files:
-            self._add(entry, relative)
+        else:  # after the folders, where it may be
+            self._file_links.append((entry, relative))
 
     def _add(self, entry: os.DirEntry[str], relative: str) -> None:
         found = entry.stat()
@@ -187,7 +179,12 @@ class _Walker:
             self.found.unreadable.append((as_unicode(relative), kind))
             return
         self._files.add(_identity(found))
-        self.found.files.append(FoundFile.found(Path(entry.path), as_unicode(relative), found))
+        path = Path(os.path.realpath(entry.path) if entry.is_symlink() else entry.path)
+        self.found.files.append(FoundFile.found(path, as_unicode(relative), found))
+
+    def _follows(self, path: Path) -> bool:
+        """Return whether to follow a path that may be a link."""
+        return self._follows_all or not path.is_symlink() or not leads_out(path, self._real)
 
     def _unreadable(self, relative: str, error: OSError) -> None:
         self.found.unreadable.append((as_unicode(relative or "."), why(error)))
