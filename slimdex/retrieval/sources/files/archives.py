@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from .charsets import codec_of
+from .decoding import declared_label, decoded
 from .limits import LARGEST_UNPACKED, UnreadableError, size
 
 MOST_ENTRIES = 20_000
@@ -97,9 +99,11 @@ def events(data: bytes, target: Any) -> None:
 
     if not data:
         return
-    parser = etree.XMLParser(
-        target=target, resolve_entities=False, load_dtd=False, no_network=True, huge_tree=True
-    )
+    label = declared_label(data) or "utf-8"
+    if is_legacy := codec_of(label) not in (None, "utf-8"):
+        data = decoded(data, label=label).encode("utf-8", "replace")
+    options = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": True}
+    parser = etree.XMLParser(target=target, encoding="utf-8" if is_legacy else None, **options)
     try:
         parser.feed(data)
         parser.close()

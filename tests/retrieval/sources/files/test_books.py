@@ -553,6 +553,19 @@ def test_parts_of_an_epub_by_any_spelling(package: str, href: str) -> None:
     assert epub.read(book).text == "Boil it."
 
 
+def test_the_charset_of_an_epub_is_read_as_by_browsers() -> None:
+    declared = b'<?xml version="1.0" encoding="%b"?>'
+    package = (
+        declared % b"gb2312" + b'<p><title>\xd6\xec\xe9F</title><item id="a" href="a.xhtml"/>'
+        b'<itemref idref="a"/></p>'
+    )
+    page = declared % b"shift_jis" + b"<html><body><p>\x87@\x83{</p></body></html>"
+    container = declared % b"us-ascii" + b'<c><rootfile full-path="book.opf"/></c>'
+    files = {"META-INF/container.xml": container, "book.opf": package, "a.xhtml": page}
+    book = epub.read(archive(**files))
+    assert (book.title, book.text) == ("朱镕", "①ボ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["docx", "odt", "pptx", "epub"])
 def test_archives_that_are_bombs_or_broken(kind: str) -> None:

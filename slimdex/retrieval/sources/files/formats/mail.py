@@ -48,7 +48,7 @@ INVISIBLE = re.compile(
     r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*"
 )
 """Text without visible characters."""
-WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bq])\?(.{0,4096}?)\?=", re.I | re.S)
+WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bq])\?((?:(?!=\?[^=]).)*?)\?=", re.I | re.S)
 """Encoded word of a header (RFC 2047), perhaps with a language."""
 WORDS = re.compile(rf"{WORD.pattern}(?:\s*{WORD.pattern})*", re.I | re.S)
 """Encoded words in a row, which may share a character."""
