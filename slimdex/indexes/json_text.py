@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from .errors import shortened
+from .errors import InputError, shortened
+from .unicode_text import EXPECTED, check_unicode
 
 DEEPEST = 200
 """Largest nesting depth of JSON that is written: Python 3.11 can't read a depth of 1000, and
@@ -55,6 +56,29 @@ def parsed(text: str, deepest: int = DEEPEST) -> Any:
     except RecursionError as error:
         raise TooDeepError(deepest) from error
     _check(value, text, deepest)
+    return value
+
+
+def received(data: bytes, what: str) -> Any:
+    """Parse JSON from a caller, whose texts have to be Unicode.
+
+    Raises `InputError` as `parsed` raises its errors, for bytes that are not UTF-8, and for half
+    characters, which JSON can escape. `what` names the value in messages.
+
+    >>> received(b'{"query": "a pet"}', "the body")
+    {'query': 'a pet'}
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        wrong = f"not Unicode: byte {error.start + 1:,} is wrong"
+        raise InputError(f"{what}: {wrong}; {EXPECTED}") from error
+    try:
+        value = parsed(text)
+    except ValueError as error:
+        raise InputError(f"{what}: {error}; expected JSON") from error
+    if "\\u" in text:  # decoded text has no half characters, but escapes can write them
+        check_unicode(value, what)
     return value
 
 

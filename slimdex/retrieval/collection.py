@@ -21,6 +21,7 @@ from slimdex.indexes.errors import CorruptError, EncoderError, InputError, short
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings, as_settings
+from slimdex.indexes.unicode_text import check_unicode
 
 from .atomic_files import STORED_ENDINGS, FileRecord, file_name
 from .catalog.state import State
@@ -177,6 +178,7 @@ class Collection(Searchable):
                 f"vector_dtype={vector_dtype!r}; expected {' or '.join(STORED_ENDINGS)}"
             )
         path = Path(path).absolute()  # stays valid if the process changes its folder
+        check_unicode(str(path), "path")
         if path.exists():  # before a model is loaded, which takes seconds
             raise InputError(f"{path} exists; expected a new folder")
         settings = as_settings(settings)

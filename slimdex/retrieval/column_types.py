@@ -11,6 +11,7 @@ from uuid import UUID
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed
+from slimdex.indexes.unicode_text import check_unicode
 
 from .documents import OWN_COLUMNS, Document
 
@@ -46,8 +47,7 @@ def by_lower_name(document: Document) -> dict[str, tuple[str, Any]]:
                 f"document {document.id!r}: metadata {name!r}; expected a name other than "
                 f"{', '.join(OWN_COLUMNS)}"
             )
-        if not _is_unicode(name):
-            raise InputError(f"document {document.id!r}: metadata {name!r}; expected Unicode")
+        check_unicode(name, f"document {document.id!r}, metadata")
         if name.lower() in out:
             raise InputError(
                 f"document {document.id!r}: metadata {out[name.lower()][0]!r} and {name!r}; "
@@ -162,14 +162,6 @@ def _joint(kinds: set[str]) -> str:
     leaves = {kind.replace("[]", "") for kind in kinds}
     is_nested = "JSON" in kinds or any(kind.endswith("[]") for kind in kinds)
     return "JSON" if is_nested and leaves <= {"", *WITHIN_JSON} else "VARCHAR"
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def restored(columns: Mapping[str, str], values: Sequence[Any]) -> dict[str, Any]:

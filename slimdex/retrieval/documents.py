@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.unicode_text import check_unicode
 
 if TYPE_CHECKING:
     from slimdex.indexes.arrays import Matrix
@@ -29,12 +30,13 @@ SHOWN = 60
 def id_text(id: Any) -> str:
     """Convert an id to text; whole numbers and UUIDs are accepted everywhere.
 
-    Raises `InputError` if it has another type.
+    Raises `InputError` if it has another type, or is not Unicode.
 
     >>> id_text("7"), id_text(7)
     ('7', '7')
     """
     if isinstance(id, str):
+        check_unicode(id, "id")
         return id
     if isinstance(id, bool) or not isinstance(id, Integral | UUID):
         raise InputError(f"id {repr(id)[:60]}; expected a text or a whole number")

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import written
+from slimdex.indexes.unicode_text import check_unicode
 
 from ..duckdb_library import duckdb
 
@@ -247,17 +248,21 @@ def _is(type_: type | tuple[type, ...], value: Any) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, list | dict):
         return _json(value)
+    check_unicode(value, "metadata")
     return str(value).lower() if isinstance(value, bool) else str(value)  # as DuckDB does
 
 
 def _json(value: Any) -> str:
     try:
-        return written(value)
+        text = written(value)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"metadata of {type(value).__name__}: {error}; expected numbers, texts, dates, lists "
             "and dicts of these"
         ) from error
+    if r"\u" in text:  # as it writes half characters, and others
+        check_unicode(value, "metadata")
+    return text
 
 
 _FITS: Mapping[str, Fit] = {

@@ -89,7 +89,9 @@ class DocumentsTable:
                     f"expected {type_}"
                 ) from error
             except InputError as error:
-                raise InputError(f"document {shortened(document.id)}: {error}") from error
+                raise InputError(
+                    f"document {shortened(document.id)}, column {column!r}: {error}"
+                ) from error
         return type_, stored
 
     def make_room(self, cut: DocumentRows) -> None:

@@ -107,10 +107,6 @@ def explained(error: BaseException) -> str | None:
 
 
 def _check_arguments() -> None:
-    from slimdex.indexes.errors import InputError
+    from slimdex.indexes.unicode_text import check_unicode
 
-    for word in sys.argv:
-        try:
-            word.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"argument {word!r}; expected UTF-8") from error
+    check_unicode(sys.argv, "an argument")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.search.reduced_index import NO_ROWS
+from slimdex.indexes.unicode_text import check_unicode
 
 from ..catalog.passages_table import part_fault
 from ..catalog.store import DocumentStore
@@ -204,12 +205,14 @@ def checked_document(document: Document) -> Document:
     """Return a document with its id as text; raises `InputError` if it is malformed."""
     if not isinstance(document, Document):
         raise InputError(f"{document!r}; expected a Document")
-    if not isinstance(document.id, str):
-        document = replace(document, id=id_text(document.id))
+    id = id_text(document.id)
+    if id is not document.id:
+        document = replace(document, id=id)
     check_columns(len(document.metadata), f"document {shortened(document.id)}")
     for name in ("text", "title"):
         if not isinstance(value := getattr(document, name), str):
             raise InputError(f"document {document.id!r}: {name}={value!r}; expected a str")
+        check_unicode(value, f"document {document.id!r}, {name}")
     if document.parts:
         _check_parts(document)
     return document
@@ -220,6 +223,7 @@ def _check_parts(document: Document) -> None:
     for part in document.parts:
         if why := part_fault(part):
             raise InputError(f"{name}: {why}")
+        check_unicode([*part.headings, part.anchor], f"{name}, a part")
         if not start <= part.start <= len(document.text):
             raise InputError(
                 f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"

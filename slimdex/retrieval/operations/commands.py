@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note
+from slimdex.indexes.suggestions import did_you_mean
 
 from ..asked_sources import AskedSources
 from ..collection import Collection
@@ -274,7 +275,8 @@ def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
         names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
     if unknown := [name for name in names if name.lower() not in by_lower]:
         there = ", ".join(known) or "none: this index has no columns"
-        raise InputError(f"column {unknown[0]!r}: no such column; expected {there}")
+        suggestion = did_you_mean(unknown[0], known)
+        raise InputError(f"column {unknown[0]!r}: no such column; expected {there}{suggestion}")
     return [by_lower[name.lower()] for name in names]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.unicode_text import check_unicode
 
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries
@@ -123,6 +124,7 @@ class SearchRequest:
             raise InputError(
                 f"query {shortened_repr(wrong[0])}; expected texts or vectors (q, dim)"
             )
+        check_unicode([*texts], "query")
         if vectors is not None and len(texts) != len(vectors):
             raise InputError(f"{len(texts)} texts of {len(vectors)} queries; expected one of each")
 

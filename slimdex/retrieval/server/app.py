@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
-from slimdex.indexes.errors import SlimdexError
+from slimdex.indexes.errors import SlimdexError, shortened
+from slimdex.indexes.suggestions import did_you_mean
 
 from .mcp_tools import agents_routes, agents_server
 from .routes import bulk as routes_bulk
@@ -21,8 +24,11 @@ from .routes import page as routes_page
 from .routes import search as routes_search
 from .routes import status as routes_status
 from .routes.failures import first_line, headers_of, told_of
+from .routes.search import Json
 from .service import Service
 
+METHODS = ("GET", "POST", "PUT", "DELETE")
+"""Methods of routes; HEAD is GET without the body."""
 ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
 
 
@@ -62,10 +68,12 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
     app.add_exception_handler(RequestValidationError, _misread)
     for kind in (HTTPException, SlimdexError, OSError, Exception):
         app.add_exception_handler(kind, _failed)
+    app.add_exception_handler(404, _not_found)
+    app.add_exception_handler(405, _other_method)
     return app
 
 
-async def _misread(request: Request, error: Exception) -> JSONResponse:
+async def _misread(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = [*error.errors()]
     if faults[0]["loc"] == ("body",) and isinstance(faults[0].get("input"), bytes):
@@ -74,13 +82,48 @@ async def _misread(request: Request, error: Exception) -> JSONResponse:
     return _answer(request, 422, first_line(faults))
 
 
-async def _failed(request: Request, error: Exception) -> JSONResponse:
+async def _failed(request: Request, error: Exception) -> Response:
     return _answer(request, *told_of(error, request.app.state.service))
 
 
-def _answer(request: Request, status: int, line: str) -> JSONResponse:
+async def _not_found(request: Request, error: Exception) -> Response:
+    """Suggest a route if there is none for the path."""
+    assert isinstance(error, HTTPException)
+    if error.detail != HTTPStatus.NOT_FOUND.phrase:  # something else is not found
+        return await _failed(request, error)
+    given = request.url.path.split("/")
+    paths = [
+        "/".join(
+            own if part.startswith("{") else part for own, part in zip(given, parts, strict=True)
+        )
+        for parts in (path.split("/") for path in request.app.openapi()["paths"])
+        if len(parts) == len(given)
+    ]
+    near = did_you_mean(request.url.path, paths)
+    return _answer(request, 404, f"{shortened(request.url.path)}: no such route; see /docs{near}")
+
+
+async def _other_method(request: Request, error: Exception) -> Response:
+    """Answer which methods a path has."""
+    scopes = [{**request.scope, "method": method} for method in METHODS]
+    methods = [
+        scope["method"]
+        for scope in scopes
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+    ]
+    methods += [*["HEAD"] * ("GET" in methods), "OPTIONS"]
+    allowed = {"Allow": ", ".join(methods)}
+    if request.method == "OPTIONS":
+        return Response(status_code=204, headers=allowed)
+    line = f"{request.method[:20]} {shortened(request.url.path)}; expected {' or '.join(methods)}"
+    return _answer(request, 405, line, allowed)
+
+
+def _answer(
+    request: Request, status: int, line: str, headers: Mapping[str, str] | None = None
+) -> Response:
     """Answer with one line, nested for OpenAI's clients."""
     told: object = line
     if request.url.path.startswith("/v1/"):
         told = {"message": line, "type": "invalid_request_error", "code": None, "param": None}
-    return JSONResponse({"error": told}, status, headers_of(status))
+    return Json({"error": told}, status, headers_of(status) | dict(headers or {}))

@@ -8,11 +8,17 @@ from importlib.metadata import version
 from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
 
+from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import ToolAnnotations
+from mcp.server.transport_security import (
+    DEFAULT_MAX_REQUEST_BODY_SIZE,
+    RequestBodyLimitMiddleware,
+    TransportSecuritySettings,
+)
+from mcp.types import INVALID_PARAMS, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
+from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 
 from slimdex.indexes.errors import SlimdexError
@@ -36,7 +42,10 @@ from ..operations.places import file_of, link_of
 from ..search.excerpts import are_by_chance, shortened
 from ..search.narrowing import narrowed
 from ..search.request import SearchRequest
-from .routes.failures import first_line
+from .json_rpc import CheckedMessages, checked_stdio
+from .limits import Limits
+from .routes.bodies import Named
+from .routes.failures import first_line, unknown
 
 Do = Callable[[str, Command], Awaitable[dict[str, Any]]]
 """Runs a command on the index of a name; the result may have a "remark" on what it lacks."""
@@ -46,8 +55,8 @@ QUOTED = 1200
 """Characters of a passage in an answer."""
 READ, READ_TOGETHER = 8000, 24_000
 """Characters of a document, and of several together, returned per call."""
-MOST = 50
-"""Largest limit of a search."""
+MOST, LONGEST = 50, Limits.text
+"""Largest limit of a search, and most characters of its query."""
 BY_CHANCE = "The best passage is no closer than a random document."
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(
@@ -109,7 +118,7 @@ class Text(Noted):
     metadata: dict[str, Any]
 
 
-class LineRange(BaseModel):
+class LineRange(Named):
     """Lines of a document to read."""
 
     id: str | int = Field(description="Id of a document, from a search, or the path of its file.")
@@ -145,7 +154,7 @@ class About(Noted):
     encoder: str
 
 
-class NewDocument(BaseModel):
+class NewDocument(Named):
     """A document to add."""
 
     text: str
@@ -187,18 +196,52 @@ class Deleted(BaseModel):
 
 
 class AgentsServer(MCPServer[Any]):
-    """A server whose errors are one line."""
+    """A server that answers every request, also wrong ones, and whose errors are one line."""
 
-    async def call_tool(self, *call: Any, **named: Any) -> Any:
+    async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
         """Run a tool; raises `ToolError`."""
+        await self._check_names(name, arguments)
         try:
-            return await super().call_tool(*call, **named)
+            return await super().call_tool(name, arguments, *context)
         except ToolError as error:
             if not isinstance(invalid := error.__cause__, ValidationError):
                 raise
             first, *others = invalid.errors()
             placed = {**first, "loc": ("arguments", *first["loc"])}
             raise ToolError(first_line([placed, *others])) from error
+
+    async def _check_names(self, name: str, arguments: dict[str, Any]) -> None:
+        """Raise `ToolError` for an unknown tool or argument, which would be ignored."""
+        tools = {tool.name: tool for tool in await self.list_tools()}
+        if name not in tools:
+            raise ToolError(f"tool {unknown(name, tools)}")
+        known = tools[name].input_schema.get("properties", {})
+        for argument in arguments:
+            if argument not in known:
+                raise ToolError(f"{name}: argument {unknown(argument, known)}")
+
+    async def get_prompt(self, name: str, *others: Any) -> Any:
+        """Refuse: there are no prompts."""
+        raise MCPError(
+            INVALID_PARAMS, f"prompt {name[:100]!r}; expected none: there are no prompts"
+        )
+
+    def streamable_http_app(self, **options: Any) -> Starlette:
+        """Make the application of the streamable HTTP transport."""
+        app = super().streamable_http_app(**options)
+        for route in app.routes:
+            assert isinstance(route, Route)
+            route.app = RequestBodyLimitMiddleware(
+                CheckedMessages(route.app), DEFAULT_MAX_REQUEST_BODY_SIZE
+            )
+        return app
+
+    async def run_stdio_async(self) -> None:
+        """Serve over stdin and stdout."""
+        self.streamable_http_app()  # of which the session manager has the server
+        server = self.session_manager.app
+        async with checked_stdio() as (messages, answers):
+            await server.run(messages, answers, server.create_initialization_options())
 
 
 def agents_server(
@@ -238,7 +281,10 @@ def agents_server(
 def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
     async def search(
-        query: Annotated[str, Field(description="The search query, as a phrase or question.")],
+        query: Annotated[
+            str,
+            Field(max_length=LONGEST, description="The search query, as a phrase or question."),
+        ],
         index: IndexName = None,
         limit: Limit = 5,
         where: Where = None,
@@ -355,7 +401,7 @@ async def _done(
     if name is None and len(names) == 1:
         (name,) = names
     if name is None or name not in names:
-        raise ToolError(f"index {name!r}; expected one of {', '.join(names)}")
+        raise ToolError(f"index {unknown(str(name), names)}")
     try:
         return await do(name, command) | {"index": name}
     except (SlimdexError, OSError) as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
+from slimdex.indexes.suggestions import did_you_mean
 
 from ..collection import Collection
 from ..operations.commands import Command
@@ -146,8 +147,12 @@ class Service:
     def named(self, name: str) -> ServedIndex:
         """The index of a name; raises a 404 if unknown."""
         if name not in self.indexes:
-            known = ", ".join(sorted(self.indexes)) or "none: there is no index yet"
-            raise HTTPException(404, f"index {name[:100]!r}; expected one of {known}")
+            known = sorted(self.indexes)
+            expected = ", ".join(known) or "none: there is no index yet"
+            suggestion = did_you_mean(name[:100], known)
+            raise HTTPException(
+                404, f"index {name[:100]!r}; expected one of {expected}{suggestion}"
+            )
         return self.indexes[name]
 
     async def do(self, name: str, command: Command) -> dict[str, Any]:

@@ -160,6 +160,37 @@ def test_every_function_that_reads_the_clock_is_known() -> None:
     assert {"now"} <= named <= CLOCK_FUNCTIONS  # a release of DuckDB may define some otherwise
 
 
+MEANT = {
+    "yeer > 3": "did you mean the column year?",
+    '"Yeer" > 3': "did you mean the column year or the text 'Yeer', in single quotes?",
+    'kind = "pets"': "did you mean the text 'pets', in single quotes?",
+    "kind = pets": "did you mean the text 'pets', in single quotes?",
+    "kind = `pets`": "did you mean the text 'pets', in single quotes?",
+    "kind = “pets”": "did you mean the text 'pets', in single quotes?",
+    "kind <> ‘pets’": "did you mean the text 'pets', in single quotes?",
+    '"pets" = kind': "did you mean the text 'pets', in single quotes?",
+    "kind IN ('money', \"pets\")": "did you mean the text 'pets', in single quotes?",
+    'kind LIKE "pet%"': "did you mean the text 'pet%', in single quotes?",
+    'regexp_matches(kind, "^pet")': "did you mean the text '^pet', in single quotes?",
+    """kind = "it's" """: "did you mean the text 'it''s', in single quotes?",
+    "kidn.lower() = 'pets'": "did you mean the column kind?",
+}
+
+
+@pytest.mark.parametrize(("where", "meant"), MEANT.items())
+def test_a_name_that_is_no_columns_has_a_suggestion(where: str, meant: str) -> None:
+    with pytest.raises(InputError) as refused:
+        checked(where, ["year", "kind"])
+    assert f'" not found ({meant}); expected a condition' in str(refused.value)
+
+
+def test_a_name_near_no_column_has_no_suggestion() -> None:
+    for where in ("nothing_such > 3", "x" * 200_000 + " > 3"):
+        with pytest.raises(InputError, match='" not found; expected') as refused:
+            checked(where, ["year", "kind"])
+        assert len(str(refused.value)) < 500
+
+
 ATTACKS = {
     "": "empty",
     " \n\t": "empty",
@@ -171,7 +202,7 @@ ATTACKS = {
     "n = 'x": "unterminated",
     'n = "x': "unterminated|syntax",
     "n = 1 \0 OR 1=1": "NUL",
-    "n = '\ud800'": "not Unicode text",
+    "n = '\ud800'": "not Unicode",
     "n = 1 LIMIT 1": "more than one expression",
     "n = 1 ORDER BY n": "more than one expression",
     "n = 1, n = 2": "more than one expression",

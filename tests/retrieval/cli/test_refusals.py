@@ -24,7 +24,12 @@ def test_wrong_usage_exits_with_2(bare: Runner, words: list[str]) -> None:
 
 
 def test_invalid_text_is_refused(pets: Runner) -> None:
-    pets.refuses("search", "pets", "\udcff")
+    for words in (
+        ["caf\udce9"],
+        ["cat", "--where", "kind = '\udced\udca0\udcbd'"],
+        ["cat", "--columns", "\udcff"],
+    ):
+        assert "is not Unicode: half a character at" in pets.refuses("search", "pets", *words)
     pets.refuses("search", "pets", " ")
     assert len(pets("search", "pets", "cat", "-n", "3000000000", "--json").json["queries"]) == 1
 

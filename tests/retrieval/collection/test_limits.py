@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from slimdex.retrieval import adding
 from slimdex.retrieval.catalog import duckdb_connection
 from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document, hit_json
+from slimdex.retrieval.documents import Document, Part, hit_json
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.operations.repair import verify
 from tests.chance import CHANCE, sweep
@@ -53,6 +54,42 @@ def test_ids_of_any_unicode_are_kept_apart(collection: Collection) -> None:
     left = {hit.id for hit in collection.search_many("text", limit=len(IDS))[0]}
     assert left == set(IDS[3:])
     assert collection.add([Document(IDS[-1], "new")]).replaced == 1
+
+
+HALVES = ["cat \ud83d", "\ude00", "caf\udce9"]
+CALLS: dict[str, Callable[[Collection, str], Any]] = {
+    "search": lambda c, half: c.search(half),
+    "search_many": lambda c, half: c.search_many(["cat", half]),
+    "search where": lambda c, half: c.search("cat", where=f"kind = '{half}'"),
+    "count": lambda c, half: c.count(f"kind = '{half}'"),
+    "get": lambda c, half: c.get(half),
+    "get several": lambda c, half: c.get(["1", half]),
+    "get where": lambda c, half: c.get(where=f"id = '{half}'"),
+    "related": lambda c, half: c.related(half),
+    "delete": lambda c, half: c.delete(half),
+    "delete where": lambda c, half: c.delete(where=f"id = '{half}'"),
+    "add id": lambda c, half: c.add([{"id": half, "text": "x"}]),
+    "add text": lambda c, half: c.add([{"id": "2", "text": half}]),
+    "add title": lambda c, half: c.add([Document("2", "x", half)]),
+    "add value": lambda c, half: c.add([{"id": "2", "text": "x", "kind": half}]),
+    "add name": lambda c, half: c.add([{"id": "2", "text": "x", half: 1}]),
+    "add item": lambda c, half: c.add([{"id": "2", "text": "x", "tags": ("a", half)}]),
+    "add mixed": lambda c, half: c.add([{"id": "2", "text": "x", "tags": [1, half]}]),
+    "add nested": lambda c, half: c.add([{"id": "2", "text": "x", "more": {"a": [{"b": half}]}}]),
+    "add key": lambda c, half: c.add([{"id": "2", "text": "x", "more": {"a": {half: 1}}}]),
+    "add part": lambda c, half: c.add([Document("2", "x", parts=[Part(0, ["a", half])])]),
+    "create": lambda c, half: Collection.create(c.path.parent / half, WordEncoder(8)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_half_a_character_is_refused_in_any_argument(collection: Collection, name: str) -> None:
+    collection.add([{"id": "1", "text": "the cat", "kind": "pets", "more": {"a": [{}]}}])
+    for half in HALVES:
+        with pytest.raises(InputError, match=r"is not Unicode: half a character at \d"):
+            CALLS[name](collection, half)
+    assert half not in collection
+    assert [document.id for document in collection] == ["1"]
 
 
 @pytest.mark.slow

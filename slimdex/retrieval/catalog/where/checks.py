@@ -18,8 +18,11 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError, shortened, shortened_repr
 from slimdex.indexes.json_text import TooDeepError, parsed
+from slimdex.indexes.suggestions import nearest
+from slimdex.indexes.unicode_text import check_unicode
 
 from ...duckdb_library import duckdb
+from ...sql import identifier, literal
 from .allowed import (
     BUILDERS,
     CLASSES,
@@ -70,6 +73,8 @@ INTERRUPTION_SECONDS = 0.1
 """Seconds from one interruption to the next."""
 SHOWN = 200
 """Columns listed in a message."""
+SHOWN_NAME = 100
+"""Characters of an unknown column's name in a message."""
 SHOWN_WHERE = 10_000
 """Characters of a condition that are searched for keywords."""
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -98,6 +103,7 @@ def checked(where: str, columns: Sequence[str]) -> str:
     if not isinstance(where, str):
         expected = "expected a condition as text, such as 'year > 2000'"
         raise InputError(f"where={shortened_repr(where)}; {expected}")
+    check_unicode(where, "where")
     _reads_clock(where, columns)
     return where
 
@@ -115,7 +121,19 @@ def _reads_clock(where: str, columns: Sequence[str]) -> bool:
     try:
         return _check(where, frozenset(column.lower() for column in columns))
     except _Refused as error:
-        raise refusal(where, str(error), columns) from error
+        meant = _meant(error.name, where, columns) if isinstance(error, _NoColumn) else ""
+        raise refusal(where, f"{error}{meant}", columns) from error
+
+
+def _meant(name: str, where: str, columns: Sequence[str]) -> str:
+    """Suggest a column for an unknown name, or the text that it is in the place or quotes of."""
+    name = name[:SHOWN_NAME]
+    column, text = nearest(name, columns), name.strip("“”„‘’‚«»`´")
+    meant = [f"the column {column}"] if column else []
+    is_quoted = text != name or any(quoted in where for quoted in (identifier(name), f"`{name}`"))
+    if is_quoted or re.search(rf"[=<>]\s*{re.escape(name)}\b", where):
+        meant.append(f"the text {literal(text)}, in single quotes")
+    return f" (did you mean {' or '.join(meant)}?)" if meant else ""
 
 
 def tree_of(where: str, columns: Sequence[str]) -> dict[str, Any]:
@@ -203,6 +221,14 @@ class _Refused(Exception):
     """Reason for the refusal."""
 
 
+class _NoColumn(_Refused):
+    """An unknown name in place of a column's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f'column "{name[:SHOWN_NAME]}" not found')
+        self.name = name
+
+
 @cache
 def scratch() -> duckdb.DuckDBPyConnection:
     """A separate database, so that nothing in an untrusted catalog affects the check."""
@@ -225,10 +251,7 @@ def _check_text(where: str) -> None:
         raise _Refused("it is empty")
     if len(where) > LONGEST_CONDITION:
         raise _Refused(f"{len(where)} characters; at most {LONGEST_CONDITION} are read")
-    try:
-        text = where.encode()
-    except UnicodeEncodeError as error:
-        raise _Refused(f"not Unicode text ({error.reason})") from error
+    text = where.encode()
     if 0 in text:
         raise _Refused("it has a NUL character")
     depth = 0
@@ -342,7 +365,7 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
     if kind == "COLUMN_REF":
         first, *rest = node["column_names"]
         if first.lower() not in names and (rest or first.lower() not in CLOCKS):
-            raise _Refused(f'column "{first}" not found')
+            raise _NoColumn(first)
     elif kind == "TYPE":
         name = node["type_name"]
         if node["catalog"] or node["schema"] or name.lower() not in TYPES:
@@ -358,12 +381,15 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
     # The parser takes the column of a call like column.lower() for a schema.
     first = node["catalog"] or node["schema"]
     if first and first.lower() not in names:
-        raise _Refused(f'column "{first}" not found')
+        raise _NoColumn(first)
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
         raise _Refused(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
     if name != NAMED and any(argument["name"] for argument in node["arguments"]):
         raise _Refused(f"function {name!r} with the name of an argument")
     arguments = [argument["expression"] for argument in node["arguments"]]
+    for argument in arguments:
+        if argument["class"] == "COLUMN_REF":  # a text in double quotes is no pattern or path
+            _check_node(argument, names)
     # A column named like one of DuckDB's schemas is not one before a function's name.
     if name in REGEXES | LIKES:
         _check_pattern(arguments[:2] if first else arguments[1:2], name in REGEXES)

@@ -11,12 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
+from urllib.parse import unquote_to_bytes
 
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from slimdex.indexes.unicode_text import EXPECTED
 
 from ..limits import Limits
 from ..metrics import Metrics
@@ -99,8 +102,14 @@ class AccessMiddleware:
         has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
         reading = _Reading(is_whole=not has_body)
 
+        is_head = scope["method"] == "HEAD"
+        if is_head:
+            scope = {**scope, "method": "GET"}  # a copy, since the server skips HEAD's body too
+
         async def answered(message: Message) -> None:
             nonlocal status
+            if is_head and message["type"] == "http.response.body":
+                message = {**message, "body": b""}
             if message["type"] == "http.response.start":
                 status, reading.is_answered = message["status"], True
                 if not reading.is_whole:
@@ -111,6 +120,7 @@ class AccessMiddleware:
 
         try:
             scope[RIGHT], scope[READING] = self._right(scope, headers), reading
+            _check_address(scope)
             await self._app(scope, self._bounded(headers, receive, reading), answered)
         except Refusal as refusal:
             answer = JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
@@ -118,7 +128,8 @@ class AccessMiddleware:
         finally:
             self._held -= reading.held
             route = getattr(scope.get("route"), "path", UNKNOWN)
-            method = scope["method"] if scope["method"] in METHODS else UNKNOWN
+            method = "HEAD" if is_head else scope["method"]
+            method = method if method in METHODS else UNKNOWN
             self._metrics.requests.labels(route, method, status).inc()
             self._metrics.seconds.labels(route).observe(perf_counter() - start)
         if reading.is_left:
@@ -190,6 +201,19 @@ class AccessMiddleware:
             raise HTTPException(413, f"a body of over {self._limits.body:,} bytes; expected fewer")
         if self._held > self._limits.bodies:
             raise HTTPException(503, f"{self._held:,} bytes of requests wait; try again later")
+
+
+def _check_address(scope: Scope) -> None:
+    """Raise `Refusal` for a path or query that is not UTF-8: different bytes would become one
+    text.
+    """
+    for name, raw in (("path", scope.get("raw_path") or b""), ("query", scope["query_string"])):
+        given = unquote_to_bytes(raw)
+        try:
+            given.decode()
+        except UnicodeDecodeError as error:
+            wrong = f"not Unicode: byte {error.start + 1:,} is wrong"
+            raise Refusal(400, f"{name} {given[:100]!r}: {wrong}; {EXPECTED}") from error
 
 
 async def _discard(receive: Receive) -> None:

@@ -1,32 +1,37 @@
 """Bodies of requests and answers, also for the OpenAPI page.
 
-Requests have strict JSON: no duplicate keys, and limited nesting.
+Requests have strict JSON: no duplicate keys or half characters, and limited nesting.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Literal
 
 from fastapi import Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+from starlette.exceptions import HTTPException
 
-from slimdex.indexes.json_text import DuplicateKeyError, TooDeepError, parsed
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import received
+
+from .failures import UNKNOWN_FIELD, unknown
 
 
 class JsonRequest(Request):
-    """A request that refuses JSON with duplicate keys or deep nesting."""
+    """A request that refuses JSON with duplicate keys, deep nesting or half characters."""
 
     async def json(self) -> Any:
         """Parse the body; raises `json.JSONDecodeError`, which FastAPI answers."""
         body = await self.body()
         try:
-            return parsed(body.decode())
-        except (DuplicateKeyError, TooDeepError, UnicodeDecodeError) as error:
+            return received(body, "the body")
+        except InputError as error:
             raise json.JSONDecodeError(str(error), "", 0) from error
 
 
@@ -43,25 +48,42 @@ class JsonRoute(APIRoute):
         return read
 
 
-class Body(BaseModel):
-    """A request's body; unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-def _unicode(text: str) -> str:
-    """Validate a text; JSON can contain lone surrogates (``\\ud800``), which are invalid."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            half = f"half a character at {error.start:,}; expected whole ones"
-            raise PydanticCustomError("unicode", "{half}", {"half": half}) from error
-    return text
+async def known_parameters(request: Request) -> None:
+    """Raise a 422 for parameters of the query that the route would ignore."""
+    if not request.query_params:
+        return
+    route = request.scope["route"]
+    described = request.app.openapi()["paths"][route.path_format][request.method.lower()]
+    parameters = described.get("parameters", [])
+    known = [each["name"] for each in parameters if each["in"] == "query"]
+    for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
+        if name not in known:
+            raise HTTPException(422, f"parameter {unknown(name, known)}")
+        if times > 1:
+            raise HTTPException(422, f"parameter {name!r} {times} times; expected it once")
 
 
-Text = Annotated[str, AfterValidator(_unicode)]
-"""Text that can be encoded as UTF-8."""
+class Named(BaseModel):
+    """Named values; unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, given: Any) -> Any:
+        for name in given if isinstance(given, dict) else ():
+            if name not in cls.model_fields:
+                line = f"field {unknown(name, cls.model_fields)}"
+                raise PydanticCustomError(UNKNOWN_FIELD, "{line}", {"line": line})
+        return given
+
+
+class Body(Named):
+    """A request's body."""
+
+    model_config = ConfigDict(strict=True)
+
+
 Vector = Annotated[list[float], Field(min_length=1)]
 
 
@@ -71,18 +93,18 @@ class SearchBody(Body):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "a pet on a rug", "limit": 3}]}
     )
-    query: Text | None = Field(None, description="The search query.")
-    queries: list[Text] | None = Field(None, min_length=1, description="Several queries.")
+    query: str | None = Field(None, description="The search query.")
+    queries: list[str] | None = Field(None, min_length=1, description="Several queries.")
     vector: Vector | None = Field(None, description="A query encoded elsewhere.")
     vectors: list[Vector] | None = Field(None, min_length=1, description="Several of them.")
     limit: int = Field(10, ge=1, description="Hits per query.")
-    where: Text | dict[str, Any] | None = Field(
+    where: str | dict[str, Any] | None = Field(
         None, description="A condition on the documents' columns: SQL, or a filter like OpenAI's."
     )
-    glob: list[Text] = Field(
+    glob: list[str] = Field(
         [], description="Only files whose path matches one of these patterns: `*.py`."
     )
-    regex: Text | None = Field(
+    regex: str | None = Field(
         None, description="Only documents whose text matches this regular expression (RE2)."
     )
     group_by: Literal["document", "passage"] = Field(
@@ -157,16 +179,16 @@ class DocumentBody(BaseModel):
         extra="allow",
         json_schema_extra={"examples": [{"text": "The cat sat on the mat.", "year": 1990}]},
     )
-    text: Text
-    title: Text = ""
+    text: str
+    title: str = ""
 
 
 class DeleteBody(Body):
     """Documents by ids or by a condition, but not both."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["2"]}]})
-    ids: list[Text | int] | None = Field(None, min_length=1)
-    where: Text | None = None
+    ids: list[str | int] | None = Field(None, min_length=1)
+    where: str | None = None
 
 
 class ReduceBody(Body):
@@ -176,9 +198,9 @@ class ReduceBody(Body):
     k: int | None = Field(None, ge=1)
     beta: float | None = None
     gamma: float | None = None
-    kind: Text | None = None
+    kind: str | None = None
     candidates: int | Literal["auto"] | None = None
-    reducer: Text | None = None
+    reducer: str | None = None
 
 
 class CreateBody(ReduceBody):
@@ -203,11 +225,11 @@ class SyncBody(Body):
     """Sources to synchronise with, as for `slimdex sync`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
-    sources: list[Text] = Field(min_length=1)
-    text: Text | None = None
-    id: Text | None = None
-    title: Text | None = None
-    types: list[Text] | None = None
-    encoding: Text | None = None
-    file_format: Text | None = None
+    sources: list[str] = Field(min_length=1)
+    text: str | None = None
+    id: str | None = None
+    title: str | None = None
+    types: list[str] | None = None
+    encoding: str | None = None
+    file_format: str | None = None
     refit: Literal["auto", "never", "always"] = "auto"

@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.json_text import parsed
+from slimdex.indexes.json_text import received
 
 from ...adding import add_given
 from ...collection import Collection
@@ -34,7 +34,7 @@ from ..access.middleware import needs, reads_by_line
 from ..access.tokens import Right
 from ..limits import LimitError, Limits
 from ..served_index import ServedIndex
-from .bodies import JsonRoute
+from .bodies import JsonRoute, known_parameters
 from .failures import told_of
 from .search import Index, service_of
 
@@ -44,7 +44,9 @@ STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 BYTES = "application/octet-stream"
 OFTEN_S = 0.1
 """Seconds between two reports of a stage."""
-routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE))])
+routes = APIRouter(
+    route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE)), Depends(known_parameters)]
+)
 Modified = Annotated[
     float | None, Query(ge=0, le=1e11, description="When the file was changed: seconds since 1970.")
 ]
@@ -89,7 +91,7 @@ async def add(
         try:
             body = await request.json()
         except json.JSONDecodeError as error:
-            raise InputError(f"the body: {error.msg}; expected a document, or an array") from error
+            raise InputError(error.msg) from error
         return JSONResponse(await commit(index, body, refit))
     if type_ not in STREAMED:
         raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
@@ -292,10 +294,7 @@ def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
 
 def _parsed(lines: Sequence[Line]) -> Iterator[tuple[int, Any]]:
     for number, line in lines:
-        try:
-            yield number, parsed(line.decode())
-        except ValueError as error:
-            raise InputError(f"line {number:,}: {error}; expected a JSON object") from error
+        yield number, received(line, f"line {number:,}")
 
 
 def _add(collection: Collection, lines: Sequence[Line]) -> Added:

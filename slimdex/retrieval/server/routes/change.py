@@ -22,12 +22,22 @@ from ...storage.network_filesystems import is_on_share
 from ..access.middleware import needs
 from ..access.tokens import Right
 from ..served_index import ServedIndex
-from .bodies import CreateBody, DeleteBody, DocumentBody, JsonRoute, ReduceBody, SyncBody
+from .bodies import (
+    CreateBody,
+    DeleteBody,
+    DocumentBody,
+    JsonRoute,
+    ReduceBody,
+    SyncBody,
+    known_parameters,
+)
 from .search import Index, service_of
 
 CORPUS = "corpus.jsonl"
 """Name of the only file that is read in a folder that contains it."""
-routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE))])
+routes = APIRouter(
+    route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE)), Depends(known_parameters)]
+)
 
 
 @routes.put("/indexes/{name}/documents/{id:path}")

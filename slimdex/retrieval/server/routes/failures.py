@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -16,6 +17,7 @@ from slimdex.indexes.errors import (
     InUseError,
     UnreadableError,
 )
+from slimdex.indexes.suggestions import did_you_mean
 
 from ..limits import LimitError
 from ..service import NO_ENCODER, Service
@@ -23,6 +25,20 @@ from ..service import NO_ENCODER, Service
 LOG = logging.getLogger("slimdex.server")
 UNKNOWN_ID = "unknown id "
 FULL = (errno.ENOSPC, errno.EDQUOT)
+UNKNOWN_FIELD = "unknown_field"
+"""Type of pydantic's error about a field of `unknown` name."""
+ELSEWHERE = {
+    "limit": "k top_k topk n n_results num_results max_results max_num_results size count top",
+    "where": "filter filters condition",
+    "query": "q text search input question",
+    "queries": "texts inputs",
+    "min_score": "threshold score_threshold",
+    "rerank": "reranker rerank_model",
+    "id": "doc_id document_id",
+    "text": "content body",
+    "metadata": "meta attributes payload",
+}
+"""Names here -> names of the same in other programs."""
 
 
 def told_of(error: Exception, service: Service) -> tuple[int, str]:
@@ -67,6 +83,20 @@ def _told(error: Exception) -> tuple[int, str]:
     return 500, "internal error; see the server's log"
 
 
+def unknown(name: str, known: Iterable[str]) -> str:
+    """State an unknown name, the known ones, and which of them is meant.
+
+    >>> unknown("top_k", ["query", "limit"])
+    "'top_k'; expected one of query, limit; did you mean 'limit'?"
+    """
+    known, name = [*known], name[:100]
+    word = name.casefold().replace("-", "_")
+    meant = next((own for own in known if word in ELSEWHERE.get(own, "").split()), None)
+    suggestion = did_you_mean(name, known) if meant is None else f"; did you mean {meant!r}?"
+    expected = f"one of {', '.join(known)}" if known else "none"
+    return f"{name!r}; expected {expected}{suggestion}"
+
+
 def first_line(errors: list[Any]) -> str:
     """Format the first of pydantic's errors about a request as one line.
 
@@ -77,7 +107,9 @@ def first_line(errors: list[Any]) -> str:
     fault = errors[0]
     _, *parts = fault["loc"]
     if fault["type"] == "json_invalid":
-        return f"the body: JSON decode error at {parts[0]}: {fault['ctx']['error']}"
+        return str(fault["ctx"]["error"])
+    if fault["type"] == UNKNOWN_FIELD:
+        return str(fault["msg"])
     # Other parts name a branch of a union, as in ("hybrid", "constrained-float").
     place = ".".join(part for part in map(str, parts) if part.isidentifier() or part.isdigit())
     given = repr(fault.get("input"))

@@ -27,7 +27,7 @@ from ...documents import Hit
 from ...operations.commands import Fetch, Listing
 from ...search.request import SearchRequest
 from ..served_index import ServedIndex
-from .bodies import JsonRoute, Text
+from .bodies import JsonRoute
 from .openai_filters import where_of
 from .search import service_of
 
@@ -41,7 +41,7 @@ class EmbeddingsBody(BaseModel):
         extra="allow",
         json_schema_extra={"examples": [{"model": "notes", "input": ["The cat sat."]}]},
     )
-    input: Text | list[Text] = Field(description="A text, or several; token ids are not accepted.")
+    input: str | list[str] = Field(description="A text, or several; token ids are not accepted.")
     model: str = Field(description="The name of an index.")
     dimensions: int | None = Field(
         None, description="Dimensions of the encoder (default) or of the index."
@@ -63,7 +63,7 @@ class VectorStoreBody(BaseModel):
         extra="allow",
         json_schema_extra={"examples": [{"query": "a pet on a rug", "max_num_results": 3}]},
     )
-    query: Text | list[Text]
+    query: str | list[str]
     max_num_results: int = Field(10, ge=1)
     filters: dict[str, Any] | None = None
     ranking_options: RankingOptions | None = None
@@ -241,7 +241,7 @@ def _file(store: str, document: Mapping[str, Any]) -> dict[str, Any]:
         "id": document["id"],
         "object": "vector_store.file",
         "created_at": 0,
-        "usage_bytes": len(document["text"].encode("utf-8", "surrogatepass")),
+        "usage_bytes": len(document["text"].encode()),
         "vector_store_id": store,
         "status": "completed",
         "last_error": None,

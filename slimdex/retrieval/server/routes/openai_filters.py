@@ -10,6 +10,7 @@ from slimdex.indexes.errors import InputError
 from ...catalog.where.conditions import And, Compare, Condition, Or, as_sql
 from ...collection import Collection
 from ...documents import OWN_COLUMNS
+from .failures import unknown
 
 OPERATORS = {
     "eq": ("=", True),
@@ -54,6 +55,6 @@ def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
         return And(inner) if kind == "and" else Or(inner)
     key, value = filter.get("key"), filter.get("value")
     if not isinstance(key, str) or key not in columns:
-        raise InputError(f"filter key {key!r}; expected one of {', '.join(columns)}")
+        raise InputError(f"filter key {unknown(str(key), columns)}")
     operator, truth = OPERATORS[kind]
     return Compare(key, operator, value, truth)

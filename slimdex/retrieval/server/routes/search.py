@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
@@ -21,13 +20,13 @@ from ..access.middleware import RIGHT
 from ..access.tokens import Right
 from ..served_index import ServedIndex
 from ..service import Service
-from .bodies import DocumentsBody, FoundBody, JsonRoute, RelatedBody, SearchBody
+from .bodies import DocumentsBody, FoundBody, JsonRoute, RelatedBody, SearchBody, known_parameters
 from .openai_filters import where_of
 
 if TYPE_CHECKING:
     from ...search.reranking import CrossEncoder
 
-routes = APIRouter(route_class=JsonRoute)
+routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(known_parameters)])
 WRITTEN_AT_ONCE = 200
 """Largest number of hits serialised in the event loop; more are serialised in a thread."""
 MOST_LISTED = 1000
@@ -43,14 +42,7 @@ def service_of(request: Request) -> Service:
 async def index_of(name: str, request: Request) -> ServedIndex:
     """The index that a request names. (FastAPI would run a function that is not `async` in a
     thread.)
-
-    Raises `InputError` if its path is not UTF-8: different bytes would become the same id.
     """
-    raw = unquote_to_bytes(request.scope.get("raw_path") or b"")
-    try:
-        raw.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"path {raw[:100]!r}; expected UTF-8") from error
     return service_of(request).named(name)
 
 

@@ -107,12 +107,7 @@ class FileSource:
         parts += ["1 slimdex index" if indexes == 1 else f"{indexes:,} slimdex indexes"] * bool(
             indexes
         )
-        lines = [f"left out: {', '.join(parts)}"] if parts else []
-        if outside := self._found.outside:
-            hint = "(follow_links=True follows links)"
-            count = _counted(len(outside), "link")
-            lines.append(f"left out: {count} out of the folder {hint}: {_first_names(outside)}")
-        return lines
+        return [f"left out: {', '.join(parts)}"] if parts else []
 
     def left_out(self) -> list[str]:
         """Lines on skipped files and the reasons; complete after reading."""

@@ -86,7 +86,7 @@ def _refused(given: Any) -> Iterator[None]:
     """Raise `InputError` if DuckDB can't read an object."""
     try:
         yield
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeEncodeError) as error:  # the latter is pyarrow's
         reason = " ".join(str(error).splitlines()[:1])
         raise InputError(
             f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"

@@ -303,6 +303,25 @@ REFUSED: list[tuple[str, str, int]] = [
     ("GET related/2?limit=2000", "", 413),
     ("GET related/2?limit=0", "", 422),
     ("GET related/2?where=yer", "", 400),
+    ("PUT documents/7", f'{{"text": "x", "{HALF}": 1}}', 422),
+    ("PUT documents/7", f'{{"text": "x", "tags": [{{"a": "{HALF}"}}]}}', 422),
+    ("POST documents", f'[{{"id": "7", "text": "x", "tags": ["{HALF}"]}}]', 400),
+    ("POST documents", f'{{"id": "7", "text": "x", "n": {"9" * 5000}}}', 400),
+    ("POST search", f'{{"query": "cat", "where": {{"type": "eq", "key": "{HALF}"}}}}', 422),
+    ("POST search", f'{{"query": "cat", "limit": {"9" * 5000}}}', 422),
+    ("GET documents?where=%ff", "", 400),
+    ("GET documents?%ed%a0%bd=1", "", 400),
+    ("GET documents?limit=1&limit=2", "", 422),
+    ("GET documents?limt=1", "", 422),
+    ("GET related/2?k=1", "", 422),
+    ("POST reduce?k=8", "{}", 422),
+    ("PUT /indexes/%ed%a0%bd", "{}", 400),
+    ("DELETE /indexes/%ff", "", 400),
+    ("PUT files/%ed%a0%bd.txt", "x", 400),
+    ("GET /page/%ff", "", 400),
+    ("GET /v1/vector_stores/%ed%a0%bd", "", 400),
+    ("GET /v1/vector_stores/notes/files/%ff", "", 400),
+    ("POST /v1/embeddings", f'{{"model": "{HALF}", "input": "cat"}}', 422),
     ("POST /v1/embeddings", f'{{"model": "notes", "input": "{HALF}"}}', 422),
     ("POST /v1/vector_stores/notes/search", f'{{"query": "{HALF}"}}', 422),
     ("GET /nowhere", "", 404),
@@ -338,6 +357,79 @@ async def test_errors_name_the_value_and_what_is_expected(notes: dict[str, Path]
             ({"query": "a", "where": "yer > 3"}, "where 'yer > 3': "),
         ):
             assert line in (await client.post(SEARCH, json=body)).json()["error"]
+
+
+SUGGESTED = [
+    ("POST", SEARCH, {"query": "a", "k": 3}, "field 'k'", "'limit'"),
+    ("POST", SEARCH, {"query": "a", "top_k": 3}, "field 'top_k'", "'limit'"),
+    ("POST", SEARCH, {"query": "a", "filter": {}}, "field 'filter'", "'where'"),
+    ("POST", SEARCH, {"qeury": "a"}, "field 'qeury'", "'query'"),
+    ("POST", SEARCH, {"query": "a", "group-by": "passage"}, "field 'group-by'", "'group_by'"),
+    ("POST", "/indexes/notes/delete", {"id": ["1"]}, "field 'id'", "'ids'"),
+    ("POST", "/indexes/notes/reduce", {"gama": 1}, "field 'gama'", "'gamma'"),
+    ("GET", f"{AT}?limt=3", None, "parameter 'limt'", "'limit'"),
+    ("GET", "/indexes/notes/related/1?top_k=3", None, "parameter 'top_k'", "'limit'"),
+    ("GET", f"{AT}?where=yeer=3", None, 'column "yeer" not found', "the column year"),
+    ("GET", f"{AT}?where=kind=%22pets%22", None, 'column "pets"', "the text 'pets'"),
+    ("GET", "/indexes/note", None, "index 'note'", "'notes'"),
+    ("GET", "/v1/vector_stores/nots", None, "index 'nots'", "'notes'"),
+    ("POST", "/v1/embeddings", {"model": "nots", "input": "a"}, "index 'nots'", "'notes'"),
+    ("POST", "/indexes/notes/serch", {}, "no such route", "'/indexes/notes/search'"),
+    ("GET", "/helth", None, "no such route", "'/health'"),
+    ("POST", "/v1/embedding", {}, "no such route", "'/v1/embeddings'"),
+]
+"""Requests with a wrong name, what the error states, and what it suggests."""
+
+
+@pytest.mark.parametrize(("method", "url", "body", "wrong", "right"), SUGGESTED)
+async def test_a_wrong_name_has_a_suggestion(
+    notes: dict[str, Path], method: str, url: str, body: Any, wrong: str, right: str
+) -> None:
+    async with asking(notes) as (client, _):
+        answer = await client.request(method, url, json=body)
+    assert 400 <= answer.status_code < 500
+    error = answer.json()["error"]
+    line = error if isinstance(error, str) else error["message"]
+    assert wrong in line
+    assert f"did you mean {right}" in line
+
+
+async def test_filter_keys_have_suggestions(notes: dict[str, Path]) -> None:
+    body = {"query": "a", "filters": {"type": "eq", "key": "knid", "value": "pets"}}
+    async with asking(notes) as (client, _):
+        answer = await client.post("/v1/vector_stores/notes/search", json=body)
+    assert "did you mean 'kind'?" in answer.json()["error"]["message"]
+
+
+async def test_every_get_is_answered_to_head_without_a_body(notes: dict[str, Path]) -> None:
+    async with asking(notes) as (client, _):
+        described = (await client.get("/openapi.json")).json()
+        paths = [path for path, methods in described["paths"].items() if "get" in methods]
+        assert {"/health", "/ready", "/metrics", "/indexes/{name}/documents"} <= {*paths}
+        for path in [*paths, "/", "/page/page.js", "/docs", "/openapi.json", "/nowhere"]:
+            url = path.replace("{name}", "notes").replace("{id}", "1")
+            got, head = await client.get(url), await client.head(url)
+            assert head.status_code == got.status_code, url
+            assert head.content == b""
+            assert head.headers["content-type"] == got.headers["content-type"]
+        assert (await client.head(SEARCH)).status_code == 405
+
+
+async def test_other_methods_are_answered_with_those_of_the_path(notes: dict[str, Path]) -> None:
+    own = {
+        "/health": "GET, HEAD, OPTIONS",
+        SEARCH: "POST, OPTIONS",
+        f"{AT}/1": "GET, PUT, DELETE, HEAD, OPTIONS",
+        "/mcp": "POST, OPTIONS",
+    }
+    async with asking(notes) as (client, _):
+        for url, methods in own.items():
+            options = await client.options(url)
+            assert (options.status_code, options.headers["allow"]) == (204, methods)
+            other = await client.request("BREW", url)
+            assert (other.status_code, other.headers["allow"]) == (405, methods)
+            assert methods.replace(", ", " or ") in other.json()["error"]
+        assert (await client.options("/nowhere")).status_code == 404
 
 
 async def test_reduce_changes_the_settings_named(tmp_path: Path, copied: Copies) -> None:

@@ -415,3 +415,20 @@ def test_options_of_columns_and_formats_require_a_table(tmp_path: Path) -> None:
         Sources.open(str(tmp_path), files=FileFormat(format="csv"))
     both = Sources.open([str(tmp_path), str(tmp_path / "b.csv")], ColumnNames(text="text"))
     assert len(both.opened) == 2
+
+
+def test_a_file_with_half_a_character_in_its_metadata_is_reported(tmp_path: Path) -> None:
+    half = '{"cells": [{"cell_type": "markdown", "source": "rain \\ud83d"}], "nbformat": 4}'
+    (tmp_path / "half.md").write_text('---\nkind: "\\ud83d"\n---\n# Tea\n')
+    (tmp_path / "key.md").write_text('---\ntags: {"\\ude00": 1}\n---\n# Tea\n')
+    (tmp_path / "text.ipynb").write_text(half)
+    (tmp_path / "whole.md").write_text("# Coffee \N{GRINNING FACE}\n")
+    found, said = read(tmp_path)
+    assert {id: document.text.strip() for id, document in found.items()} == {
+        "text.ipynb": "rain",  # what can't be seen is not part of a text
+        "whole.md": "Coffee \N{GRINNING FACE}",
+    }
+    assert said[-1].startswith(
+        "2 files could not be read: half.md (its metadata, front_matter, kind"
+    )
+    assert "key.md (its metadata" in said[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.unicode_text import check_unicode
 from slimdex.retrieval.extras import install_command
 
 from ..compressed import unpacked
@@ -55,7 +57,11 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
         if kind == "packed":
             data = unpacked(data)
             kind = kind_of(name, data[:HEAD]) or "text"
-        return kind, _read(name, kind, data, encoding)
+        extract = _read(name, kind, data, encoding)
+        check_unicode([extract.title, extract.facts], "its metadata")  # its text is by now
+        return kind, extract
+    except InputError as error:
+        raise UnreadableError(str(error)) from error
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         if module not in LIBRARIES:

@@ -1,0 +1,53 @@
+"""Unicode text, which UTF-8 can express.
+
+JSON may contain half an emoji (``"\\ud83d"``), and arguments and names of files may contain bytes
+that are not UTF-8: Python makes lone surrogates of both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import InputError, shortened
+
+EXPECTED = "expected text in UTF-8"
+
+
+def check_unicode(value: Any, what: str) -> None:
+    r"""Raise `InputError` if a text is not Unicode.
+
+    Parameters
+    ----------
+    value : a text, or lists and dicts of texts and other values, whose keys are checked too.
+    what : name of the value in the message.
+
+    >>> check_unicode({"ids": ["7", "8\ud83d"]}, "the body")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: the body, ids: '8\ud83d' is not Unicode: half a character ...
+    """
+    waiting = [(what, value)]
+    while waiting:
+        place, item = waiting.pop()
+        if isinstance(item, str):
+            if (start := _half_at(item)) is not None:
+                raise InputError(
+                    f"{place}: {shortened(item, 100)} is not Unicode: half a character at "
+                    f"{start + 1:,}; {EXPECTED}"
+                )
+        elif isinstance(item, dict):
+            waiting += [(f"{place}, {key}", part) for key, part in item.items()]
+            waiting += [(place, key) for key in item]  # checked first, as they are in places
+        elif isinstance(item, list | tuple):
+            waiting += [(place, part) for part in item]
+
+
+def _half_at(text: str) -> int | None:
+    """Offset of the first lone surrogate; None if there is none."""
+    if text.isascii():
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None

@@ -1,0 +1,140 @@
+"""Every message that is no valid one is answered with an error, and the server lives on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slimdex.retrieval.server.json_rpc import refusal
+
+from .asking import asking, made
+from .running import built
+
+PARSE, REQUEST, PARAMS, METHOD = -32700, -32600, -32602, -32601
+HALF = r"\ud83d"
+
+
+def message(**members: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **members}).encode()
+
+
+def call(id: Any, tool: str, **arguments: Any) -> bytes:
+    return message(id=id, method="tools/call", params={"name": tool, "arguments": arguments})
+
+
+WRONG: list[tuple[bytes, int, Any]] = [
+    (call(1, "search", query="cat \ud83d"), PARSE, 1),
+    (call("one", "search", query="cat", **{"\ude00": 1}), PARSE, "one"),
+    (call(2, "get", documents=[{"id": "1"}, {"id": "\udfff"}]), PARSE, 2),
+    (call(3, "sear\ud83dch", query="cat"), PARSE, 3),
+    (message(id=4, method="tools/\ud83d"), PARSE, 4),
+    (message(id="\ud83d", method="ping"), PARSE, None),
+    (message(method="notifications/\ud83d"), PARSE, None),
+    (call(5, "search", query="?").replace(b"?", b"\xed\xa0\xbd"), PARSE, 5),
+    (call(6, "search", query="?").replace(b"?", b"caf\xe9"), PARSE, 6),
+    (call(7, "search", query="?").replace(b'"?"', b"[" * 300 + b"]" * 300), PARSE, 7),
+    (call(8, "search", query="?").replace(b'"?"', b"[" * 9000 + b"]" * 9000), PARSE, None),
+    (b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "method": "ping"}', PARSE, 9),
+    (b"hello", PARSE, None),
+    (b"\0", PARSE, None),
+    (call(10, "search", query="cat")[:-1], PARSE, None),
+    (b"[" + call(11, "search", query="cat") + b"]", REQUEST, None),
+    (b"[]", REQUEST, None),
+    (b'"ping"', REQUEST, None),
+    (b"null", REQUEST, None),
+    (b'{"id": 12, "method": "ping"}', REQUEST, 12),
+    (b'{"jsonrpc": "1.0", "id": 13, "method": "ping"}', REQUEST, 13),
+    (message(id=14), REQUEST, 14),
+    (message(id=15, method=3), REQUEST, 15),
+    (message(), REQUEST, None),
+    (message(id=None, method="ping"), REQUEST, None),
+    (message(id=1.5, method="ping"), REQUEST, None),
+    (message(id=True, method="ping"), REQUEST, None),
+    (message(id=[16], method="ping"), REQUEST, None),
+    (message(id=17, method="tools/call", params=["search"]), PARAMS, 17),
+    (message(id=18, method="tools/call", params=None), PARAMS, 18),
+    (message(id=19, result=3), REQUEST, 19),
+]
+"""Messages, the code of their error, and its id."""
+ANSWERED = [
+    (message(id=20, method="nothing/such"), METHOD, 20),
+    (message(id=21, method="prompts/get", params={"name": "x"}), PARAMS, 21),
+    (message(id=22, method="resources/read", params={"uri": "a:b"}), PARAMS, 22),
+    (message(id=23, method="tools/call", params={}), PARAMS, 23),
+]
+"""The same of valid messages."""
+
+
+@pytest.mark.parametrize(("data", "code", "id"), WRONG)
+def test_the_error_of_a_wrong_message(data: bytes, code: int, id: Any) -> None:
+    error = refusal(data)
+    assert error is not None
+    assert (error.error.code, error.id) == (code, id)
+    assert "\n" not in error.error.message
+    error.model_dump_json().encode()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3),
+)
+
+
+@given(st.binary(max_size=20) | JSON.map(lambda value: json.dumps(value).encode()))
+def test_what_is_no_message_has_an_error(data: bytes) -> None:
+    assert refusal(data) is not None
+
+
+@given(st.integers() | st.text(max_size=5), st.dictionaries(st.text(), JSON, max_size=3))
+def test_valid_messages_have_none(id: int | str, params: dict[str, Any]) -> None:
+    assert refusal(message(id=id, method="tools/call", params=params)) is None
+    assert refusal(message(method="notifications/x", params=params)) is None
+    assert refusal(message(id=id, result=params)) is None
+    assert refusal(message(id=None, error={"code": 1, "message": "x"})) is None
+
+
+def test_a_server_on_stdin_answers_each_request_and_lives_on(tmp_path: Path) -> None:
+    index = built(tmp_path, [{"id": "1", "text": "the cat sat"}])
+    client = {"name": "test", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    started = [message(id=0, method="initialize", params=hello)]
+    started += [message(method="notifications/initialized"), b"", b" \r"]
+    last = call("last", "search", query="a cat \N{GRINNING FACE}")
+    command = [sys.executable, "-m", "slimdex", "mcp", str(index)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        sent = [*started, *(data for data, _, _ in (*WRONG, *ANSWERED)), last]
+        process.stdin.write(b"".join(data + b"\n" for data in sent))
+        process.stdin.flush()
+        told = [json.loads(process.stdout.readline()) for _ in range(len(sent) - 3)]
+        process.stdin.close()
+        assert process.stdout.read() == b""
+    errors = [(answer["error"]["code"], answer["id"]) for answer in told if "error" in answer]
+    assert sorted(errors, key=str) == sorted([each[1:] for each in (*WRONG, *ANSWERED)], key=str)
+    (found,) = (answer["result"] for answer in told if answer["id"] == "last")
+    assert found["structuredContent"]["passages"][0]["id"] == "1"
+
+
+async def test_a_service_answers_each_message(tmp_path: Path) -> None:
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+
+    async def told(client: httpx.AsyncClient, data: bytes) -> Any:
+        answer = await client.post("/mcp", content=data, headers=headers)
+        assert answer.status_code < 500, data
+        return answer.json()
+
+    async with asking({"notes": made(tmp_path / "notes")}) as (client, _):
+        for data, code, id in (*WRONG, *ANSWERED):
+            answer = await told(client, data)
+            assert (answer["error"]["code"], answer["id"]) == (code, id), data
+        found = await told(client, call(1, "search", query="a cat"))
+        assert found["result"]["structuredContent"]["passages"][0]["id"] == "1"
