@@ -411,12 +411,13 @@ def test_entities_of_xml_read_no_other_file(tmp_path: Path) -> None:
 def test_sections_of_xml() -> None:
     section = "<section><title>{0}</title><para>In {0}.</para>{1}</section>"
     data = "<book><info><title>Tea</title></info>" + section.format("A", section.format("B", ""))
-    found = xml_texts.read((data + section.format("C", "") + "</book>").encode("utf-16"))
+    found = xml_texts.read((data + section.format("C", "") + "<p>End</p></book>").encode("utf-16"))
     assert found.title == "Tea"
     assert pieces(found)[1:] == [
         (("A",), "", "A\n\nIn A."),
         (("A", "B"), "", "B\n\nIn B."),
         (("C",), "", "C\n\nIn C."),
+        ((), "", "End"),
     ]
 
 
