@@ -74,8 +74,7 @@ def test_a_folder(notes: Path) -> None:
     assert [part.headings for part in found["code/a.py"].parts] == [("f",)]
     assert said == [
         "left out: 2 hidden",
-        "left out: 1 binary, 1 empty, 1 tables and data (named on their own, tables are read); "
-        "`--json` lists them",
+        "left out: 1 binary, 1 empty, 1 tables and data (named on their own, tables are read)",
     ]
 
 
@@ -116,7 +115,7 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
     assert broken.startswith("broken: ")
     assert noted == {f"{tmp_path.as_posix()}/{name}": note for name, note in expected.items()}
     assert source.left_out()[:2] == [
-        "left out: 3 empty, 3 without text; `--json` lists them",
+        "left out: 3 empty, 3 without text",
         "left out: 5 unsupported files: a.doc, b.rtf, c.pages, d.zip, e.djvu",
     ]
 
@@ -133,6 +132,9 @@ def test_further_files_are_listed_by_json(tmp_path: Path) -> None:
     assert line == f"left out: 15 unsupported files: {shown} and 5 more (`--json` lists all)"
     listed = [{"path": f"{tmp_path.as_posix()}/{name}", "note": "unsupported"} for name in names]
     assert source.file_notes() == listed
+    (tmp_path / "z.md").unlink()
+    with pytest.raises(InputError, match=r"nothing to read \(left out: .* and 5 more\)$"):
+        [*FileSource.of_folder(str(tmp_path)).batches()]
 
 
 def test_files_that_git_ignores_are_skipped(tmp_path: Path) -> None:
@@ -255,7 +257,7 @@ def test_packed_texts(tmp_path: Path) -> None:
         "b.txt.zst": "b",
     }
     assert found["a.md.gz"].metadata["kind"] == "markdown"
-    assert said[0] == "left out: 1 binary; `--json` lists them"
+    assert said[0] == "left out: 1 binary"
     assert "bomb.txt.gz (over 64 MiB when decompressed), bomb.txt.zst (over 64 MiB" in said[1]
     assert "broken.txt.gz (broken: " in said[1]
 
