@@ -74,7 +74,8 @@ class FileSource:
         found = walk(Path(spec), follow_links=follow_links)
         source = cls(spec, found, spec, encoding)
         if not found.files:
-            reasons = "; ".join([*source.notes, *source.left_out()])
+            lines = source._notes_on_files().lines(hint="")
+            reasons = "; ".join([*source.notes, *lines])
             raise InputError(f"{spec}: no files to read" + (f" ({reasons})" if reasons else ""))
         return source
 
@@ -190,7 +191,8 @@ class FileSource:
         if is_empty and not self._known:
             if self.is_alone and self._noted.unread:
                 raise InputError(f"{self.name}: can't be read ({self._noted.unread[0][1]})")
-            reasons = "; ".join(self.left_out()) or "no text in them"
+            lines = self._notes_on_files().lines(hint="")  # there is no JSON of an error
+            reasons = "; ".join(lines) or "no text in them"
             raise InputError(f"{self.name}: nothing to read ({reasons})")
 
     def _documents(self, reading: Reading) -> Generator[Document, None, None]:

@@ -218,19 +218,25 @@ NAMES = st.text(st.sampled_from("abcXYZ 0+é._-"), min_size=1, max_size=8).filte
 )
 
 
-@given(st.lists(NAMES, min_size=2, max_size=4, unique_by=lambda name: name.lower()), st.booleans())
-def test_parts_with_any_name_are_found(names: list[str], is_packed_encoded: bool) -> None:
+@given(
+    st.lists(NAMES, min_size=2, max_size=4, unique_by=str.lower),
+    st.booleans(),
+    st.sampled_from([TRANSITIONAL, STRICT]),
+)
+def test_parts_with_any_name_are_found(
+    names: list[str], is_packed_encoded: bool, variant: str
+) -> None:
     """Slides, and not their names, decide the order; targets are percent-encoded addresses."""
     stored = {name: quote(name) if is_packed_encoded else name for name in names}
     parts = {
-        f"deck/{stored[name]}": slide_part(shape(f"Slide {number}.", "x"))
+        f"deck/{stored[name]}": slide_part(shape(f"Slide {number}.", "x"), "sld", variant)
         for number, name in enumerate(names)
     }
     order = [f'<p:sldId id="{300 - i}" r:id="s{i}"/>' for i in range(len(names))]
-    parts["deck/main"] = slide_part("".join(order), "presentation")
+    parts["deck/main"] = slide_part("".join(order), "presentation", variant)
     listed = [(f"s{i}", "slide", quote(name)) for i, name in enumerate(names)]
     relations = {"": [("r", "officeDocument", "deck/main")], "deck/main": listed[::-1]}
-    found = read_pptx(opc(parts, relations))
+    found = read_pptx(opc(parts, relations, variant))
     assert found.text == "\n\n".join(f"Slide {i}." for i in range(len(names)))
     assert found.facts["pages"] == len(names)
 
@@ -320,6 +326,7 @@ CHOICES = (
 )
 ONCE = BOX.format(paragraph("once"))
 TABLE = "<tbl><tr><tc>{}</tc><tc>{}</tc></tr></tbl>"
+FORM = "<ffData><ddList>{}<listEntry val='cold'/><listEntry val='hot'/></ddList></ffData>"
 A, B, C = (f"<m:r><m:t>{letter}</m:t></m:r>" for letter in "abc")
 SQUARE = "<m:dPr><m:begChr m:val='['/><m:endChr m:val=']'/></m:dPr>"
 BODIES = [
@@ -333,6 +340,9 @@ BODIES = [
     (f"<p>{CHOICES.format('', '', in_run('else'))}</p>", "else"),
     ("<p><r><drawing><wp:docPr descr='A boiler'/></drawing></r></p>", "A boiler"),
     ("<p><r><pict><v:shape alt='A boiler'/></pict></r></p>", "A boiler"),
+    ("<p><r><pict><v:textpath string='Draft'/></pict></r></p>", "Draft"),
+    ("<p>" + FORM.format("<result val='1'/>") + "</p>", "hot"),
+    ("<p>" + FORM.format("") + "</p>", "cold"),
     (f"<p><pPr><tabs><tab/></tabs></pPr>{in_run('x')}</p>", "x"),
     (f"<p><pPr><pPrChange><pPr><numPr/></pPr></pPrChange></pPr>{in_run('x')}</p>", "x"),
     (f"<p><pPr><numPr/></pPr>{in_run('x')}</p>", "- x"),
@@ -373,6 +383,45 @@ def test_no_text_is_lost_or_read_twice(runs: list[tuple[str, str]], around: list
         body = outer.replace("{}", body)
     expected = "".join(text for _, text in runs)
     assert read_docx(docx(body)).text.split() == expected.split()
+
+
+SHAPE = "<p:sp><p:txBody>{}</p:txBody></p:sp>"
+LINE = "<a:p><a:r><a:t>{}</a:t></a:r></a:p>"
+FIELD = '<a:fld type="datetime"><a:t>May</a:t></a:fld>'
+SLIDES = [
+    (SHAPE.format("<a:p><a:r><a:t>a</a:t></a:r><a:br/><a:r><a:t>b</a:t></a:r></a:p>"), "a b"),
+    (SHAPE.format(f"<a:p>{FIELD}<a:r><a:t> 1</a:t></a:r></a:p>"), "May 1"),
+    (shape("7", "sldNum") + SHAPE.format(LINE.format("a")), "a"),
+    (
+        SHAPE.format(
+            '<a:p><a:r><a:rPr><a:sym typeface="Wingdings"/></a:rPr><a:t>\uf0e0 a</a:t></a:r></a:p>'
+        ),
+        "→ a",
+    ),
+    (f"<p:grpSp>{SHAPE.format(LINE.format('a'))}</p:grpSp>", "a"),
+    (
+        CHOICES.format("", SHAPE.format(LINE.format("a")), SHAPE.format(LINE.format("a"))),
+        "a",
+    ),
+    (
+        '<p:grpSp><p:nvGrpSpPr><p:cNvPr descr="Both"/></p:nvGrpSpPr><p:pic><p:nvPicPr>'
+        '<p:cNvPr descr="One"/></p:nvPicPr></p:pic></p:grpSp>',
+        "Both\n\nOne",
+    ),
+    (
+        "<a:tbl><a:tr><a:tc><a:txBody>{0}</a:txBody></a:tc><a:tc><a:txBody>{0}</a:txBody></a:tc>"
+        "</a:tr></a:tbl>".format(LINE.format("a")),
+        "a\ta",
+    ),
+]
+"""Shapes of a slide -> its text."""
+
+
+@pytest.mark.parametrize(("shapes", "text"), SLIDES)
+def test_texts_of_a_slide(shapes: str, text: str) -> None:
+    parts = {"a": slide_part('<p:sldId r:id="s"/>', "presentation"), "b": slide_part(shapes)}
+    relations = {"": [("r", "officeDocument", "a")], "a": [("s", "slide", "b")]}
+    assert read_pptx(opc(parts, relations)).text == text
 
 
 def test_a_file_of_another_kind_is_refused() -> None:
@@ -453,10 +502,11 @@ def test_odp() -> None:
         "<frame><object l:href='./Object 1'/></frame><notes><frame class='page'/>"
         "<frame class='notes'><text-box><p>Say it.</p></text-box></frame></notes></page>"
     )
+    remark = "<o:annotation><dc:creator>Ann</dc:creator><p>Why?</p></o:annotation></page>"
     deck = archive(
         **{
             "META-INF/manifest.xml": "<manifest/>",
-            "content.xml": odf(slide.replace("Steps", "Tea") + slide),
+            "content.xml": odf(slide.replace("Steps", "Tea") + slide.replace("</page>", remark)),
             "meta.xml": META,
             "Object 1/content.xml": odf("<p>Costs</p>"),
         }
@@ -465,7 +515,7 @@ def test_odp() -> None:
     assert (tea.title, tea.facts) == ("Brewing tea", {"author": "Ann", "pages": 2})
     assert pieces(tea) == [
         (("Tea",), "", "Tea\n- Boil\n\nCosts\n\nSay it."),
-        (("Steps",), "", "Steps\n- Boil\n\nCosts\n\nSay it."),
+        (("Steps",), "", "Steps\n- Boil\n\nCosts\n\nSay it.\n\n(Why?)"),
     ]
 
 

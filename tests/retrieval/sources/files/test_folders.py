@@ -74,8 +74,7 @@ def test_a_folder(notes: Path) -> None:
     assert [part.headings for part in found["code/a.py"].parts] == [("f",)]
     assert said == [
         "left out: 2 hidden",
-        "left out: 1 binary, 1 empty, 1 tables and data (named on their own, tables are read); "
-        "`--json` lists them",
+        "left out: 1 binary, 1 empty, 1 tables and data (named on their own, tables are read)",
     ]
 
 
@@ -103,9 +102,11 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
     empty = {"n.md": b" \n", "o.docx": b"", "p.xml": b"\n"}
     for name, data in {**unsupported, **unreadable, **textless, **empty}.items():
         (tmp_path / name).write_bytes(data)
-    write(tmp_path, **{"z.md": "Read."})
+    template = "<?xml version='1.0'?>\n{% if a %}<a>{% endif %}"
+    write(tmp_path, **{"z.md": "Read.", "z.xml.j2": template})
     source = FileSource.of_folder(str(tmp_path))
-    assert [document.id for batch in source.batches() for document in batch] == ["z.md"]
+    found = {document.id: document.text for batch in source.batches() for document in batch}
+    assert found == {"z.md": "Read.", "z.xml.j2": template}
     noted = {each["path"]: each["note"] for each in source.file_notes()}
     expected = {**dict.fromkeys(unsupported, "unsupported"), **dict.fromkeys(empty, "empty")}
     expected |= dict.fromkeys(textless, "without text")
@@ -116,7 +117,7 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
     assert broken.startswith("broken: ")
     assert noted == {f"{tmp_path.as_posix()}/{name}": note for name, note in expected.items()}
     assert source.left_out()[:2] == [
-        "left out: 3 empty, 3 without text; `--json` lists them",
+        "left out: 3 empty, 3 without text",
         "left out: 5 unsupported files: a.doc, b.rtf, c.pages, d.zip, e.djvu",
     ]
 
@@ -133,6 +134,9 @@ def test_further_files_are_listed_by_json(tmp_path: Path) -> None:
     assert line == f"left out: 15 unsupported files: {shown} and 5 more (`--json` lists all)"
     listed = [{"path": f"{tmp_path.as_posix()}/{name}", "note": "unsupported"} for name in names]
     assert source.file_notes() == listed
+    (tmp_path / "z.md").unlink()
+    with pytest.raises(InputError, match=r"nothing to read \(left out: .* and 5 more\)$"):
+        [*FileSource.of_folder(str(tmp_path)).batches()]
 
 
 def test_files_that_git_ignores_are_skipped(tmp_path: Path) -> None:
@@ -320,7 +324,7 @@ def test_packed_texts(tmp_path: Path) -> None:
         "b.txt.zst": "b",
     }
     assert found["a.md.gz"].metadata["kind"] == "markdown"
-    assert said[0] == "left out: 1 binary; `--json` lists them"
+    assert said[0] == "left out: 1 binary"
     assert "bomb.txt.gz (over 64 MiB when decompressed), bomb.txt.zst (over 64 MiB" in said[1]
     assert "broken.txt.gz (broken: " in said[1]
 

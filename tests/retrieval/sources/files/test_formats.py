@@ -457,6 +457,35 @@ def test_notebooks_of_older_formats(number: int) -> None:
         assert headings == [("Tea",), ("Tea",), ("Tea", "Hot"), ("Tea", "Hot")]
 
 
+CELLS = st.lists(
+    st.tuples(
+        st.sampled_from(["markdown", "code", "raw"]),
+        st.lists(st.sampled_from(["# Tea\n", "Boil.\n", "x = 1\n", "\n"]), max_size=3),
+        st.sampled_from(["", "2", "tea\n"]),
+    ),
+    max_size=5,
+)
+
+
+@given(CELLS, st.integers(1, 3))
+def test_a_notebook_has_the_same_text_in_formats_3_and_4(
+    cells: list[tuple[str, list[str], str]], sheets: int
+) -> None:
+    new, old = list[dict[str, Any]](), list[dict[str, Any]]()
+    for kind, source, output in cells:
+        is_code = kind == "code"
+        shown = {"output_type": "stream", "text": output}
+        outputs = [shown] if is_code else []
+        new.append({"cell_type": kind, "source": source, "outputs": outputs})
+        name = "input" if is_code else "source"
+        old.append({"cell_type": kind, name: source, "outputs": outputs})
+    size = len(old) // sheets + 1
+    worksheets = [{"cells": old[i : i + size]} for i in range(0, len(old), size)]
+    of_four = notebooks.read(json.dumps({"nbformat": 4, "cells": new}))
+    of_three = notebooks.read(json.dumps({"nbformat": 3, "worksheets": worksheets}))
+    assert (of_three.text, of_three.parts) == (of_four.text, of_four.parts)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -538,12 +567,13 @@ def test_entities_of_xml_read_no_other_file(tmp_path: Path) -> None:
 def test_sections_of_xml() -> None:
     section = "<section><title>{0}</title><para>In {0}.</para>{1}</section>"
     data = "<book><info><title>Tea</title></info>" + section.format("A", section.format("B", ""))
-    found = xml_texts.read((data + section.format("C", "") + "</book>").encode("utf-16"))
+    found = xml_texts.read((data + section.format("C", "") + "<p>End</p></book>").encode("utf-16"))
     assert found.title == "Tea"
     assert pieces(found)[1:] == [
         (("A",), "", "A\n\nIn A."),
         (("A", "B"), "", "B\n\nIn B."),
         (("C",), "", "C\n\nIn C."),
+        ((), "", "End"),
     ]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.unicode_text import check_unicode
 from slimdex.retrieval.extras import install_command
 
 from ..compressed import unpacked
 from ..decoding import declared_label, decoded
-from ..kinds import HEAD, ending, kind_of
+from ..kinds import BY_ENDING, HEAD, ending, kind_of
 from ..limits import UnreadableError
 from ..outline import Extract, Outline
 from . import (
@@ -74,7 +76,10 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
 
 
 def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
-    if read_bytes := OF_BYTES.get(kind):
+    if kind == "xml" and BY_ENDING.get(ending(name)) != kind:
+        with suppress(UnreadableError):  # a template for XML, perhaps, which is text
+            return xml_texts.read(data)
+    elif read_bytes := OF_BYTES.get(kind):
         return read_bytes(data)
     if kind == "html":
         return html_pages.read(data, encoding)

@@ -109,7 +109,8 @@ class OpenDocumentText(Blocks):
             self._levels.pop()
             self._end_paragraph(level, "- " if self._items else "")
         elif name in NOTES:
-            self._say(f" ({self._end_inline().strip()})")
+            text = self._end_inline().strip()
+            self._put(f" ({text})" if text else "")
         elif name == "table-cell":
             self._end_cell()
         elif name == "table-row":
@@ -117,7 +118,7 @@ class OpenDocumentText(Blocks):
         elif name == "ruby-text":
             self._say(f"({self._end()})")
         elif _is_description(tag):
-            self._describe(self._end())
+            self._put(f" {self._end()} ")
         elif name == "list-item":
             self._items -= 1
         elif name == "page" and isinstance(self._outline, Slide):
@@ -128,12 +129,12 @@ class OpenDocumentText(Blocks):
         self._unseen -= _is_unseen(tag)
         self._texts -= _has_text(tag)
 
-    def _describe(self, text: str) -> None:
-        """Add the title or description of a picture to its paragraph, or as a block."""
+    def _put(self, text: str) -> None:
+        """Append a comment or description to its paragraph, or add it as a block."""
         if self._levels:
-            self._say(f" {text} ")
+            self._say(text)
         else:
-            self._add([text])
+            self._add([text.strip()])
 
 
 def _is_description(tag: str) -> bool:

@@ -56,34 +56,31 @@ def main_part(archive: Archive, usual: str) -> str:
 
 def references(attributes: Mapping[str, str]) -> list[str]:
     """Ids of relations in an element's attributes."""
-    return [
-        value for key, value in attributes.items() if key.endswith(f"elationships}}{local(key)}")
-    ]
+    namespaces = ((key.rpartition("}")[0], value) for key, value in attributes.items())
+    return [value for namespace, value in namespaces if namespace.endswith("/relationships")]
 
 
 class Embedded:
     """What a part embeds: charts and diagrams, and files whose text belongs to the document."""
 
     def __init__(self, archive: Archive, related: Iterable[Relation]) -> None:
-        self._archive, related = archive, list(related)
-        self._parts = {each.id: each.part for each in related if each.kind in FIGURES}
-        self._files = {each.id: each.part for each in related if each.kind == "afchunk"}
+        self._archive, self._related = archive, {each.id: each for each in related}
 
-    def labels(self, attributes: Mapping[str, str]) -> list[str]:
-        """Titles, series and categories of what an element's attributes refer to, each once."""
-        found = _Labels()
-        for id in references(attributes):
-            if part := self._parts.get(id):
-                events(self._archive.read(part), found)
-        return [*dict.fromkeys(found.texts)]
-
-    def files(self, attributes: Mapping[str, str]) -> list[str]:
-        """Texts of the pages, web archives and plain texts that an element refers to."""
-        parts = (self._files.get(id) for id in references(attributes))
-        return [_text_of(part, self._archive.read(part)) for part in parts if part]
+    def texts(self, attributes: Mapping[str, str]) -> list[str]:
+        """Labels of the figure, or the text of the file, that an element refers to."""
+        found = list[str]()
+        for relation in filter(None, map(self._related.get, references(attributes))):
+            if relation.kind in FIGURES:
+                labels = _Labels()
+                events(self._archive.read(relation.part), labels)
+                found += dict.fromkeys(labels.texts)
+            elif relation.kind == "afchunk":
+                found.append(_text_of(relation.part, self._archive.read(relation.part)))
+        return found
 
 
 def _text_of(part: str, data: bytes) -> str:
+    """Text of a page, a web archive or a plain text; "" for others."""
     kind = "mail" if part.lower().endswith((".mht", ".mhtml")) else kind_of(part, data[:HEAD])
     if kind == "mail":
         return mail.read(data).text

@@ -74,6 +74,6 @@ def plain(text: str, font: str) -> str:
     >>> plain("20 \\uf0b0C", "Symbol"), plain("20 \\uf0b0C", "Arial")
     ('20 °C', '20 \\uf0b0C')
     """
-    if font.strip().lower() not in FONTS or not PRIVATE.search(text):
+    if not PRIVATE.search(text) or font.strip().lower() not in FONTS:
         return text
     return PRIVATE.sub(lambda found: symbol(font, f"{ord(found[0]):X}"), text)

@@ -28,6 +28,8 @@ CHARACTERS = {
     **dict.fromkeys(("yearShort", "yearLong", "pgNum"), " "),
 }
 """Elements that stand for characters. A softHyphen shows only where a line ends in it."""
+DESCRIPTIONS = {"docPr": "descr", "shape": "alt", "textpath": "string"}
+"""Elements of pictures and of ornamental texts -> the attribute with their text."""
 NOTES = ("footnotes", "endnotes", "comments")
 
 
@@ -121,10 +123,8 @@ class DrawingText(Blocks):
         elif name in CHARACTERS:
             character = CHARACTERS[name]  # a tab would separate cells
             self._say(character.replace("\t", " ") if self._inline else character)
-        elif name in ("chart", "relIds") and self._embedded:
-            self._add(self._embedded.labels(attributes))
-        elif name == "altChunk" and self._embedded:
-            self._add(self._embedded.files(attributes))
+        elif name in ("chart", "relIds", "altChunk") and self._embedded:
+            self._add(self._embedded.texts(attributes))
         elif name == "tc":
             self._begin_inline()
         elif name in ("tr", "rt", "rubyBase"):
@@ -187,6 +187,7 @@ class WordText(DrawingText):
     ) -> None:
         super().__init__(outline, embedded)
         self._levels, self._paragraphs = levels, list[tuple[int, str]]()
+        self._entries, self._chosen = list[str](), 0  # of a drop-down list
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Handle the start of an element."""
@@ -201,14 +202,23 @@ class WordText(DrawingText):
             self._format(level=self._levels.get(attribute(attributes, "val"), 0))
         elif name == "numPr":
             self._format(bullet="- ")
-        elif name in ("docPr", "shape"):
-            description = attribute(attributes, "descr" if name == "docPr" else "alt")
+        elif name in DESCRIPTIONS:
+            description = attribute(attributes, DESCRIPTIONS[name])
             self._say(f" {description} " if description else "")
+        elif name == "ddList":
+            self._entries, self._chosen = [], 0
+        elif name == "result" and (number := attribute(attributes, "val")).isdecimal():
+            self._chosen = int(number)
+        elif name == "listEntry":
+            self._entries.append(attribute(attributes, "val"))
 
     def end(self, tag: str) -> None:
         """Handle the end of an element."""
-        if local(tag) == "p":
+        name = local(tag)
+        if name == "p":
             self._end_paragraph(*self._paragraphs.pop())
+        elif name == "ddList" and self._chosen < len(self._entries):
+            self._say(self._entries[self._chosen])
         super().end(tag)
 
     def _format(self, level: int | None = None, bullet: str | None = None) -> None:
