@@ -19,7 +19,7 @@ from typing import Any
 from slimdex.indexes.errors import InputError, shortened, shortened_repr
 from slimdex.indexes.json_text import TooDeepError, parsed
 
-from ...duckdb_library import duckdb
+from ...duckdb_library import connected, duckdb
 from .allowed import (
     BUILDERS,
     CLASSES,
@@ -76,7 +76,6 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
-    "lock_configuration": True,
 }
 
 
@@ -206,7 +205,9 @@ class _Refused(Exception):
 @cache
 def scratch() -> duckdb.DuckDBPyConnection:
     """A separate database, so that nothing in an untrusted catalog affects the check."""
-    return duckdb.connect(config=CONFIG)
+    connection = connected(CONFIG)
+    connection.execute("SET lock_configuration = true")
+    return connection
 
 
 @lru_cache(CHECKED)
