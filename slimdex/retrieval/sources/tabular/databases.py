@@ -80,7 +80,7 @@ def table_file(spec: str) -> InputFile | None:
     file = InputFile(spec, temporary(), kind, prefix, place, facts)
     file.changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
     remove_later(file)
-    _read_apart(path, table, file.path)
+    file.notes += _read_apart(path, table, file.path)
     return file
 
 
@@ -96,8 +96,8 @@ def _too_long(path: Path, seconds: float) -> InputError:
     )
 
 
-def _read_apart(path: Path, table: str, to: Path) -> None:
-    """Read a table in another process, which may run out of memory or time."""
+def _read_apart(path: Path, table: str, to: Path) -> list[str]:
+    """Read a table in another process, which may run out of memory or time; return notes."""
     seconds = _seconds(path)
     request = {"path": str(path), "table": table, "seconds": seconds}
     program = PROGRAM.format(f"{__package__}.table_worker")
@@ -116,6 +116,9 @@ def _read_apart(path: Path, table: str, to: Path) -> None:
         if done.returncode or not done.stdout:
             reason = f"its reader died; it may need over {size(MEMORY)} of memory"
             raise InputError(f"{path}: {reason}")
-        if fault := json.loads(done.stdout)["error"]:
-            raise InputError(fault)
+        answer = json.loads(done.stdout)
+        if answer["error"]:
+            raise InputError(answer["error"])
         shutil.move(Path(folder) / ROWS, to)
+    notes: list[str] = answer["notes"]
+    return notes

@@ -1,8 +1,8 @@
 """Worker process that reads a table: of SQLite to JSON lines, of a workbook to CSV.
 
 Its memory, time and rows are limited: a workbook of a few kilobytes may claim 17 billion cells, and
-a view may be endless. It reads a request as a line of JSON and answers ``{"error": message}``, with
-an empty message on success.
+a view may be endless. It reads a request as a line of JSON and answers ``{"error": message,
+"notes": notes}``, with an empty message on success.
 """
 
 from __future__ import annotations
@@ -61,18 +61,19 @@ def main() -> None:
     limit_memory()
     request = json.loads(sys.stdin.buffer.read())
     limit_time(request["seconds"])
-    error = _error(Path(request["path"]), request["table"], Path(request["folder"]))
-    answers.write(json.dumps({"error": error}))
+    notes = list[str]()
+    error = _error(Path(request["path"]), request["table"], Path(request["folder"]), notes)
+    answers.write(json.dumps({"error": error, "notes": notes}))
     answers.flush()
 
 
-def _error(path: Path, table: str, folder: Path) -> str:
-    """Write the table's rows; return an error message, or ""."""
+def _error(path: Path, table: str, folder: Path, notes: list[str]) -> str:
+    """Write the table's rows and add notes for the user; return an error message, or ""."""
     ending = path.suffix.lower()
     if ending in WORKBOOKS:
         lines = csv_of_workbook(path, table, folder / f"unpacked{ending}")
     else:
-        lines = json_of_sqlite(path, table)
+        lines = json_of_sqlite(path, table, notes)
     try:
         most = max(LARGEST_ROWS, ROWS_PER_BYTE * path.stat().st_size)
         if not _write(folder / ROWS, lines, most):
@@ -100,8 +101,8 @@ def chosen(path: Path, kind: str, tables: list[str], table: str) -> str:
     return table or tables[0]
 
 
-def json_of_sqlite(path: Path, table: str) -> Iterator[str]:
-    """Yield rows of a table or view as JSON lines."""
+def json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
+    """Yield rows of a table or view as JSON lines; note columns of bytes, which are left out."""
     try:
         address = f"{path.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -112,10 +113,13 @@ def json_of_sqlite(path: Path, table: str) -> Iterator[str]:
             name = chosen(path, "table", [name for (name,) in listed], table)
             cursor = connection.execute(f"SELECT * FROM {identifier(name)}")
             names = unique_names([column[0] for column in cursor.description])
+            binary = dict[str, None]()
             for row in cursor:
-                values = [None if isinstance(value, bytes) else value for value in row]
-                line = dict(zip(names, values, strict=True))
+                line = dict(zip(names, row, strict=True))
+                for name in [name for name, value in line.items() if isinstance(value, bytes)]:
+                    line[name] = binary[name] = None
                 yield json.dumps(line, ensure_ascii=False) + "\n"
+            notes += [f"bytes in column {name!r} are left out" for name in binary]
     except sqlite3.Error as error:
         raise InputError(f"{path}: {error}; expected an SQLite database") from error
 

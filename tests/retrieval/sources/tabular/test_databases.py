@@ -38,11 +38,15 @@ def read(spec: str) -> list[Document]:
 def test_sqlite(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE letters (id, text, year INTEGER, picture BLOB)")
-        connection.execute("INSERT INTO letters VALUES ('a', 'Tea at four', 1998, x'00')")
+        connection.execute("CREATE TABLE letters (id, text, year INTEGER, weight REAL, picture)")
+        connection.execute("INSERT INTO letters VALUES ('a', 'Tea at four', 1998, 20, x'00')")
         connection.commit()
     (found,) = read(str(path))
-    assert (found.id, found.text, found.metadata["year"]) == ("a", "Tea at four", 1998)
+    assert (found.id, found.text) == ("a", "Tea at four")
+    assert found.metadata == {"year": 1998, "weight": 20.0, "picture": None}
+    source = open_source(str(path))
+    assert source.columns["weight"] == "DOUBLE"
+    assert source.notes == ["bytes in column 'picture' are left out"]
     with closing(sqlite3.connect(path)) as connection:
         connection.execute('CREATE TABLE "the others" (text)')
         connection.execute("INSERT INTO \"the others\" VALUES ('Cake')")
@@ -87,7 +91,7 @@ def test_a_view_of_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         connection.execute(ENDLESS + "hex(zeroblob(500000)) AS text FROM n")
         connection.commit()
     monkeypatch.setattr(table_worker, "LARGEST_ROWS", 3 << 20)
-    error = table_worker._error(path, "", tmp_path)
+    error = table_worker._error(path, "", tmp_path, [])
     assert error == f"{path}: its rows take over 3 MiB as text; expected at most that"
     assert (tmp_path / table_worker.ROWS).stat().st_size == 3 * len('{"text": ""}\n' + "0" * 10**6)
 
