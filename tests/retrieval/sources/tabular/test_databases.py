@@ -130,12 +130,12 @@ SAME: dict[str, Table] = {
     ],
     "names that occur twice": [["id", "text", "id", "a", "A", "a_1"], [1, "tea", 2, 3, 4, 5]],
     "empty rows and columns": [
-        [None, None, None, None],
-        [None, "text", None, "n"],
-        [None, "tea", None, 1],
-        [None, None, None, None],
-        [None, "x", None, 2.5],
-        [None, None, None, None],
+        [None, None, None, None, None],
+        [None, "text", None, "n", None],
+        [None, "tea", None, 1, "kept"],
+        [None, None, None, None, None],
+        [None, "x", None, 2.5, None],
+        [None, None, None, None, None],
     ],
     "a title above the names": [["Stock", None, None], ["id", "text", "n"], [1, "boiler", 5]],
     "names that are no texts": [["id", "text", 2023, 0.5, date(2024, 5, 1)], [1, "tea", 2, 3, 4]],
@@ -278,11 +278,11 @@ def test_sheets_of_a_workbook_with_macros(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     pytest.importorskip("python_calamine")
     book = openpyxl.Workbook()
-    book.active.append(["id", "text"])
-    book.active.append([1, "Tea"])
+    book.active.append(["id", "text", "a;b;c;d"])  # in CSV, semicolons would separate
+    book.active.append([1, "Tea", 2])
     book.create_chartsheet("Chart")
     book.save(tmp_path / "a.xlsm")
-    assert [(d.id, d.text) for d in read(str(tmp_path / "a.xlsm"))] == [("1", "Tea")]
+    assert read(str(tmp_path / "a.xlsm")) == [Document("1", "Tea", metadata={"a;b;c;d": 2})]
     book.create_sheet("Empty")
     book.save(tmp_path / "a.xlsm")
     with pytest.raises(InputError, match=r"which sheet\? Name one as .*#NAME: Sheet, Empty"):
