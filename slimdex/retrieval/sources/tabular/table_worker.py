@@ -49,6 +49,13 @@ LARGEST_WHOLE = 1e21
 """Magnitude of whole numbers from which an exponent is written, as in JavaScript."""
 ISO_DURATION = re.compile(r"PT(\d+)H(\d+)M(\d+(?:\.\d+)?)S")
 """A time or a duration, as OpenDocument has it."""
+NO_RESULT = re.compile(
+    rb'<c\b[^>]*\bt="e"'
+    rb"|<c\b[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>"
+)
+"""A cell with an error, or a formula without a result, in a sheet's XML."""
+LONGEST_CELL = 10_000
+"""Bytes of such a cell: Excel limits formulas to 8,192 characters."""
 PIECE = 1 << 20
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
 
@@ -71,7 +78,7 @@ def _error(path: Path, table: str, folder: Path, notes: list[str]) -> str:
     """Write the table's rows and add notes for the user; return an error message, or ""."""
     ending = path.suffix.lower()
     if ending in WORKBOOKS:
-        lines = csv_of_workbook(path, table, folder / f"unpacked{ending}")
+        lines = csv_of_workbook(path, table, folder / f"unpacked{ending}", notes)
     else:
         lines = json_of_sqlite(path, table, notes)
     try:
@@ -124,12 +131,14 @@ def json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
         raise InputError(f"{path}: {error}; expected an SQLite database") from error
 
 
-def csv_of_workbook(path: Path, table: str, copy: Path) -> Iterator[str]:
+def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Iterator[str]:
     """Yield a sheet as CSV, line by line: all of its rows and columns from the first ones.
 
     `copy` is a temporary file with the same ending, of at most `LARGEST_WORKBOOK` bytes.
     """
     sheet = _sheet(path, table, copy)
+    if path.suffix.lower() != OLD and _lacks_results(copy):
+        notes.append("cells with an error, or a formula without a stored result, are empty")
     _, left = sheet.start or (0, 0)
     timed = {
         i
@@ -167,6 +176,21 @@ def _sheet(path: Path, table: str, copy: Path) -> Any:
 
 def _expected(path: Path) -> str:
     return "an OpenDocument sheet" if path.suffix.lower() == ".ods" else "an Excel workbook"
+
+
+def _lacks_results(book: Path) -> bool:
+    """Return whether an .xlsx or .xlsm file has cells that are read as empty, but are not."""
+    with zipfile.ZipFile(book) as unpacked:
+        for name in unpacked.namelist():
+            if not re.search(r"worksheets/[^/]+\.xml$", name):
+                continue
+            with unpacked.open(name) as sheet:
+                held = b""
+                while piece := sheet.read(PIECE):
+                    if NO_RESULT.search(held + piece):
+                        return True
+                    held = piece[-LONGEST_CELL:]
+    return False
 
 
 def _unpack(path: Path, to: Path) -> None:
