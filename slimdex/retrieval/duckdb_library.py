@@ -6,7 +6,8 @@ most of the standard library. The catalog runs SQL only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import duckdb as duckdb
@@ -15,3 +16,14 @@ else:
         import _duckdb as duckdb
     except ImportError:  # another release may name it otherwise
         import duckdb as duckdb
+
+
+def connected(config: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
+    """Start DuckDB in memory, in UTC, so that no cast depends on the machine's time zone.
+
+    >>> connected().execute("SELECT TIMESTAMPTZ '2024-05-01 22:00+09' < '2024-05-02'").fetchall()
+    [(True,)]
+    """
+    connection = duckdb.connect(config=dict(config or {}))
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of all its cursors
+    return connection

@@ -20,7 +20,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import written
 from slimdex.indexes.unicode_text import check_unicode
 
-from ..duckdb_library import duckdb
+from ..duckdb_library import connected
 
 SHOWN_BITS = 256
 """Largest bit length of a whole number that messages print: Python refuses much larger ones."""
@@ -69,7 +69,7 @@ def shown(value: Any) -> str:
 
 @lru_cache(4096)
 def _fit(type_: str) -> Fit:
-    with duckdb.connect() as scratch:  # duckdb's default connection would keep its threads
+    with connected() as scratch:  # duckdb's default connection would keep its threads
         return _or_none(_fit_of(scratch.sqltype(type_)))
 
 
@@ -175,7 +175,7 @@ def _decimal(digits: int, fraction: int, value: Any) -> Decimal:
 def _moment(step: int, value: Any) -> datetime:
     """Convert to UTC if a zone is given: DuckDB's own result depends on the machine's zone."""
     if isinstance(value, str):
-        value = _read(value, datetime.fromisoformat, "TIMESTAMP")
+        value = _read(value, datetime.fromisoformat, "TIMESTAMPTZ")
     elif not isinstance(value, datetime):
         value = datetime.combine(_is(date, value), time())
     if isinstance(value, datetime):
@@ -185,6 +185,17 @@ def _moment(step: int, value: Any) -> datetime:
             raise MisfitError
     moment: datetime = value
     return moment
+
+
+def _time_of_day(value: Any) -> Any:
+    """Convert to UTC if a zone is given, which DuckDB would drop; 24:00 stays text."""
+    read = _as(time, time.fromisoformat, "TIMETZ", value)
+    if not isinstance(read, time) or read.tzinfo is None:
+        return read
+    offset = read.utcoffset()
+    if offset is None:  # it depends on the day
+        raise MisfitError
+    return (datetime.combine(date(2000, 1, 2), read.replace(tzinfo=None)) - offset).time()
 
 
 def _day(value: Any) -> date:
@@ -210,7 +221,7 @@ def _read(text: str, read: Callable[[str], Any], type_: str) -> Any:
 def _read_by_duckdb(text: str, type_: str) -> Any:
     """Parse text that Python can't: DuckDB's other formats and years beyond Python's range."""
     sql = f"SELECT CAST(value AS {type_}) FROM (SELECT ? AS value) WHERE NOT ({misfits(type_)})"
-    with duckdb.connect() as scratch:
+    with connected() as scratch:
         rows = scratch.execute(sql, [text]).fetchall()
     if not rows:
         raise MisfitError
@@ -222,9 +233,9 @@ def misfits(type_: str) -> str:
     if type_ == "BLOB":
         return "TRY(from_base64(value)) IS NULL"
     wrong = f"TRY_CAST(value AS {type_}) IS NULL"
-    if type_ in ("DATE", "TIME") or type_.startswith("TIMESTAMP"):
+    if type_ in ("DATE", "TIME", "TIMETZ") or type_.startswith("TIMESTAMP"):
         wrong += r" OR NOT regexp_matches(value, '\d')"  # "infinity" is not a date
-    if type_ == "TIME":
+    if type_ in ("TIME", "TIMETZ"):
         return f"{wrong} OR TRY_CAST(value AS DATE) IS NOT NULL"
     if type_.lower().removeprefix("u") in BITS:
         return wrong + r" OR NOT regexp_full_match(trim(value), '[+-]?\d+')"
@@ -272,7 +283,7 @@ _FITS: Mapping[str, Fit] = {
     "float": _single,
     "double": _double,
     "date": _day,
-    "time": partial(_as, time, time.fromisoformat, "TIME"),
+    "time": _time_of_day,
     "time with time zone": partial(_as, time, time.fromisoformat, "TIMETZ"),
     "interval": partial(_as, timedelta, _timedelta, "INTERVAL"),
     "uuid": partial(_as, UUID, UUID, "UUID"),

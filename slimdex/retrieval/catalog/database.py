@@ -20,7 +20,7 @@ from slimdex.indexes.errors import CorruptError, UnreadableError
 from slimdex.indexes.json_text import parsed
 
 from ..atomic_files import FileRecord, publish
-from ..duckdb_library import duckdb
+from ..duckdb_library import connected, duckdb
 from ..sql import identifier
 from .duckdb_connection import DISK_ERRORS, disk_error, refused
 from .engine import Engine, Session
@@ -251,7 +251,7 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
 @cache
 def _type(text: str) -> str:
     """DuckDB's text of a type; raises `CorruptError` for anything else in a manifest."""
-    with duckdb.connect() as scratch:
+    with connected() as scratch:
         try:
             return str(scratch.sqltype(text))
         except duckdb.Error as error:

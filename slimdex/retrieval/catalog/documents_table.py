@@ -14,7 +14,7 @@ from slimdex.indexes.errors import CorruptError, InputError, shortened
 
 from ..column_types import by_lower_name, restored, type_of, types_of
 from ..documents import OWN_COLUMNS, Document, content
-from ..duckdb_library import duckdb
+from ..duckdb_library import connected, duckdb
 from ..passages import Passage
 from ..sql import identifier
 from .column_fit import MisfitError, as_stored, shown
@@ -298,7 +298,7 @@ class DocumentsTable:
 
 def _misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:
     """Name the document whose value its column can't hold, as the start of an error message."""
-    with duckdb.connect() as scratch:  # an error must not abort our transaction
+    with connected() as scratch:  # an error must not abort our transaction
         for column, type_, values in columns:
             for document, value in zip(documents, values, strict=True):
                 try:

@@ -17,7 +17,7 @@ from typing import Any
 
 from slimdex.indexes.errors import CorruptError, InputError
 
-from ..duckdb_library import duckdb
+from ..duckdb_library import connected, duckdb
 from ..sql import identifier, literal
 from .duckdb_connection import DISK_NUMBERS, LIMITS, disk_error, one_line
 from .schema import checked_columns
@@ -32,7 +32,7 @@ def started(folder: Path) -> duckdb.DuckDBPyConnection:
     # A folder of its own: two processes in containers may have one number, of which DuckDB's files
     # have their names.
     spill = folder / f"spill-{token_hex(4)}.tmp"
-    connection = duckdb.connect(config=LIMITS | {"temp_directory": str(spill)})
+    connection = connected(LIMITS | {"temp_directory": str(spill)})
     connection.execute(f"SET allowed_directories = [{literal(f'{folder}/')}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

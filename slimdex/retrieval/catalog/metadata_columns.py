@@ -8,7 +8,7 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 
 from ..documents import check_columns
-from ..duckdb_library import duckdb
+from ..duckdb_library import connected, duckdb
 from ..sql import identifier
 from .database import Database
 from .draft import draft_of
@@ -171,7 +171,7 @@ def wider(*types: str) -> str:
     'DOUBLE'
     """
     values = ", ".join(f"NULL::{type_}" for type_ in types)
-    with duckdb.connect() as scratch:  # an error must not abort a transaction
+    with connected() as scratch:  # an error must not abort a transaction
         try:
             ((common,),) = scratch.execute(f"SELECT typeof(coalesce({values}))").fetchall()
         except duckdb.Error:

@@ -11,7 +11,7 @@ from functools import cache
 
 from slimdex.indexes.errors import CorruptError
 
-from ..duckdb_library import duckdb
+from ..duckdb_library import connected, duckdb
 from ..sql import literal
 
 TABLES = {
@@ -85,7 +85,7 @@ def _columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[str, dict
 @cache
 def _expected() -> dict[str, dict[str, str]]:
     """Columns of each table, as this DuckDB reports them."""
-    with duckdb.connect() as connection:
+    with connected() as connection:
         for table, columns in TABLES.items():
             connection.execute(f"CREATE TABLE {table}({columns})")
         return _columns(connection, "memory")

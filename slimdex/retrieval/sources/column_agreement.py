@@ -14,7 +14,6 @@ from slimdex.indexes.errors import InputError, shortened
 from ..catalog.metadata_columns import TEXTS, wider
 from .tabular.duckdb_readers import MOMENTS, NUMBERS, is_nested
 from .tabular.tables import EVERY_COLUMN, TableSource
-from .text_files import JSON_ENDINGS
 
 
 def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:
@@ -108,13 +107,13 @@ def _joint(name: str, tables: Sequence[TableSource], types: set[str]) -> str | N
         joint = wider(*sorted(types))
         exact = not any(table.not_as_written({name: joint}) for table in tables)
         return None if exact else "VARCHAR"
-    if all(table.ending == ".parquet" for table in tables) and wider(*types) not in TEXTS:
+    if all(table.is_typed for table in tables) and wider(*types) not in TEXTS:
         return None
     nested = [type_ for type_ in types if is_nested(type_)]
     if len(nested) == len(types) and "JSON" not in types:
         joint = wider(*sorted(types))
         if joint != "VARCHAR" and ("VARCHAR" in joint) == all("VARCHAR" in t for t in types):
             return None
-    are_json = all(table.ending in JSON_ENDINGS for table in tables)
+    are_json = all(table.is_json for table in tables)
     strings = types <= {"VARCHAR", "UUID", *MOMENTS}
     return "JSON" if nested or (are_json and not strings) else "VARCHAR"

@@ -17,6 +17,7 @@ from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, array_of, as_matri
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
+from ..duckdb_library import connected
 from ..sql import identifier, literal, one_file
 from .tabular.duckdb_readers import READERS
 from .text_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
@@ -109,7 +110,7 @@ class ColumnVectors:
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
         self.name, self._paths = f"column {column!r}", paths
-        self._column, self._connection = identifier(column), duckdb.connect()
+        self._column, self._connection = identifier(column), connected()
         self._files = [self._as_parquet(open_file(str(path), path)) for path in paths]
         files = ", ".join(one_file(str(file.path)) for file in self._files)
         self._table = f"read_parquet([{files}])"

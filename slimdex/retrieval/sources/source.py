@@ -126,9 +126,9 @@ def _document_file(name: str, path: Path, ending: str, given: FileFormat) -> Sou
     if source is None:
         raise InputError(
             f"{name}: ending {ending_of(Path(name + ending), FileFormat())!r}; expected "
-            f"{', '.join(READERS)}, .txt (also with .gz or .zst), .xlsx, .sqlite, a text, "
-            "page, PDF, office file, mailbox or code, format=NAME, a folder, python:PACKAGE or "
-            "sql:QUERY"
+            f"{', '.join(READERS)}, .txt (also with .gz or .zst), .xlsx, .xls, .ods, .sqlite, a "
+            "text, page, PDF, office file, mailbox or code, format=NAME, a folder, "
+            "python:PACKAGE or sql:QUERY"
         )
     return source
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import TooDeepError, parsed
 
 from ..extras import install_command
@@ -33,8 +33,13 @@ ZSTANDARD = ".zst"
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 LARGEST_OBJECT = 32 << 20
 """Limit of a JSON object or CSV line in bytes, and of a document line in characters."""
+DELIMITERS = ",\t;|"
+BLANK = f'{DELIMITERS}" \r\n'
+"""Characters of a CSV file's line without values."""
 PIECE = 1 << 20
 """Bytes decoded or copied at a time."""
+ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""An escape in JSON; the group is half of a pair of surrogates, without the other half."""
 UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 """Errors of reading text: not UTF-8, truncated, or missing."""
 
@@ -285,24 +290,26 @@ def layout(path: Path) -> tuple[int, str]:
     """Detect the number of lines before a CSV file's header, and its separator.
 
     The separator is a tab, comma, semicolon or bar. Excel may state it in a first line "sep=;".
+    Lines without a name are skipped.
     """
     with open_text(path) as lines:
-        header = lines.readline(LARGEST_OBJECT)
-    if stated := re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE):
-        return 1, stated[1]
-    return 0, max(",\t;|", key=header.count)
+        header, skipped = lines.readline(LARGEST_OBJECT), 0
+        stated = re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE)
+        while header and (not header.strip(BLANK) or (stated and not skipped)):
+            header, skipped = lines.readline(LARGEST_OBJECT), skipped + 1
+    return skipped, stated[1] if stated else max(DELIMITERS, key=header.count)
 
 
-def header_width(path: Path) -> int:
-    """Count the columns of a CSV file by its first line; 0 if it can't be read."""
+def header(path: Path) -> list[str]:
+    """The names of a CSV file's columns as written; [] if they can't be read."""
     try:
         skipped, delimiter = layout(path)
         with open_text(path) as lines:
-            for _ in range(skipped + 1):
-                header = lines.readline(LARGEST_OBJECT)
-        return len(next(csv.reader([header], delimiter=delimiter), []))
+            for _ in range(skipped):
+                lines.readline(LARGEST_OBJECT)
+            return next(csv.reader(_bounded(lines), delimiter=delimiter), [])
     except (csv.Error, *UNREADABLE):
-        return 0
+        return []
 
 
 def has_mixed_line_endings(path: Path) -> bool:
@@ -319,45 +326,69 @@ def has_mixed_line_endings(path: Path) -> bool:
     return len(ends) > 1
 
 
-def undecodable(path: Path) -> None:
-    """Read a file to its end; raises one of UNREADABLE on failure."""
-    with open_text(path) as text:
-        while text.read(PIECE):
-            pass
+def broken_json(path: Path) -> str | None:
+    """Describe the first error of a JSON file of any layout: DuckDB counts values, not lines."""
+    with open_text(path, newline="\n") as lines:
+        text = lines.read(LARGEST_OBJECT)
+        while lines.read(PIECE):  # to its end: it may be cut off, or not UTF-8
+            text = ""  # too large to be parsed here
+    if (error := _json_error(text, 1)) is None or " (Extra data" not in error:
+        return error
+    return broken_line(path)  # several values
 
 
 def broken_line(path: Path) -> str | None:
     """Describe the first line that is not JSON; DuckDB's own line numbers are per buffer."""
-    with open_text(path) as lines:
+    with open_text(path, newline="\n") as lines:
         pieces = iter(partial(lines.readline, LARGEST_OBJECT + 1), "")
         for number, line in enumerate(pieces, start=1):
             if len(line) > LARGEST_OBJECT:
                 return f"line {number}: over {LARGEST_OBJECT:,} characters; expected one document"
-            try:
-                if line.strip():
-                    parsed(line)
-            except json.JSONDecodeError as error:
-                return f"line {number}: broken JSON ({error.msg} at column {error.colno})"
-            except TooDeepError as error:
-                return f"line {number}: JSON {error}"
-            except ValueError as error:  # an integer of thousands of digits
-                return f"line {number}: {error}"
+            if error := _json_error(line.rstrip("\r\n"), number) or _no_fields(line, number):
+                return error
     return None
 
 
+def _no_fields(line: str, number: int) -> str | None:
+    """Describe a line of valid JSON that is no object of named fields."""
+    value = parsed(line) if line.strip() else {}
+    if not isinstance(value, dict):
+        return f"line {number}: {shortened(line.strip(), 40)}; expected a JSON object"
+    return f"line {number}: a field without a name; expected one" if "" in value else None
+
+
+def _json_error(text: str, number: int) -> str | None:
+    """Describe the first error of a JSON text that begins in a line of this number."""
+    try:
+        if text.strip():
+            parsed(text)
+    except json.JSONDecodeError as error:
+        place = number + error.lineno - 1
+        return f"line {place}: broken JSON ({error.msg} at column {error.colno})"
+    except TooDeepError as error:
+        return f"line {number}: JSON {error}"
+    except ValueError as error:  # a key twice, or an integer of thousands of digits
+        return f"line {number}: {error}"
+    half = next((found for found in ESCAPE.finditer(text) if found[1]), None)
+    if half is None:
+        return None
+    place = number + text.count("\n", 0, half.start())
+    return f"line {place}: {half[0]} is half of a character; expected both halves"
+
+
 def broken_record(path: Path) -> str | None:
-    """Describe the first CSV line with another number of columns, which DuckDB does not report."""
+    """Describe the first CSV record with another number of columns, which DuckDB does not report.
+
+    It is named by its first line.
+    """
     largest = csv.field_size_limit(LARGEST_OBJECT)
     try:
         skipped, delimiter = layout(path)
-        with open_text(path) as lines:
+        with open_text(path, newline="") as lines:
             records = csv.reader(_bounded(lines), delimiter=delimiter, strict=True)
             for _ in range(skipped):
                 next(records)
-            try:
-                return _uneven(records)
-            except csv.Error as error:
-                return f"line {max(records.line_num, 1)}: broken CSV ({error})"
+            return _uneven(records)
     finally:
         csv.field_size_limit(largest)
 
@@ -371,8 +402,15 @@ def _bounded(lines: IO[str]) -> Iterator[str]:
 
 
 def _uneven(records: Any) -> str | None:
-    width = len(next(records, []))
-    for record in records:
+    width = None
+    while True:
+        line = records.line_num + 1
+        try:
+            record = next(records, None)
+        except csv.Error as error:
+            return f"line {line}: broken CSV ({error})"
+        if record is None:
+            return None
+        width = len(record) if width is None else width
         if record and len(record) != width:
-            return f"line {records.line_num}: {len(record)} columns; expected {width}"
-    return None
+            return f"line {line}: {len(record)} columns; expected {width}"

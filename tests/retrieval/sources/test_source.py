@@ -382,9 +382,9 @@ NESTED = '{{"text": "x", "v": {{}}}}\n{{"text": "y", "v": {}}}\n'
         ("a.csv", "id,text\n1,a\n2,b,c,d\n", "line 3: 4 columns; expected 2"),
         ("a.csv", "id,text\n1,a\n2\n", "line 3: 1 columns; expected 2"),
         ("a.jsonl", "", "expected JSON objects with fields, found none"),
-        ("a.jsonl", "[1, 2]\n", "expected JSON objects with fields, found none"),
+        ("a.jsonl", "[1, 2]\n", "line 1: '[1, 2]'; expected a JSON object"),
         ("a.parquet", "PAR1 no parquet", "a.parquet"),
-        ("a.xls", "\0", "ending '.xls'; expected .jsonl"),
+        ("a.odd", "\0", "ending '.odd'; expected .jsonl"),
         (
             "a.jsonl",
             '{"a": "x", "b": "y"}\n',
@@ -418,6 +418,66 @@ def test_broken_files_are_refused_in_one_line(
         read(tmp_path / name)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+GOOD = '{"id": "a", "text": "one"}'
+BAD = {
+    r'{"id": "b", "text": "\ud83d"}': r"\ud83d is half of a character",
+    r'{"id": "b", "text": "\ude00 or \\"}': r"\ude00 is half of a character",
+    '{"id": "b", "text": "x", "n": 1, "n": 2}': "the key 'n' twice",
+    '{"id": "b", "text": "x", "s": {"n": 1, "n": 2}}': "the key 'n' twice",
+    '{"id": "b", "text": "x"': "broken JSON",
+    '["b", "x"]': "expected a JSON object",
+    '{"": 1, "text": "x"}': "a field without a name",
+}
+"""Lines that are refused, and why."""
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ("{0}\n{0}\n", 3),
+        ("{0}\n\n \n", 4),
+        ("\ufeff{0}\r\n\r\n", 3),
+        ("{0}\n" * 3000, 3001),
+    ],
+    ids=["plain", "blank lines", "mark and carriage returns", "another batch"],
+)
+def test_the_line_of_an_error_in_json(tmp_path: Path, bad: str, before: str, line: int) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(f"{before.replace('{0}', GOOD)}{bad}\n{GOOD}\n".encode())
+    with pytest.raises(InputError) as raised:
+        read(path)
+    assert str(raised.value).startswith(f"{path}, line {line}: ")
+    assert BAD[bad] in str(raised.value)
+
+
+def test_escapes_that_are_whole_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(r'{"id": "1", "text": "\ud83d\ude00 \\ud83d"}')
+    assert [d.text for d in read(path)] == ["\U0001f600 \\ud83d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("a.json", '[\n{"text": "x"},\n\n{"text": "\\ud83d"}]', "line 4: "),
+        ("a.json", '[{"text": "x"},\n{"text": "y"},\n,]', "line 3: broken JSON"),
+        ("a.json", '{"text": "x"}\n\n{"text": "\\ud83d"}', "line 3: "),
+        ("a.csv", 'id,text\n1,"a\nb"\n\n2,"c\nd",e\n', "line 5: 3 columns; expected 2"),
+        ("a.csv", "\n,,\nid,text\n1,a\n2,b,c\n", "line 5: 3 columns; expected 2"),
+        ("a.csv", "\ufeffid,text\r\n1,a\r\n\r\n2,b,c\r\n", "line 4: 3 columns; expected 2"),
+        ("a.csv", "sep=;\nid;text\n1;a\n2;b;c\n", "line 4: 3 columns; expected 2"),
+        ("a.csv", "id,text\n" + "1,a\n" * 3000 + "2\n", "line 3002: 1 columns"),
+        ("a.csv", 'id,text\n1,a\n2,"b\n3,c\n', "line 3: broken CSV"),
+    ],
+)
+def test_the_line_of_an_error(tmp_path: Path, name: str, content: str, place: str) -> None:
+    (tmp_path / name).write_bytes(content.encode())
+    with pytest.raises(InputError) as raised:
+        read(tmp_path / name)
+    assert str(raised.value).startswith(f"{tmp_path / name}, {place}")
 
 
 def test_missing_files_packages_and_columns_are_refused(tmp_path: Path) -> None:

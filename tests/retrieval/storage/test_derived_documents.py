@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import date
+from datetime import date, time, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import listening
+from slimdex.retrieval.adding import add
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
+from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.operations.repair import verify
 from tests.chance import CHANCE
 from tests.conftest import Copies
@@ -105,15 +107,21 @@ def test_values_of_every_type_are_the_catalogs(tmp_path: Path) -> None:
     assert verify(tmp_path / "x") == []
 
 
+def add_with_zones(collection: Collection, ids: list[str]) -> None:
+    """Documents with a column of times with zones, which earlier releases made."""
+    when = time(10, tzinfo=timezone(timedelta(hours=2)))
+    documents = [Document(id, "text", metadata={"v": when}) for id in ids]
+    add(collection, Addition(documents, [{"v": "TIME WITH TIME ZONE"}]))
+
+
 def test_times_with_zones_stay_in_the_catalog(tmp_path: Path) -> None:
     """No zone has a name that comes back the same everywhere: all documents come from DuckDB."""
-    zoned = duckdb.sql("SELECT 'z' AS id, 'text' AS text, CAST('10:00:00+02' AS TIMETZ) AS v")
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add([Document("a", "some text", metadata={"n": 1})])
         assert {path.name for path in (tmp_path / "x").glob("documents*")} == {
             "documents-000002.jsonl"
         }
-        collection.add(zoned)
+        add_with_zones(collection, ["z"])
         assert collection.state.lines is None
         assert not [*(tmp_path / "x").glob("documents*"), *(tmp_path / "x").glob("offsets*")]
         expected = collection.store.documents.read([0, 1])
@@ -127,12 +135,8 @@ def test_times_with_zones_stay_in_the_catalog(tmp_path: Path) -> None:
 
 
 def test_an_iteration_over_segments_sees_no_compaction(tmp_path: Path) -> None:
-    zoned = duckdb.sql(
-        "SELECT 'z' || i AS id, 'text' AS text, CAST('10:00:00+02' AS TIMETZ) AS v "
-        "FROM range(3000) t(i)"
-    )
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
-        collection.add(zoned)
+        add_with_zones(collection, [f"z{i}" for i in range(3000)])
         documents = iter(collection)
         assert next(documents).id == "z0"
         collection.delete("z1")

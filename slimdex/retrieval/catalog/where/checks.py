@@ -21,7 +21,7 @@ from slimdex.indexes.json_text import TooDeepError, parsed
 from slimdex.indexes.suggestions import nearest
 from slimdex.indexes.unicode_text import check_unicode
 
-from ...duckdb_library import duckdb
+from ...duckdb_library import connected, duckdb
 from ...sql import identifier, literal
 from .allowed import (
     BUILDERS,
@@ -81,7 +81,6 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
-    "lock_configuration": True,
 }
 
 
@@ -232,7 +231,9 @@ class _NoColumn(_Refused):
 @cache
 def scratch() -> duckdb.DuckDBPyConnection:
     """A separate database, so that nothing in an untrusted catalog affects the check."""
-    return duckdb.connect(config=CONFIG)
+    connection = connected(CONFIG)
+    connection.execute("SET lock_configuration = true")
+    return connection
 
 
 @lru_cache(CHECKED)

@@ -40,6 +40,21 @@ def kept_names(columns: Sequence[str]) -> dict[str, str]:
     return kept
 
 
+def unique_names(names: Iterable[object]) -> list[str]:
+    """Names of columns as texts, unique ignoring case, as DuckDB makes them for CSV.
+
+    >>> unique_names(["id", "ID", 2023, ""])
+    ['id', 'ID_1', '2023', 'column3']
+    """
+    unique, taken = list[str](), set[str]()
+    for number, given in enumerate(names):
+        name = str(given) or f"column{number}"
+        tried = (name, *(f"{name}_{i}" for i in range(1, len(taken) + 1)))
+        unique.append(next(each for each in tried if each.lower() not in taken))
+        taken.add(unique[-1].lower())
+    return unique
+
+
 def free_name(name: str, taken: Set[str]) -> str:
     """Append "_" to a name until it is unique, ignoring case."""
     while name.lower() in taken:

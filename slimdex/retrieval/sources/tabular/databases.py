@@ -1,4 +1,4 @@
-"""Tables of SQLite or Excel, and results of queries, copied to a temporary file.
+"""Tables of databases or workbooks, and results of queries, copied to a temporary file.
 
 DuckDB reads SQLite and Excel through extensions that it downloads; instead, a separate process
 reads them.
@@ -6,7 +6,6 @@ reads them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -19,16 +18,18 @@ import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
 
+from ...duckdb_library import connected
 from ...sql import literal
 from ..files.limits import LARGEST_FILE, MEMORY, SECONDS, size
 from ..files.worker import PROGRAM
 from ..text_files import InputFile, remove_later, temporary
-from .table_worker import ROWS, WORKBOOK
+from .duckdb_readers import ANSWER, TABLE
+from .table_worker import ROWS, WORKBOOKS
 
 SQL = "sql:"
 """Prefix of a source that is a query."""
 SQLITE = (".sqlite", ".sqlite3", ".db")
-ENDINGS = (*SQLITE, WORKBOOK)
+ENDINGS = (*SQLITE, *WORKBOOKS)
 OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -42,16 +43,19 @@ def query_file(spec: str) -> InputFile:
     """
     query = spec.removeprefix(SQL).strip().rstrip(";")
     path = temporary()
-    file = InputFile(shortened(query, 60), path, ".parquet", "sql", f"sql {query}", [query])
+    file = InputFile(shortened(query, 60), path, ANSWER, "sql", f"sql {query}", [query])
     remove_later(file)
+    path.unlink()  # DuckDB makes its files itself
     try:
-        with duckdb.connect(config=OFFLINE) as connection:
-            how = "(FORMAT parquet, USE_TMP_FILE false)"
-            connection.execute(f"COPY ({query}) TO {literal(str(path))} {how}")
+        with connected(OFFLINE) as connection:
+            connection.execute(f"ATTACH {literal(str(path))} AS made")
+            connection.execute(f"CREATE TABLE made.{TABLE} AS ({query})")
+            described = connection.execute(f"DESCRIBE made.{TABLE}").fetchall()
+            digest = f"SELECT count(*), sum(hash(t, rowid)) FROM made.{TABLE} t"
+            file.facts.append(str([described, *connection.execute(digest).fetchall()]))
     except duckdb.Error as error:
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
         raise InputError(f"sql {shortened(query)}: {reason}") from error
-    file.facts.append(hashlib.sha256(path.read_bytes()).hexdigest())
     return file
 
 
@@ -72,10 +76,11 @@ def table_file(spec: str) -> InputFile | None:
     place = f"{path.resolve().as_posix()}#{table}"
     facts = [place, found.st_size, found.st_mtime_ns]
     prefix = Path(os.path.normpath(spec)).as_posix()
-    file = InputFile(spec, temporary(), ".jsonl", prefix, place, facts)
+    kind = ".csv" if path.suffix.lower() in WORKBOOKS else ".jsonl"
+    file = InputFile(spec, temporary(), kind, prefix, place, facts)
     file.changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
     remove_later(file)
-    _read_apart(path, table, file.path)
+    file.notes += _read_apart(path, table, file.path)
     return file
 
 
@@ -91,8 +96,8 @@ def _too_long(path: Path, seconds: float) -> InputError:
     )
 
 
-def _read_apart(path: Path, table: str, to: Path) -> None:
-    """Read a table in another process, which may run out of memory or time."""
+def _read_apart(path: Path, table: str, to: Path) -> list[str]:
+    """Read a table in another process, which may run out of memory or time; return notes."""
     seconds = _seconds(path)
     request = {"path": str(path), "table": table, "seconds": seconds}
     program = PROGRAM.format(f"{__package__}.table_worker")
@@ -111,6 +116,9 @@ def _read_apart(path: Path, table: str, to: Path) -> None:
         if done.returncode or not done.stdout:
             reason = f"its reader died; it may need over {size(MEMORY)} of memory"
             raise InputError(f"{path}: {reason}")
-        if fault := json.loads(done.stdout)["error"]:
-            raise InputError(fault)
+        answer = json.loads(done.stdout)
+        if answer["error"]:
+            raise InputError(answer["error"])
         shutil.move(Path(folder) / ROWS, to)
+    notes: list[str] = answer["notes"]
+    return notes

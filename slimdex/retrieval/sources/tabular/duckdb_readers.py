@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import duckdb
@@ -11,26 +11,27 @@ import duckdb
 from slimdex.indexes.errors import InputError
 
 from ...documents import MOST_COLUMNS, check_columns
+from ...duckdb_library import connected
 from ...sql import identifier, literal, one_file
 from ..text_files import (
     LARGEST_OBJECT,
     UNREADABLE,
     InputFile,
-    header_width,
+    header,
     layout,
     unreadable,
 )
+from .stored_types import TIMESTAMPTZ
 
-LONGEST_TYPE = 1000
-"""Longest name of a nested type that is stored as such; longer ones become JSON."""
 OURS = 4
 """Columns that may be the id, the text, the title and the vectors."""
+ANSWER, TABLE = ".answer", "answer"
+"""Ending of the result of a query, and the table in it."""
 KEYS = 1_000_000
 """Keys of a JSON file that are counted at most."""
-ZONED = "TIMESTAMP WITH TIME ZONE"
 NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 """DuckDB's numeric types."""
-MOMENTS = ("DATE", "TIME", "TIMESTAMP", ZONED)
+MOMENTS = ("DATE", "TIME", "TIMESTAMP", TIMESTAMPTZ)
 
 
 def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
@@ -56,11 +57,11 @@ def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
 
     And for JSON keys that differ only in case, all but one of which DuckDB would read as empty.
     """
-    reader = READERS[file.ending]
+    reader = READERS.get(file.ending)
     count: int | None = 0
     alike: list[str] | None = None
     if reader is read_csv:
-        count = header_width(file.path)
+        count = len(header(file.path))
     elif reader is read_json:
         keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM {json_objects(file)} LIMIT {KEYS}"
         counted = f"SELECT count(*) AS n, list(k) AS l FROM ({keys}) t(k) GROUP BY lower(k)"
@@ -111,6 +112,13 @@ def read_parquet(file: InputFile, types: Mapping[str, str], names: Sequence[str]
     return f"read_parquet({one_file(str(file.path))})"
 
 
+def read_answer(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """SQL to read the result of a query, with its own types, from a file of DuckDB's."""
+    return f"read_duckdb({one_file(str(file.path))}, table_name={literal(TABLE)})"
+
+
+TYPED = (read_parquet, read_answer)
+"""Readers of files that state the types of their columns."""
 READERS = {
     ".jsonl": read_json,
     ".ndjson": read_json,
@@ -119,6 +127,7 @@ READERS = {
     ".tsv": read_csv,
     ".parquet": read_parquet,
 }
+"""Ending of a file that users name -> its reader."""
 
 
 def checked_types(words: Sequence[str]) -> dict[str, str]:
@@ -135,7 +144,7 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
         if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
             raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
         try:
-            with duckdb.connect() as scratch:
+            with connected() as scratch:
                 ((types[name],),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
         except duckdb.Error as error:
             raise InputError(
@@ -175,43 +184,12 @@ def loses_digits(column: str) -> str:
     )
 
 
+def has_months(column: str) -> str:
+    """SQL condition: an interval counts months or years, which have no fixed length."""
+    name = identifier(column)
+    return f"coalesce(datepart('month', {name}) <> 0 OR datepart('year', {name}) <> 0, false)"
+
+
 def is_nested(type_: str) -> bool:
     """Return whether a type is nested."""
     return any(mark in type_ for mark in ("(", "[", "JSON")) and not type_.startswith("DECIMAL")
-
-
-def zone_note(columns: Iterable[str]) -> list[str]:
-    """A note on columns whose times have zones, if there are any.
-
-    >>> zone_note(["sent"])
-    ["times of column 'sent' have zones: they are stored in UTC, without a zone"]
-    """
-    named = ", ".join(map(repr, sorted(columns)))
-    said = f"times of column {named} have zones: they are stored in UTC, without a zone"
-    return [said] if named else []
-
-
-def stored_value(value: str, type_: str) -> str:
-    """SQL to convert a value to the type that it is stored as."""
-    if type_ == ZONED:
-        return f"timezone('UTC', {value})"
-    kept = storable(type_)
-    if kept == type_:
-        return value
-    return f"to_json({value})" if kept == "JSON" else f"CAST({value} AS {kept})"
-
-
-def storable(type_: str) -> str:
-    """Type that a column is stored as.
-
-    DuckDB's Python client can't fetch timestamps with time zones, returns all keys of a map in
-    every row, and returns JSON within other types as text. Objects with hundreds of different
-    keys are also better stored as JSON.
-    """
-    if type_ == ZONED:
-        return "TIMESTAMP"
-    if any(part in type_ for part in ("MAP(", "JSON", ZONED)) or len(type_) > LONGEST_TYPE:
-        return "JSON"
-    if type_.startswith("ENUM("):  # new categories would not fit
-        return "VARCHAR"
-    return type_.replace('"NULL"', "VARCHAR")  # lists without items

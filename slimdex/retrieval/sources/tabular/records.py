@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, time
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -14,9 +14,9 @@ from slimdex.indexes.errors import InputError, shortened
 
 from ...column_types import restored
 from ...documents import Document, check_columns, id_text
-from ...sql import identifier
-from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
-from .duckdb_readers import ZONED, storable, stored_value, zone_note
+from ...duckdb_library import connected
+from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names, unique_names
+from .stored_types import has_zone, storable, stored_value, zone_note
 from .tables import BATCH
 
 EXPECTED = "documents, dicts with an id and a text, or a dataframe with such columns"
@@ -60,6 +60,8 @@ def as_documents(given: Any) -> Records:
     """
     if isinstance(given, Document | Mapping):
         given = [given]
+    if type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "columns"):
+        given = given.set_axis(unique_names(given.columns), axis=1)
     if _has_objects(given):
         given = given.astype(object).where(given.notna(), None).to_dict("records")
     if isinstance(given, duckdb.DuckDBPyRelation):
@@ -68,7 +70,7 @@ def as_documents(given: Any) -> Records:
             rows = given.project(read).fetchall()
         return Records(_documents([rows], columns), [columns], zoned)
     if hasattr(given, "__arrow_c_stream__"):
-        connection = duckdb.connect()
+        connection = connected()
         with _refused(given):
             read, columns, zoned = _selection(connection.from_arrow(given))
             connection.register("given", given)
@@ -115,9 +117,15 @@ def _document(item: Any, zoned: set[str]) -> Document:
     """A document from an item; adds its columns whose times have zones."""
     made = item if isinstance(item, Document) else _from_mapping(item)
     for name, value in made.metadata.items():
-        if isinstance(value, datetime) and value.tzinfo is not None:
+        if _is_zoned(value):
             zoned.add(name)
     return made
+
+
+def _is_zoned(value: Any) -> bool:
+    if isinstance(value, datetime | time):
+        return value.tzinfo is not None
+    return isinstance(value, list | tuple) and any(map(_is_zoned, value))
 
 
 def _from_mapping(item: Any) -> Document:
@@ -148,8 +156,10 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     """SQL to select id, text, title and other columns of a relation; the others' types, and which
     of them have times with zones.
     """
-    types = {c: str(t) for c, t in zip(relation.columns, relation.types, strict=True)}
-    id, text, title = _roles([*types])
+    names = unique_names(relation.columns)
+    types = {c: str(t) for c, t in zip(names, relation.types, strict=True)}
+    values = {c: stored_value(f"#{i}", t) for i, (c, t) in enumerate(types.items(), start=1)}
+    id, text, title = _roles(names)
     if id is None or text is None:
         lacks = "id" if id is None else "text"
         raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED}")
@@ -157,9 +167,9 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     check_columns(len(own), "the table")
     kept = kept_names([*own])
     columns = {kept[c]: storable(t) for c, t in own.items()}
-    read = [f"{identifier(c)}::VARCHAR" if c else "''" for c in (id, text, title)]
-    read += [stored_value(identifier(c), t) for c, t in own.items()]
-    return ", ".join(read), columns, {kept[c] for c, t in own.items() if ZONED in t}
+    read = [f"CAST({values[c]} AS VARCHAR)" if c else "''" for c in (id, text, title)]
+    read += [values[c] for c in own]
+    return ", ".join(read), columns, {kept[c] for c, t in own.items() if has_zone(t)}
 
 
 def _documents(parts: Iterable[Sequence[Any]], columns: Mapping[str, str]) -> Iterator[Document]:

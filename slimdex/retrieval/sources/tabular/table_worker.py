@@ -1,22 +1,25 @@
-"""Worker process that reads a table of SQLite or Excel and writes its rows as JSON lines.
+"""Worker process that reads a table: of SQLite to JSON lines, of a workbook to CSV.
 
 Its memory, time and rows are limited: a workbook of a few kilobytes may claim 17 billion cells, and
-a view may be endless. It reads a request as a line of JSON and answers ``{"error": message}``, with
-an empty message on success.
+a view may be endless. It reads a request as a line of JSON and answers ``{"error": message,
+"notes": notes}``, with an empty message on success.
 """
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import json
 import os
+import re
 import signal
 import sqlite3
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from io import StringIO
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
@@ -28,15 +31,31 @@ from ...sql import identifier
 from ..files.archives import ENCRYPTED, MOST_ENTRIES
 from ..files.limits import MEMORY, size
 from ..files.worker import limit_memory, limit_time
+from .column_names import unique_names
 
-WORKBOOK = ".xlsx"
-ROWS = "rows.jsonl"
+OLD = ".xls"
+"""Ending of the only workbooks that are no archives."""
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", OLD, ".ods")
+ROWS = "rows"
 """Name of the output file in the given folder."""
+COMMAS = "sep=,\n"
+"""First line of CSV, so that a name with semicolons is one name."""
 LARGEST_WORKBOOK = 1 << 30
-"""Largest size of an unpacked Excel file."""
+"""Largest size of an unpacked workbook."""
 LARGEST_ROWS = 1 << 30
 ROWS_PER_BYTE = 64
-"""Limits of characters of rows as JSON, absolute and per byte of the file; the larger counts."""
+"""Limits of characters of rows, absolute and per byte of the file; the larger counts."""
+LARGEST_WHOLE = 1e21
+"""Magnitude of whole numbers from which an exponent is written, as in JavaScript."""
+ISO_DURATION = re.compile(r"PT(\d+)H(\d+)M(\d+(?:\.\d+)?)S")
+"""A time or a duration, as OpenDocument has it."""
+NO_RESULT = re.compile(
+    rb'<c\b[^>]*\bt="e"'
+    rb"|<c\b[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>"
+)
+"""A cell with an error, or a formula without a result, in a sheet's XML."""
+LONGEST_CELL = 10_000
+"""Bytes of such a cell: Excel limits formulas to 8,192 characters."""
 PIECE = 1 << 20
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
 
@@ -49,21 +68,23 @@ def main() -> None:
     limit_memory()
     request = json.loads(sys.stdin.buffer.read())
     limit_time(request["seconds"])
-    error = _error(Path(request["path"]), request["table"], Path(request["folder"]))
-    answers.write(json.dumps({"error": error}))
+    notes = list[str]()
+    error = _error(Path(request["path"]), request["table"], Path(request["folder"]), notes)
+    answers.write(json.dumps({"error": error, "notes": notes}))
     answers.flush()
 
 
-def _error(path: Path, table: str, folder: Path) -> str:
-    """Write the table's rows; return an error message, or ""."""
-    if path.suffix.lower() == WORKBOOK:
-        rows = rows_of_workbook(path, table, folder / f"unpacked{WORKBOOK}")
+def _error(path: Path, table: str, folder: Path, notes: list[str]) -> str:
+    """Write the table's rows and add notes for the user; return an error message, or ""."""
+    ending = path.suffix.lower()
+    if ending in WORKBOOKS:
+        lines = csv_of_workbook(path, table, folder / f"unpacked{ending}", notes)
     else:
-        rows = rows_of_sqlite(path, table)
+        lines = json_of_sqlite(path, table, notes)
     try:
         most = max(LARGEST_ROWS, ROWS_PER_BYTE * path.stat().st_size)
-        if not _write(folder / ROWS, rows, most):
-            return f"{path}: its rows take over {size(most)} as JSON; expected at most that"
+        if not _write(folder / ROWS, lines, most):
+            return f"{path}: its rows take over {size(most)} as text; expected at most that"
     except InputError as error:
         return str(error)
     except MemoryError:
@@ -87,8 +108,8 @@ def chosen(path: Path, kind: str, tables: list[str], table: str) -> str:
     return table or tables[0]
 
 
-def rows_of_sqlite(path: Path, table: str) -> Iterator[Mapping[str, Any]]:
-    """Yield rows of a table or view: column -> value."""
+def json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
+    """Yield rows of a table or view as JSON lines; note columns of bytes, which are left out."""
     try:
         address = f"{path.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -98,35 +119,78 @@ def rows_of_sqlite(path: Path, table: str) -> Iterator[Mapping[str, Any]]:
             ).fetchall()
             name = chosen(path, "table", [name for (name,) in listed], table)
             cursor = connection.execute(f"SELECT * FROM {identifier(name)}")
-            names = [column[0] for column in cursor.description]
+            names = unique_names([column[0] for column in cursor.description])
+            binary = dict[str, None]()
             for row in cursor:
-                yield dict(zip(names, row, strict=True))
+                line = dict(zip(names, row, strict=True))
+                for name in [name for name, value in line.items() if isinstance(value, bytes)]:
+                    line[name] = binary[name] = None
+                yield json.dumps(line, ensure_ascii=False) + "\n"
+            notes += [f"bytes in column {name!r} are left out" for name in binary]
     except sqlite3.Error as error:
         raise InputError(f"{path}: {error}; expected an SQLite database") from error
 
 
-def rows_of_workbook(path: Path, table: str, copy: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield rows of a sheet: column -> value; its first nonempty row has the columns' names.
+def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Iterator[str]:
+    """Yield a sheet as CSV, line by line: all of its rows and columns from the first ones.
 
     `copy` is a temporary file with the same ending, of at most `LARGEST_WORKBOOK` bytes.
     """
+    sheet = _sheet(path, table, copy)
+    if path.suffix.lower() != OLD and _lacks_results(copy):
+        notes.append("cells with an error, or a formula without a stored result, are empty")
+    _, left = sheet.start or (0, 0)
+    timed = {
+        i
+        for row in sheet.iter_rows()
+        for i, cell in enumerate(row)
+        if isinstance(cell, dt.datetime)
+    }
+    line, is_named = StringIO(), False
+    write = csv.writer(line, lineterminator="\n").writerow
+    yield COMMAS
+    for row in sheet.iter_rows():
+        cells = [_text(cell, is_timed=is_named and i in timed) for i, cell in enumerate(row)]
+        is_named = is_named or any(cell.strip() for cell in cells)
+        write([""] * left + cells)
+        yield line.getvalue()
+        line.seek(line.truncate(0))
+
+
+def _sheet(path: Path, table: str, copy: Path) -> Any:
     try:
         import python_calamine
     except ModuleNotFoundError as error:
         raise InputError(f"{path}: requires python-calamine: {install_command('files')}") from error
-    _unpack(path, copy)
+    is_packed = path.suffix.lower() != OLD
+    if is_packed:
+        _unpack(path, copy)
     try:
-        book = python_calamine.CalamineWorkbook.from_path(str(copy))
-        name = chosen(path, "sheet", book.sheet_names, table)
-        rows = book.get_sheet_by_name(name).iter_rows()
+        book = python_calamine.CalamineWorkbook.from_path(str(copy if is_packed else path))
+        tables = python_calamine.SheetTypeEnum.WorkSheet
+        names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == tables]
+        return book.get_sheet_by_name(chosen(path, "sheet", names, table))
     except (python_calamine.CalamineError, OSError) as error:
-        raise InputError(f"{path}: {error}; expected an Excel workbook") from error
-    head = next((row for row in rows if any(cell != "" for cell in row)), list[Any]())
-    names = [str(cell).strip() for cell in head]
-    for row in rows:
-        values = {name: cell for name, cell in zip(names, row, strict=False) if name}
-        if any(value not in ("", None) for value in values.values()):
-            yield {name: None if value == "" else value for name, value in values.items()}
+        raise InputError(f"{path}: {error}; expected {_expected(path)}") from error
+
+
+def _expected(path: Path) -> str:
+    return "an OpenDocument sheet" if path.suffix.lower() == ".ods" else "an Excel workbook"
+
+
+def _lacks_results(book: Path) -> bool:
+    """Return whether an .xlsx or .xlsm file has cells that are read as empty, but are not."""
+    with zipfile.ZipFile(book) as unpacked:
+        for name in unpacked.namelist():
+            if not re.search(r"worksheets/[^/]+\.xml$", name):
+                continue
+            with unpacked.open(name) as sheet:
+                held = b""
+                while piece := sheet.read(PIECE):
+                    if NO_RESULT.search(held + piece):
+                        return True
+                    held = piece[-LONGEST_CELL:]
+    return False
 
 
 def _unpack(path: Path, to: Path) -> None:
@@ -145,20 +209,18 @@ def _unpack(path: Path, to: Path) -> None:
                     f"most {LARGEST_WORKBOOK:,} in {MOST_ENTRIES:,}"
                 )
             if any(entry.flag_bits & ENCRYPTED for entry in entries):
-                raise InputError(f"{path}: encrypted; expected an Excel workbook")
+                raise InputError(f"{path}: encrypted; expected {_expected(path)}")
             for entry in entries:
                 with packed.open(entry) as file, copy.open(entry.filename, "w") as own:
                     copyfileobj(file, own, PIECE)
     except BROKEN_ARCHIVE as error:
-        raise InputError(f"{path}: {error}; expected an Excel workbook") from error
+        raise InputError(f"{path}: {error}; expected {_expected(path)}") from error
 
 
-def _write(path: Path, rows: Iterable[Mapping[str, Any]], most: int) -> bool:
-    """Write rows as JSON lines; return False if they exceed the limit of characters."""
-    with path.open("w", encoding="utf-8") as file:
-        for row in rows:
-            values = {name: _plain(value) for name, value in row.items()}
-            line = json.dumps(values, ensure_ascii=False) + "\n"
+def _write(path: Path, lines: Iterable[str], most: int) -> bool:
+    """Write lines; return False if they exceed the limit of characters."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for line in lines:
             most -= len(line)
             if most < 0:
                 return False
@@ -166,11 +228,27 @@ def _write(path: Path, rows: Iterable[Mapping[str, Any]], most: int) -> bool:
     return True
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return None  # not text, and not filterable
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
-        return int(value)  # Excel has no integers
-    if isinstance(value, dt.date | dt.time):
-        return value.isoformat()
-    return str(value) if isinstance(value, dt.timedelta) else value
+def _text(value: Any, *, is_timed: bool) -> str:
+    """Text of a cell in CSV; a date of a column with times has a time, too."""
+    if isinstance(value, bool):
+        return str(value).upper()  # as Excel shows it
+    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST_WHOLE:
+        return str(int(value))  # a workbook has no integers
+    if isinstance(value, dt.datetime):
+        return value.isoformat(" ")
+    if isinstance(value, dt.date):
+        return f"{value} 00:00:00" if is_timed else str(value)
+    if isinstance(value, dt.timedelta):
+        return _clock(value)
+    text = str(value)
+    if clock := ISO_DURATION.fullmatch(text):
+        return ":".join(clock.groups())
+    return text
+
+
+def _clock(value: dt.timedelta) -> str:
+    """Hours, minutes and seconds of a duration, which may be days."""
+    seconds, rest = divmod(abs(value), dt.timedelta(seconds=1))
+    fraction = f".{rest.microseconds:06}" if rest else ""
+    sign = "-" if value < dt.timedelta(0) else ""
+    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
@@ -13,15 +14,17 @@ from slimdex.indexes.errors import InputError, shortened
 from ...catalog.column_fit import misfits
 from ...column_types import restored
 from ...documents import Document, check_columns
+from ...duckdb_library import connected
 from ...sql import identifier
 from ..origins import Reading
 from ..text_files import (
     UNREADABLE,
     InputFile,
+    broken_json,
     broken_line,
     broken_record,
     has_mixed_line_endings,
-    undecodable,
+    header,
     unreadable,
 )
 from .column_names import (
@@ -36,26 +39,29 @@ from .column_names import (
 from .duckdb_readers import (
     MOMENTS,
     READERS,
-    ZONED,
+    TYPED,
     as_written,
     check_keys,
+    has_months,
     is_nested,
     is_read_from_text,
     loses_digits,
     narrowed,
+    read_answer,
     read_csv,
     read_json,
-    read_parquet,
-    storable,
-    stored_value,
-    zone_note,
 )
+from .stored_types import WITH_ZONES, has_zone, storable, stored_value, zone_note
 
 BATCH = 1024
 """Documents in a batch."""
 CHECKED_AT_ONCE = 256
 """Columns compared in one query, since DuckDB takes time by the square of their number."""
 EVERY_COLUMN = "all"
+PLACE = re.compile(r' in file "[^"\n]*",?( at byte \d+)?( in (line|record/value) \d+)?')
+"""Place of an error in DuckDB's messages about JSON, which counts the values of a buffer."""
+UNNAMED = "column0"
+"""DuckDB's name of the column of an empty CSV file."""
 EMPTY_LISTS = ("JSON[]", '"NULL"[]')
 """Types that DuckDB infers if all lists of a column are empty."""
 
@@ -68,9 +74,8 @@ class TableSource:
 
     def __init__(self, file: InputFile, names: ColumnNames) -> None:
         self.name, self._file = file.name, file
-        self._reader = READERS[file.ending]
-        self._connection = duckdb.connect()
-        self._connection.execute("SET TimeZone = 'UTC'")  # for timestamps without a zone
+        self._reader = READERS.get(file.ending, read_answer)
+        self._connection = connected()
         self._types = self._found = self._describe()
         named = self._column(names.text, "text", TEXT_NAMES)
         self._text = named or only_text_column(self.name, self._types)
@@ -90,7 +95,7 @@ class TableSource:
         renamed = ((c, new) for c, new in self._renamed.items() if c != new)
         self.notes = [*file.notes, *(f"column {c!r} is stored as {new!r}" for c, new in renamed)]
         self.notes += self._keep_as_written()
-        self.notes += zone_note(self._renamed[c] for c in self._own if ZONED in self._types[c])
+        self.notes += zone_note(self._renamed[c] for c in self._own if has_zone(self._types[c]))
         if named is None:  # without a header, names are the first row
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
 
@@ -115,9 +120,14 @@ class TableSource:
         return list(self._types)
 
     @property
-    def ending(self) -> str:
-        """Kind of file."""
-        return self._file.ending
+    def is_typed(self) -> bool:
+        """Return whether the file states the types of its columns."""
+        return self._reader in TYPED
+
+    @property
+    def is_json(self) -> bool:
+        """Return whether the file is JSON."""
+        return self._reader is read_json
 
     def fingerprint(self) -> str:
         """Digest of path, size, modification time and chosen columns."""
@@ -140,7 +150,10 @@ class TableSource:
         return [*chosen, *([self._requested] if self._requested else [])]
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
-        """Yield documents in the order of the file, with generated ids if there is no id column."""
+        """Yield documents in the order of the file, with generated ids if there is no id column.
+
+        Rows of a CSV file without values are skipped.
+        """
         select = [f"{identifier(c)}::VARCHAR" if c else "NULL" for c in (self._id, self._text)]
         select += [f"{identifier(self._title)}::VARCHAR" if self._title else "''"]
         select += [self._value(c) for c in self._own]
@@ -149,8 +162,11 @@ class TableSource:
         origin = reading.origin(self.stamp)
         number, columns = 0, self.columns
         while rows := self._fetch(cursor):
-            numbered = enumerate(rows, start=number + 1)
-            yield [self._document(f"{prefix}:{i}", i, row, columns, origin) for i, row in numbered]
+            yield [
+                self._document(f"{prefix}:{i}", i, row, columns, origin)
+                for i, row in enumerate(rows, start=number + 1)
+                if self._reader is not read_csv or any(value not in (None, "") for value in row)
+            ]
             number += len(rows)
 
     def type_of(self, name: str) -> str:
@@ -191,7 +207,7 @@ class TableSource:
         """Columns of text files whose values change when cast to these types: name -> example.
 
         CSV loses, for example, leading and trailing zeros, exponents and excess digits; JSON only
-        the latter.
+        the latter. Of other files, intervals lose months, which Python's lack.
         """
         named = {self._original[name.lower()]: type_ for name, type_ in types.items()}
         if self._reader is read_csv:
@@ -199,11 +215,13 @@ class TableSource:
         elif self._reader is read_json:
             wrong = {c: loses_digits(c) for c, type_ in named.items() if type_ == "DOUBLE"}
         else:
-            wrong = {}
+            wrong = {c: has_months(c) for c, type_ in named.items() if type_ == "INTERVAL"}
         if not wrong:
             return {}
         # No FILTER: for each one DuckDB would copy all columns.
-        checks = [f"min(CASE WHEN {sql} THEN {identifier(c)} END)" for c, sql in wrong.items()]
+        checks = [
+            f"min(CASE WHEN {sql} THEN {identifier(c)} END)::VARCHAR" for c, sql in wrong.items()
+        ]
         table, found = self._table(set(self._types)), list[str | None]()
         for few in batches(len(checks), CHECKED_AT_ONCE):
             sql = f"SELECT {', '.join(checks[few])} FROM {table}"
@@ -246,8 +264,27 @@ class TableSource:
         check_keys(self._connection, self._file)
         types = {row[0]: row[1] for row in self._described().fetchall()}
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
-            raise InputError(f"{self.name}: expected JSON objects with fields, found none")
-        return narrowed(self._connection, self._file, types) if self._reader is read_json else types
+            raise self._refused("expected JSON objects with fields, found none")
+        if self._reader is read_json:
+            return narrowed(self._connection, self._file, types)
+        return self._with_names_or_values(types) if self._reader is read_csv else types
+
+    def _with_names_or_values(self, types: dict[str, str]) -> dict[str, str]:
+        """The columns of a CSV file that have a name or a value: DuckDB names the others, too.
+
+        Raises `InputError` if the file has no row.
+        """
+        names = [name.strip() for name in header(self._file.path)]
+        if not any(names) and [*types] == [UNNAMED]:
+            raise InputError(f"{self.name}: no rows; expected the names of columns, and rows below")
+        if len(names) != len(types) or all(names):
+            return types
+        unnamed = [column for column, name in zip(types, names, strict=True) if not name]
+        counted = ", ".join(f"count({identifier(column)})" for column in unnamed)
+        sql = f"SELECT {counted} FROM {self._reader(self._file, types, [*types])}"
+        ((*counts,),) = self._execute(sql).fetchall()
+        empty = {column for column, count in zip(unnamed, counts, strict=True) if not count}
+        return {column: type_ for column, type_ in types.items() if column not in empty}
 
     def _described(self) -> duckdb.DuckDBPyConnection:
         """Describe the columns, if necessary in a copy with uniform line endings."""
@@ -271,9 +308,10 @@ class TableSource:
         return {c: type_ for c, type_ in requested.items() if type_ is not None}
 
     def _keep_as_written(self) -> list[str]:
-        """Store columns of CSV files as text if numbers would change them; return notes."""
+        """Store columns as text if their types would change values; return notes."""
         typed = {self._renamed[c]: self._types[c] for c in self._own if c not in self._requested}
-        kept = self.not_as_written({c: t for c, t in typed.items() if is_read_from_text(t)})
+        checked = {c: t for c, t in typed.items() if self.is_typed or is_read_from_text(t)}
+        kept = self.not_as_written(checked)
         for name in kept:
             self.keep_as(name, "VARCHAR")
         return [
@@ -307,7 +345,7 @@ class TableSource:
         type_, found = self._types[column], self._found[column]
         if column not in self._renamed:
             return "VARCHAR"
-        if type_ == found or self._reader is read_parquet:
+        if type_ == found or self._reader in TYPED:
             return found
         if self._reader is read_json and is_nested(type_):
             return type_
@@ -316,16 +354,17 @@ class TableSource:
     def _value(self, column: str) -> str:
         """SQL of a column's value, in its storage type."""
         type_, read, value = self._types[column], self._read_type(column), identifier(column)
-        if type_ != read and type_ == "JSON" and column not in self._requested:
-            value = f"to_json({value})"
-        elif type_ != read:
-            value = f"nullif({value}, '')" if read == "VARCHAR" else value
+        if type_ != read and has_zone(read):
+            value, read = stored_value(value, read), storable(read)
+        if type_ == read:
+            return stored_value(value, type_)
+        if type_ == "JSON" and column not in self._requested:
+            return f"to_json({value})"
+        if read == "VARCHAR":
             if type_ == "BLOB" and column not in self._requested:
-                return f"from_base64({identifier(column)})"
-            if type_ == "TIMESTAMP" and read == "VARCHAR":
-                return stored_value(f"CAST({value} AS {ZONED})", ZONED)
-            value = f"CAST({value} AS {type_})"
-        return stored_value(value, type_)
+                return f"from_base64({value})"
+            value, type_ = f"nullif({value}, '')", WITH_ZONES.get(type_, type_)
+        return stored_value(f"CAST({value} AS {type_})", type_)
 
     def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
         try:
@@ -340,13 +379,17 @@ class TableSource:
             raise self._explained(error) from error
 
     def _explained(self, error: duckdb.Error) -> InputError:
+        reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
+        return self._refused(PLACE.sub("", reason))
+
+    def _refused(self, reason: str) -> InputError:
+        """The error for a file, with the line if it is found; the reason if not."""
         path, ending = self._file.path, self._file.ending
-        find = {".csv": broken_record, ".tsv": broken_record, ".json": undecodable}
+        find = {".csv": broken_record, ".tsv": broken_record, ".json": broken_json}
         try:
-            broken = None if ending == ".parquet" else find.get(ending, broken_line)(path)
+            broken = None if self.is_typed else find.get(ending, broken_line)(path)
         except UNREADABLE as other:
             return InputError(f"{self.name}{unreadable(other)}")
         if broken:
             return InputError(f"{self.name}, {broken}")
-        reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
         return InputError(f"{self.name}: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gc
 import sqlite3
 import struct
@@ -10,16 +11,22 @@ import tempfile
 import zipfile
 import zlib
 from contextlib import closing, suppress
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.sources.tabular import databases, table_worker
-from slimdex.retrieval.sources.tabular.table_worker import LARGEST_WORKBOOK, rows_of_workbook
+from slimdex.retrieval.sources.tabular.table_worker import LARGEST_WORKBOOK, csv_of_workbook
+from tests.chance import CHANCE
+from tests.retrieval.sources.tabular.workbooks import write_ods, write_xls, write_xlsb
+from tests.slow import slow
 
 ENDLESS = "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
 
@@ -31,11 +38,15 @@ def read(spec: str) -> list[Document]:
 def test_sqlite(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE letters (id, text, year INTEGER, picture BLOB)")
-        connection.execute("INSERT INTO letters VALUES ('a', 'Tea at four', 1998, x'00')")
+        connection.execute("CREATE TABLE letters (id, text, year INTEGER, weight REAL, picture)")
+        connection.execute("INSERT INTO letters VALUES ('a', 'Tea at four', 1998, 20, x'00')")
         connection.commit()
     (found,) = read(str(path))
-    assert (found.id, found.text, found.metadata["year"]) == ("a", "Tea at four", 1998)
+    assert (found.id, found.text) == ("a", "Tea at four")
+    assert found.metadata == {"year": 1998, "weight": 20.0, "picture": None}
+    source = open_source(str(path))
+    assert source.columns["weight"] == "DOUBLE"
+    assert source.notes == ["bytes in column 'picture' are left out"]
     with closing(sqlite3.connect(path)) as connection:
         connection.execute('CREATE TABLE "the others" (text)')
         connection.execute("INSERT INTO \"the others\" VALUES ('Cake')")
@@ -80,8 +91,8 @@ def test_a_view_of_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         connection.execute(ENDLESS + "hex(zeroblob(500000)) AS text FROM n")
         connection.commit()
     monkeypatch.setattr(table_worker, "LARGEST_ROWS", 3 << 20)
-    error = table_worker._error(path, "", tmp_path)
-    assert error == f"{path}: its rows take over 3 MiB as JSON; expected at most that"
+    error = table_worker._error(path, "", tmp_path, [])
+    assert error == f"{path}: its rows take over 3 MiB as text; expected at most that"
     assert (tmp_path / table_worker.ROWS).stat().st_size == 3 * len('{"text": ""}\n' + "0" * 10**6)
 
 
@@ -108,6 +119,184 @@ def test_excel(tmp_path: Path) -> None:
     (tmp_path / "b.xlsx").write_bytes(b"no book")
     with pytest.raises(InputError, match="expected an Excel workbook"):
         read(str(tmp_path / "b.xlsx"))
+
+
+Table = list[list[Any]]
+SAME: dict[str, Table] = {
+    "a column without a name": [
+        ["id", "text", None, "price"],
+        ["1", "boiler", "call Ann", 5],
+        ["2", "tea", None, 6],
+    ],
+    "empty rows and columns": [
+        [None, None, None, None, None],
+        [None, "text", None, "n", None],
+        [None, "tea", None, 1, "kept"],
+        [None, None, None, None, None],
+        [None, "x", None, 2.5, None],
+        [None, None, None, None, None],
+    ],
+    "names that occur twice": [["id", "text", "id", "a", "A", "a_1"], [1, "tea", 2, 3, 4, 5]],
+    "a title above the names": [["Stock", None, None], ["id", "text", "n"], [1, "boiler", 5]],
+    "names that are no texts": [["id", "text", 2023, 0.5, date(2024, 5, 1)], [1, "tea", 2, 3, 4]],
+    "spaces as a name": [["id", "text", "  ", " n "], [1, "tea", "kept", 2]],
+    "large numbers": [["id", "text", "n"], [20_000_000_000_000_000, "tea", 2**53], [7, "x", -1]],
+    "leading zeros": [
+        ["id", "text", "zip", "n"],
+        ["007", "tea", "01234", 5],
+        ["8", "x", "1", None],
+    ],
+    "times": [
+        ["id", "text", "day", "when", "at"],
+        [1, "tea", date(2024, 5, 1), datetime(2024, 5, 1, 12, 30), time(1, 2, 3)],
+        [2, "x", None, datetime(2024, 5, 2), time(23)],
+    ],
+    "yes and no": [["id", "text", "is"], [1, "tea", True], [2, "x", False]],
+    "semicolons": [["id", "text", "a;b;c"], [1, 'say "tea", \n and go', "x;y"]],
+    "a row without an id": [["id", "text"], [1, "tea"], [None, "x"]],
+    "no column that is the text": [["id", "note", "other"], [1, "tea", "x"]],
+    "no rows": [["id", "text"]],
+    "nothing": [],
+}
+
+
+def outcome(path: Path) -> Any:
+    """The documents, types and notes of a file, or its error, without its name."""
+    try:
+        source = open_source(str(path))
+        documents = [document for batch in source.batches() for document in batch]
+    except InputError as error:
+        return str(error).replace(str(path), "FILE")
+    found = [(d.id.replace(str(path), "FILE"), d.text, dict(d.metadata)) for d in documents]
+    return found, dict(source.columns), source.notes
+
+
+def write_twice(folder: Path, rows: Table) -> tuple[Path, Path]:
+    """The same table as CSV and as a workbook."""
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("python_calamine")
+    with (folder / "a.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+    book = openpyxl.Workbook()
+    for number, row in enumerate(rows, start=1):
+        for column, value in enumerate(row, start=1):
+            if value is not None:
+                book.active.cell(number, column, value)
+    book.save(folder / "a.xlsx")
+    return folder / "a.csv", folder / "a.xlsx"
+
+
+@pytest.mark.parametrize("name", [*[*SAME][:2], *slow([*SAME][2:])])
+def test_a_table_is_the_same_as_csv_and_as_a_workbook(name: str, tmp_path: Path) -> None:
+    text, book = write_twice(tmp_path, SAME[name])
+    assert outcome(book) == outcome(text)
+
+
+LETTERS = st.text(st.sampled_from("aB7é .,;|'\"-\n"), max_size=5)
+NAMES = st.text(st.sampled_from("aB7é .,'\"-\n"), max_size=5)  # CSV's separator is guessed by them
+COLUMNS = st.sampled_from(
+    [
+        LETTERS,
+        st.integers(-(10**15), 10**15),
+        st.floats(-1e6, 1e6).map(lambda value: round(value, 3) + 0.0005),
+        st.dates(date(1950, 1, 1), date(2050, 1, 1)),
+        st.datetimes(datetime(1950, 1, 1), datetime(2050, 1, 1)).map(
+            lambda value: value.replace(hour=9, microsecond=0)
+        ),
+    ]
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    """Tables with any names, some columns of one kind, and gaps."""
+    kinds = draw(st.lists(COLUMNS, max_size=4))
+    names = [draw(st.none() | NAMES | st.integers(0, 3000)) for _ in kinds]
+    rows = [[draw(st.none() | kind) for kind in kinds] for _ in range(draw(st.integers(0, 4)))]
+    texts = draw(st.lists(LETTERS, min_size=len(rows), max_size=len(rows)))
+    return [["text", *names], *([t, *row] for t, row in zip(texts, rows, strict=True))]
+
+
+@pytest.mark.slow
+@settings(max_examples=CHANCE.examples(10))
+@given(tables())
+def test_any_table_is_the_same_as_csv_and_as_a_workbook(
+    tmp_path_factory: pytest.TempPathFactory, rows: Table
+) -> None:
+    text, book = write_twice(tmp_path_factory.mktemp("tables"), rows)
+    assert outcome(book) == outcome(text)
+
+
+def test_the_cells_of_a_sheet(tmp_path: Path) -> None:
+    rows = [
+        ["id", "text", 2023.0, None, "id", "when", "lasts", True],
+        [2e16, "Tea", 1.5, "call Ann", "b", datetime(2024, 5, 1), timedelta(hours=26), True],
+        ["007", "Cake", 2**53, None, None, datetime(2024, 5, 1, 12), timedelta(minutes=5), False],
+    ]
+    _, book = write_twice(tmp_path, rows)
+    first, second = read(str(book))
+    assert (first.id, second.id) == ("20000000000000000", "007")
+    assert first.metadata == {
+        "2023": 1.5,
+        "column3": "call Ann",
+        "id_1": "b",
+        "when": datetime(2024, 5, 1),
+        "lasts": "26:00:00",
+        "TRUE": True,
+    }
+    assert [*second.metadata.values()] == [
+        9007199254740992.0,
+        None,
+        None,
+        datetime(2024, 5, 1, 12),
+        "00:05:00",
+        False,
+    ]
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "#N/A"])
+def test_cells_without_results_are_noted(cell: str, tmp_path: Path) -> None:
+    _, book = write_twice(tmp_path, [["id", "text", "n"], [1, "tea", cell]])
+    source = open_source(str(book))
+    assert source.notes == ["cells with an error, or a formula without a stored result, are empty"]
+    assert next(source.batches())[0].metadata == {"n": None}
+
+
+WRITERS = {".xls": write_xls, ".ods": write_ods, ".xlsb": write_xlsb}
+
+
+@pytest.mark.parametrize("ending", [".xls", *slow([".ods", ".xlsb"])])
+def test_workbooks_of_other_formats(ending: str, tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine")
+    path = tmp_path / f"a{ending}"
+    names = ["id", "text", None, 2023.0, "id"]
+    WRITERS[ending](path, [names, [2e16, "Größe", "kept", 5.0, "b"], [7.0, "x", None, None, None]])
+    source = open_source(str(path))
+    assert [(d.id, d.text, dict(d.metadata)) for d in read(str(path))] == [
+        ("20000000000000000", "Größe", {"column2": "kept", "2023": 5, "id_1": "b"}),
+        ("7", "x", {"column2": None, "2023": None, "id_1": None}),
+    ]
+    assert dict(source.columns) == {"column2": "VARCHAR", "2023": "BIGINT", "id_1": "VARCHAR"}
+    path.write_bytes(b"no book")
+    with pytest.raises(InputError, match=r"a\.\w+: .*; expected an (Excel|OpenDocument) "):
+        read(str(path))
+
+
+def test_sheets_of_a_workbook_with_macros(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    pytest.importorskip("python_calamine")
+    book = openpyxl.Workbook()
+    book.active.append(["id", "text", "a;b;c;d"])  # in CSV, semicolons would separate
+    book.active.append([1, "Tea", 2])
+    book.create_chartsheet("Chart")
+    book.save(tmp_path / "a.xlsm")
+    assert read(str(tmp_path / "a.xlsm")) == [Document("1", "Tea", metadata={"a;b;c;d": 2})]
+    book.create_sheet("Empty")
+    book.save(tmp_path / "a.xlsm")
+    with pytest.raises(InputError, match=r"which sheet\? Name one as .*#NAME: Sheet, Empty"):
+        read(str(tmp_path / "a.xlsm"))
+    with pytest.raises(InputError, match=r"a\.xlsm#Empty: no rows; expected the names of columns"):
+        read(f"{tmp_path / 'a.xlsm'}#Empty")
 
 
 PARTS = {
@@ -184,7 +373,7 @@ def test_a_workbook_is_unpacked_no_further_than_it_says(tmp_path: Path) -> None:
     say(path, 1000, zlib.crc32(beginning))
     unpacked = tmp_path / "unpacked.xlsx"
     with suppress(InputError):  # what is read is a sheet that breaks off
-        list(rows_of_workbook(path, "", unpacked))
+        list(csv_of_workbook(path, "", unpacked, []))
     assert 1000 < unpacked.stat().st_size < 5000
     with zipfile.ZipFile(unpacked) as copy:
         assert copy.read("xl/worksheets/sheet1.xml") == beginning

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pandas
@@ -117,6 +118,46 @@ def test_columns_with_reserved_names_are_renamed() -> None:
     (document,) = read.documents
     assert document.metadata == {"row__": 2, "row_": 3, "Deleted_": 4}
     assert read.columns[0].keys() == document.metadata.keys()
+
+
+@pytest.mark.parametrize("last", [4, [4]], ids=["numbers", "lists"])
+def test_columns_whose_names_are_the_same_or_no_texts(last: Any) -> None:
+    """Of two columns of a name, the first was lost if another column had lists."""
+    names = ["id", "text", "a", "a", "A", 2023]
+    frame = pandas.DataFrame([[1, "x", 1, 2, 3, last]], columns=names)
+    (document,) = as_documents(frame).documents
+    assert document.metadata == {"a": 1, "a_1": 2, "A_2": 3, "2023": last}
+    arrays = [pyarrow.array([value]) for value in (1, "x", 1, 2)]
+    table = pyarrow.Table.from_arrays(arrays, names=["id", "text", "a", "a"])
+    (document,) = as_documents(table).documents
+    assert document.metadata == {"a": 1, "a_1": 2}
+
+
+def test_times_with_zones_of_a_program(tmp_path: Path) -> None:
+    zone = timezone(timedelta(hours=5, minutes=30))
+    moment = datetime(2024, 5, 1, 3, tzinfo=zone)
+    naive, clock = datetime(2024, 4, 30, 21, 30), time(21, 30)
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        given = {"id": "a", "text": "x", "at": moment, "list": [moment], "clock": moment.timetz()}
+        read = as_documents(given)
+        collection.add(given)
+        collection.add(
+            {"id": "b", "text": "x", "at": "2024-5-1 3:00+05:30", "clock": "3:00:00+05:30"}
+        )
+        collection.add({"id": "c", "text": "x", "clock": "03:00:00+05:30", "list": [str(moment)]})
+        with pytest.raises(InputError, match="document 'd': 03:00:00 in column 'clock'; expected"):
+            collection.add(
+                {"id": "d", "text": "x", "clock": time(3, tzinfo=ZoneInfo("Asia/Tokyo"))}
+            )
+        assert [d.metadata for d in collection] == [
+            {"at": naive, "list": [naive], "clock": clock},
+            {"at": naive, "list": None, "clock": clock},
+            {"at": None, "list": [naive], "clock": clock},
+        ]
+    assert [*read.documents]
+    assert read.notes() == [
+        "times of column 'at', 'clock', 'list' have zones: they are stored in UTC, without a zone"
+    ]
 
 
 def test_a_stream_that_can_be_read_once() -> None:
