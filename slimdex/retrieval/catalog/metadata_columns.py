@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Set
+from heapq import nlargest
 from typing import Any
 
 from slimdex.indexes.errors import InputError
@@ -17,6 +19,8 @@ TEXTS = ("JSON", "VARCHAR")
 """Types that hold any value as text."""
 LISTED_VALUES = 20
 """Largest number of distinct values that are listed."""
+FOLDER, LISTED_FOLDERS = "folder", 50
+"""Column of the folders of files, and how many of them are listed."""
 ORDERED = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "DATE", "TIME")
 """Parts of the names of ordered types."""
 
@@ -91,18 +95,20 @@ class MetadataColumns:
 
     def facts(self) -> list[dict[str, Any]]:
         """Name and type of each column, and its values if they are few, each with its number of
-        documents; otherwise, for numbers, dates and times, the least and the greatest value.
+        documents; otherwise, for numbers, dates and times, the least and the greatest value. The
+        column of folders has "folders" too: see `folder_counts`.
         """
         return [self._facts(name, type_) for name, type_ in self.types.items()]
 
     def _facts(self, name: str, type_: str) -> dict[str, Any]:
-        column, facts = identifier(name), {"name": name, "type": type_}
+        column = identifier(name)
+        facts: dict[str, Any] = {"name": name, "type": type_}
         if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):  # lists and structs
             return facts
-        values = self._database.fetch(
-            f"""SELECT {column}, count(*) FROM {self._database.live(column)}
-            WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {LISTED_VALUES + 1}"""
-        )
+        if name.lower() == FOLDER and type_ == "VARCHAR":
+            counted = folder_counts(dict(self._counted(column)))
+            facts["folders"] = [{"value": v, "documents": n} for v, n in counted]
+        values = self._counted(column, f"LIMIT {LISTED_VALUES + 1}")
         if values and len(values) <= LISTED_VALUES:
             return facts | {"values": [{"value": v, "documents": n} for v, n in values]}
         if any(word in type_ for word in ORDERED):
@@ -111,6 +117,13 @@ class MetadataColumns:
             )
             return facts | {"least": least, "greatest": greatest}
         return facts
+
+    def _counted(self, column: str, limit: str = "") -> list[tuple[Any, int]]:
+        """Values of a quoted column with their numbers of documents, the most frequent first."""
+        return self._database.fetch(
+            f"""SELECT {column}, count(*) FROM {self._database.live(column)}
+            WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 {limit}"""
+        )
 
     def new(self, columns: Mapping[str, str]) -> dict[str, str]:
         """Those of the given columns that don't exist yet."""
@@ -162,6 +175,31 @@ class MetadataColumns:
                 f"column {column!r} holds {current}; the new values are {type_}, in which "
                 f"{rows[0][0]} would lose digits"
             )
+
+
+def folder_counts(
+    documents: Mapping[str, int], most: int = LISTED_FOLDERS
+) -> list[tuple[str, int]]:
+    """Count the documents in each folder and below it; "" has those in no folder.
+
+    Folders are listed level by level as long as all of a level fit into `most`; of the first level,
+    those with the most documents.
+
+    >>> folder_counts({"": 1, "tea": 2, "tea/green": 3, "cake/old/burnt": 1}, 5)
+    [('', 1), ('cake', 1), ('cake/old', 1), ('tea', 5), ('tea/green', 3)]
+    """
+    counts = Counter[str]()
+    for folder, count in documents.items():
+        ends = [i for i, sign in enumerate(folder) if sign == "/" and i]
+        for end in [*ends, len(folder)]:
+            counts[folder[:end]] += count
+    listed = list[str]()
+    for level in sorted({folder.count("/") for folder in counts}):
+        own = [folder for folder in counts if folder.count("/") == level]
+        if listed and len(listed) + len(own) > most:
+            break
+        listed += nlargest(most, own, key=lambda folder: counts[folder])
+    return [(folder, counts[folder]) for folder in sorted(listed, key=lambda it: it.split("/"))]
 
 
 def wider(*types: str) -> str:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import MANIFEST, FileRecord
+from slimdex.retrieval.catalog.metadata_columns import folder_counts
 from slimdex.retrieval.catalog.segments import to_merge
 from slimdex.retrieval.catalog.state import FORMAT, Lines, Segment, State
 from slimdex.retrieval.documents import Document
@@ -51,6 +52,33 @@ def test_metadata_becomes_typed_columns(log: CommitLog) -> None:
     assert documents[0].metadata["d"] == date(2020, 1, 1)
     assert documents[1].metadata["l"] == {"k": [1]}
     assert log.store.documents.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
+
+
+def test_folders_are_counted_with_those_below(log: CommitLog) -> None:
+    folders = ["", "a", "a/b", "a/b", "a/b c", "a0", "é/x/y"]
+    add(log, *(Document(str(i), "x", metadata={"folder": own}) for i, own in enumerate(folders)))
+    (facts,) = log.store.columns.facts()
+    counts = {"": 1, "a": 4, "a/b": 2, "a/b c": 1, "a0": 1, "é": 1, "é/x": 1, "é/x/y": 1}
+    assert facts["folders"] == [{"value": own, "documents": n} for own, n in counts.items()]
+
+
+PATHS = st.lists(st.sampled_from(["a", "b", "a b", "é"]), max_size=4).map("/".join)
+
+
+@given(st.dictionaries(PATHS, st.integers(1, 9)), st.integers(1, 20))
+def test_listed_folders_are_whole_levels(documents: dict[str, int], most: int) -> None:
+    listed = folder_counts(documents, most)
+    for folder, count in listed:
+        below = [n for own, n in documents.items() if f"{own}/".startswith(f"{folder}/")]
+        assert count == (sum(below) if folder else documents[""])
+    assert len(listed) <= most
+    levels = {folder.count("/") for folder, _ in listed}
+    assert levels == set(range(len(levels)))
+    parents = {
+        own[:i] for own in documents for i in range(len(own) + 1) if own[i : i + 1] in ("", "/")
+    }
+    for level in levels - {0}:
+        assert {own for own in parents if own.count("/") == level} <= {own for own, _ in listed}
 
 
 @pytest.mark.parametrize("commits", [1, 2])

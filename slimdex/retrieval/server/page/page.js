@@ -79,11 +79,13 @@ const place = (...parts) => ["indexes", state.index, ...parts].map(encodeURIComp
 
 function searchSoon() {
   clearTimeout(state.timer);
+  notice("");
   state.limit = PAGE;
   state.timer = setTimeout(search, $("rerank").checked ? RERANK_PAUSE_MS : PAUSE_MS);
 }
 
 function searchNow() {
+  notice("");
   state.limit = PAGE;
   state.settled = true;
   search().then(() => { state.settled = true; });
@@ -144,24 +146,29 @@ async function showMore() {
 
 /** The address keeps all that is asked, so that it can be sent, and come back to. */
 function remember(query) {
-  const asked = new URLSearchParams();
-  if (state.index) asked.set("index", state.index);
-  if (query) asked.set("q", query);
-  for (const [name, input] of filterInputs()) if (input.value !== "") asked.append(name, said(input));
-  if ($("rerank").checked) asked.set("rerank", "1");
-  if (state.limit > PAGE) asked.set("limit", state.limit);
-  const address = `?${asked}`;
+  const address = `?${addressed(query)}`;
   if (address === location.search || (address === "?" && !location.search)) return;
   if (state.settled) history.pushState(null, "", address);
   else history.replaceState(null, "", address);
   state.settled = false;
 }
 
+/** What is asked, as parameters of an address. */
+function addressed(query) {
+  const asked = new URLSearchParams();
+  if (state.index) asked.set("index", state.index);
+  if (query) asked.set("q", query);
+  for (const [name, input] of filterInputs()) if (input.value !== "") asked.append(name, said(input));
+  if ($("rerank").checked) asked.set("rerank", "1");
+  if (state.limit > PAGE) asked.set("limit", state.limit);
+  return asked;
+}
+
 /** Names in the address, and inputs, of the filters: `where.kind`, `from.year`, `to.year`. */
 function filterInputs() {
   return state.columns.flatMap(({ column, field }) => {
     const [first, last] = field.querySelectorAll("select, input");
-    if (column.values) return [[`where.${column.name}`, first]];
+    if (first.matches("select")) return [[`where.${column.name}`, first]];
     return [[`from.${column.name}`, first], [`to.${column.name}`, last]];
   });
 }
@@ -169,26 +176,42 @@ function filterInputs() {
 /** What an input says: of a choice the column's value, whose place may change with documents. */
 const said = (input) => (input.matches("select") ? input.selectedOptions[0].dataset.value : input.value);
 
-/** Ask what the address asks. */
+/** Ask what the address asks, and say what of it can't be asked here. */
 async function recall() {
   const asked = new URLSearchParams(location.search);
-  $("query").value = asked.get("q") ?? "";
+  const query = (asked.get("q") ?? "").trim();
+  $("query").value = query;
   $("rerank").checked = state.can.includes("rerank") && asked.has("rerank");
   const limit = Number(asked.get("limit"));
   state.limit = Number.isInteger(limit) && limit > PAGE ? Math.min(limit, MOST) : PAGE;
   for (const [name, input] of filterInputs()) {
-    const value = asked.get(name); // null, or a text that may be empty
-    if (value !== null && input.matches("select")) {
-      const options = [...input.options];
-      input.value = options.find((option) => option.dataset.value === value)?.value ?? "";
-    } else {
-      input.value = value ?? "";
-    }
+    give(input, asked.get(name));
     if (input.value !== "") $("filters").open = true;
   }
-  state.settled = false; // what the address has of no use is left out, without another entry
+  const used = addressed(query);
+  const anyValue = (name) => name === "q" || (name === "rerank" && used.has(name));
+  const left = [...asked].filter(([name, value]) => !anyValue(name) && !used.getAll(name).includes(value));
+  notice(left.map(([name, value]) => `${name}=${value}`).join(", "));
+  state.settled = false; // the address loses what is left out, without another entry
   await search();
   state.settled = true;
+}
+
+/** Give an input a value of the address: null, or a text that may be empty. */
+function give(input, value) {
+  if (value === null || !input.matches("select")) {
+    input.value = value ?? "";
+    return;
+  }
+  const found = () => [...input.options].find((option) => option.dataset.value === value);
+  if (!found() && input.matches(".folders")) input.append(element("option", { value, "data-value": value }, value));
+  input.value = found()?.value ?? "";
+}
+
+/** Say what of the address is left out, until something else is asked. */
+function notice(left) {
+  $("notice").textContent = left ? `Left out of the address, as this index has no such choice: ${left}` : "";
+  $("notice").hidden = !left;
 }
 
 window.addEventListener("popstate", () => {
@@ -219,7 +242,7 @@ function hitItem(hit, query, chance, reranked) {
   const score = `${number}${byChance ? ", no nearer than chance" : ""}`;
   const id = hit.title && hit.title !== hit.id ? hit.id : "";
   const how = `found by its ${{ both: "meaning and words" }[hit.found_by] ?? hit.found_by}`;
-  const headings = hit.headings.join(" › ");
+  const headings = hit.headings.filter((heading) => !isSame(heading, hit.title)).join(" › ");
   const where = [score, how, id, headings, hit.page && `page ${hit.page}`].filter(Boolean);
   const name = element("button", { type: "button", class: "name" }, hit.title || hit.id);
   name.addEventListener("click", () => open(hit, query));
@@ -228,8 +251,16 @@ function hitItem(hit, query, chance, reranked) {
     { class: byChance ? "hit chance" : "hit" },
     element("h2", {}, name),
     element("p", { class: "place" }, where.join(" · ")),
-    element("p", { class: "text" }, ...marked(hit.text, query)),
+    element("p", { class: "text" }, ...marked(withoutTitle(hit), query)),
   );
+}
+
+const isSame = (one, other) => one.trim().toLowerCase() === other.trim().toLowerCase();
+
+/** A hit's text without a first line that is its title, which stands above it. */
+function withoutTitle({ text, title }) {
+  const [first, ...rest] = text.trimStart().split("\n");
+  return isSame(first, title) ? rest.join("\n").trimStart() : text;
 }
 
 /** Whether a hit has the query word for word, as a name or in its text. */
@@ -300,14 +331,20 @@ function pairs(facts) {
 
 // ---- filters ----------------------------------------------------------------------------------
 
-function filterOf(column, number) {
-  if (column.values) {
-    const options = column.values.map((one, i) =>
-      element("option", { value: i, "data-value": String(one.value) }, `${one.value === "" ? "empty" : one.value} (${one.documents.toLocaleString("en")})`));
+/** The filter of a column; null if none of its choices leaves some of the documents. */
+function filterOf(column, number, documents) {
+  const choices = (column.folders ?? column.values)?.filter((one) => one.documents < documents);
+  if (choices) {
+    const areNames = column.type === "VARCHAR" && choices.length === documents; // as paths of files
+    if (!choices.length || areNames) return null;
+    const none = column.folders ? "in no folder" : "empty";
+    const options = choices.map((one, i) =>
+      element("option", { value: i, "data-value": String(one.value) }, `${one.value === "" ? none : one.value} (${one.documents.toLocaleString("en")})`));
     const id = `column-${number}`;
     const any = element("option", { value: "" }, "any");
-    const choice = element("select", { id }, any, ...options);
-    return element("div", {}, element("label", { for: id }, column.name), choice);
+    const choice = element("select", { id, class: column.folders ? "folders" : null }, any, ...options);
+    const below = column.folders ? element("span", {}, " with those below") : null;
+    return element("div", {}, element("label", { for: id }, column.name, below), choice);
   }
   if (column.least === undefined || column.least === null) return null;
   const type = isDate(column) ? "date" : column.type.includes("TIME") ? "time" : "number";
@@ -341,8 +378,8 @@ function condition() {
     const [first, last] = field.querySelectorAll("select, input");
     const add = (type, value) => filters.push({ type, key: column.name, value });
     const value = (input) => (input.type === "number" ? Number(input.value) : input.value);
-    if (column.values) {
-      if (first.value !== "") add("eq", column.values[first.value].value);
+    if (first.matches("select")) {
+      if (first.value !== "") filters.push(chosen(column, said(first)));
       continue;
     }
     if (first.value !== "") add("gte", value(first));
@@ -354,9 +391,17 @@ function condition() {
   return filters.length ? { type: "and", filters } : null;
 }
 
-function showFilters(columns) {
+/** The filter of a choice; that of a folder holds for those below it, too: "/" comes before "0". */
+function chosen({ name: key, values, folders }, said) {
+  if (!folders) return { type: "eq", key, value: values.find(({ value }) => String(value) === said).value };
+  const below = [{ type: "gt", key, value: `${said}/` }, { type: "lt", key, value: `${said}0` }];
+  const own = { type: "eq", key, value: said };
+  return said ? { type: "or", filters: [own, { type: "and", filters: below }] } : own;
+}
+
+function showFilters(columns, documents) {
   state.columns = columns
-    .map((column, i) => ({ column, field: filterOf(column, i) }))
+    .map((column, i) => ({ column, field: filterOf(column, i, documents) }))
     .filter(({ field }) => field)
     .slice(0, COLUMNS);
   $("columns").replaceChildren(...state.columns.map(({ field }) => field));
@@ -534,7 +579,7 @@ async function choose(name) {
   try {
     const [{ columns }, facts] = await Promise.all([ask(place("columns")), ask(place())]);
     if (state.index !== name) return; // another was chosen meanwhile
-    showFilters(columns);
+    showFilters(columns, facts.documents);
     showFacts(facts);
     await recall();
   } catch (error) {

@@ -30,6 +30,7 @@ PHONE: dict[str, Any] = {
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug"]
 HOSTILE = '<img src=x onerror="document.title=1"> it was the cat'
 PARAGRAPHS = [f"{word} fell on monday. " * 200 for word in ("stocks", "rain", "snow")]
+FOLDERS = ["", "a", "a/b", "a/b", "a/b/c", "a0", "a/c d", "x", *(f"x/{i}" for i in range(60))]
 TOKEN = "0123456789abcdef"
 
 
@@ -52,7 +53,19 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "text": "𝄞\n\n" + "\n\n".join(PARAGRAPHS),
         'of "x"': "it's",
     }
-    rows = {"notes": notes, "more": [long, {"id": "2", "text": "it was"}]}
+    files: list[dict[str, Any]] = [
+        {
+            "id": f"{folder}/{i}.md" if folder else f"{i}.md",
+            "title": f"Rain {i}",
+            "text": f"rain {i}\n\nThe cat sat, rain fell.",
+            "path": f"/srv/{i}.md",
+            "folder": folder,
+            "kind": "markdown",
+            "tag": ["new", None][i % 2],
+        }
+        for i, folder in enumerate(FOLDERS)
+    ]
+    rows = {"notes": notes, "more": [long, {"id": "2", "text": "it was"}], "files": files}
     indexes = [built(folder, own, name, passages=100) for name, own in rows.items()]
     with serving(indexes, "--rerank", make_cross_encoder(folder / "cross")) as found:
         yield found
@@ -193,9 +206,59 @@ def test_the_address_holds_the_whole_question(page: Page) -> None:
         page.go_forward()
     assert page.get_by_label("Search", exact=True).input_value() == "stocks fell"
 
+    assert not page.locator("#notice").is_visible()
+
     page.goto(asked.replace("limit=20", "where.gone=1&limit=x"))  # what has gone is left out
     page.wait_for_selector(".hit")
     assert page.url == asked.replace("&limit=20", "")
+    assert page.locator("#notice").inner_text().endswith(": where.gone=1, limit=x")
+
+
+def test_parts_of_the_address_without_use_are_said(page: Page, running: Running) -> None:
+    for index, parts, left in (
+        ("notes", "where.kind=b", ""),
+        ("notes", "where.kind=c", "where.kind=c"),
+        ("notes", "where.Kind=b", "where.Kind=b"),
+        ("notes", "where.kind=a&where.kind=b", "where.kind=b"),
+        ("notes", "from.year=soon&to.year=2000", "from.year=soon"),
+        ("notes", "from.at=2024-13-01", "from.at=2024-13-01"),
+        ("notes", "limit=5000", "limit=5000"),
+        ("notes", "folder=a&x=<b>", "folder=a, x=<b>"),
+        ("nothing", "", "index=nothing"),
+    ):
+        page.goto(f"{running.url}/?index={index}&q=+rain+&rerank=yes&{parts}")
+        page.wait_for_selector("#status:not(:empty)")
+        assert page.locator("#notice").is_visible() == bool(left)
+        assert page.locator("#notice").inner_text().partition(": ")[2] == left
+    typed(page, "a dog")
+    assert not page.locator("#notice").is_visible()
+
+
+def test_folders_are_filtered_with_those_below(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/?index=files&q=rain")
+    page.wait_for_selector(".hit")
+    page.locator("summary").click()
+    assert page.locator("#columns select").count() == 2  # nor one kind, nor a path for each
+    assert page.get_by_label("tag").is_visible()
+    offered = page.get_by_label("folder").locator("option").all_inner_texts()
+    below = {"in no folder": 1, "a": 5, "a0": 1, "x": 61}  # 60 folders more are too many
+    assert offered == ["any", *(f"{folder} ({count})" for folder, count in below.items())]
+    for folder, count in (("a", 5), ("a/b", 3), ("a/b/c", 1), ("a/c d", 1), ("a0", 1), ("b", 0)):
+        page.goto(f"{running.url}/?index=files&q=rain&limit=100&where.folder={folder}")
+        page.wait_for_selector("#status:not(:empty)")
+        inside = [
+            f"Rain {i}" for i, own in enumerate(FOLDERS) if f"{own}/".startswith(f"{folder}/")
+        ]
+        assert len(inside) == count
+        assert sorted(names(page)) == inside
+        assert not page.locator("#notice").is_visible()
+
+
+def test_the_title_of_an_answer_is_shown_once(page: Page, running: Running) -> None:
+    page.goto(f"{running.url}/?index=files&q=rain&where.folder=a0")
+    page.wait_for_selector(".hit")
+    assert page.locator(".hit").inner_text().lower().count("rain 5") == 1
+    assert page.locator(".hit .text").inner_text() == "The cat sat, rain fell."
 
 
 def test_back_leads_to_another_index(page: Page) -> None:
@@ -393,7 +456,7 @@ def test_files_are_added(browser: Browser, tmp_path: Path) -> None:
         assert page.get_by_label("kind").is_visible()
         assert page.get_by_label("folder").locator(":checked").inner_text() == "any"
         with answered(page):
-            page.get_by_label("folder").select_option(label="empty (1)")
+            page.get_by_label("folder").select_option(label="in no folder (1)")
         assert names(page) == ["Pets"]
         with answered(page):
             page.reload()
@@ -420,5 +483,5 @@ def test_the_api_can_be_tried_out(browser: Browser, running: Running) -> None:
         page.get_by_role("button", name="Try it out").click()
         with page.expect_response("**/indexes") as asked:
             page.get_by_role("button", name="Execute").click()
-        assert [one["name"] for one in asked.value.json()["indexes"]] == ["notes", "more"]
+        assert [one["name"] for one in asked.value.json()["indexes"]] == ["notes", "more", "files"]
         assert page.get_by_role("button", name="Authorize").is_visible()
