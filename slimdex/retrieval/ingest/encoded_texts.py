@@ -59,11 +59,12 @@ class EncodedTexts:
             for path in [path for folder in folders for path in folder.glob(self._new_name("*"))]:
                 try:
                     digests = self._read(path)["digests"]
-                except (CorruptError, OSError):
+                    taken = path.rename(self._folder / path.name)
+                except (CorruptError, OSError):  # damaged, or another user's
                     with suppress(OSError):
                         path.unlink()
                     continue
-                self._files.append(path.rename(self._folder / path.name))
+                self._files.append(taken)
                 self._digests.append(digests.view(DIGEST).ravel())
 
     def put(self, texts: Sequence[str], vectors: Matrix, lengths: Lengths) -> None:

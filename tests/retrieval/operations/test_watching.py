@@ -181,6 +181,24 @@ def test_errors_while_watching_are_reported_and_retried() -> None:
     assert "error: notes: no" in said
 
 
+@pytest.mark.slow
+def test_a_restored_index_is_synced_again() -> None:
+    r = random.Random(5)
+    write(Path("notes/0.md"), r)
+    slimdex("build", "notes", "--model", "words.vec", *EXACT, "--out", "x")
+    slimdex("copy", "x", "--out", "copy")
+    write(Path("notes/1.md"), r)
+    watcher = Watcher("x", "notes")
+    assert watcher.next(60) is not None
+    assert len(contents("x")) == 2
+    os.rename("x", "old")
+    os.rename("copy", "x")
+    found = watcher.next(60)
+    assert found is not None
+    assert (found["added"], found["documents"]) == (1, 2)
+    watcher.stop()
+
+
 def test_a_file_by_itself_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "TICK_MS", 10)
     Path("a.csv").write_text("id,text\n1,a\n")

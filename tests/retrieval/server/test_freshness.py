@@ -88,3 +88,23 @@ def test_sources_are_read_again_only_if_files_have_changed(
         (notes / "b.md").write_text("rain fell again")
         following.catch_up(collection)
         assert {document.id for document in collection} == {"own", "b.md"}
+
+
+def test_sources_are_read_again_once_a_copy_was_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following_module, "SETTLED_NS", 0)
+    notes, path, copy = tmp_path / "notes", tmp_path / "i", tmp_path / "copy"
+    notes.mkdir()
+    (notes / "a.md").write_text("the cat sat")
+    following = Following(AskedSources([str(notes)]))
+    with Collection.create(path, WordEncoder()) as collection:
+        following.catch_up(collection)
+        collection.copy_to(copy)
+        (notes / "b.md").write_text("rain fell")
+        following.catch_up(collection)
+        path.rename(tmp_path / "old")
+        copy.rename(path)
+        assert [document.id for document in collection] == ["a.md"]
+        following.catch_up(collection)
+        assert [document.id for document in collection] == ["a.md", "b.md"]

@@ -23,6 +23,7 @@ from .changes import still_there
 
 if TYPE_CHECKING:
     from slimdex.retrieval.asked_sources import AskedSources
+    from slimdex.retrieval.storage.manifest import Manifest
 
 AGAIN = 5.0
 """Seconds before another attempt after an error."""
@@ -67,6 +68,7 @@ class _Synced:
     refit: str
     as_json: bool
     said: set[str] = field(default_factory=set)
+    left: Manifest | None = None  # by the last sync
 
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
@@ -77,6 +79,7 @@ class _Synced:
         found = self.index.do(Sync(self.sources, self.refit, compacts=watched), notes.append)
         collection = self.index.opened()
         remember_sources(collection.path, self.sources, collection.state.origins)
+        self.left = collection.snapshot.manifest
         if (gone := found.pop("gone")) > found["documents"]:
             notes.append(still_there(self.index.path, gone))
         for line in notes:
@@ -86,7 +89,7 @@ class _Synced:
         self._report(found)
 
     def watch(self) -> None:
-        """Sync whenever files have changed; report errors, and try again."""
+        """Sync whenever files have changed, or the index was restored; try again after errors."""
         from slimdex.retrieval.operations.watching import ticks
 
         places = self._places()
@@ -107,7 +110,7 @@ class _Synced:
     def _follow(self, ticks: Iterable[bool]) -> None:
         is_first, again = True, math.inf
         for changed in ticks:
-            if not changed and monotonic() < again:
+            if not changed and monotonic() < again and not self._is_replaced():
                 continue
             try:
                 self.once(watched=True)
@@ -121,6 +124,11 @@ class _Synced:
             if is_first:
                 console.note("watching; Ctrl-C ends it")
             is_first = False
+
+    def _is_replaced(self) -> bool:
+        from slimdex.retrieval.operations.following import is_replaced
+
+        return self.left is not None and is_replaced(self.index.opened(), self.left)
 
     def _report(self, found: dict[str, Any]) -> None:
         if self.as_json:
