@@ -86,7 +86,7 @@ def _committed(
         if len(staged.gone):
             writer.commit_deletion(commit_log, staged.gone)
         return 0, Finished(Added(0, 0, [], deleted=len(staged.gone)))
-    given = ready.addition.vectors
+    given = staged.vectors
     appended, encoded = append_vectors(
         commit_log, lambda: ready.encoder, staged.rows, staged.gone, ready.known, given
     )

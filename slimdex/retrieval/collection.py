@@ -512,7 +512,7 @@ class Collection(Searchable):
             metadata), or one of them; or, with such columns, a dataframe of pandas or polars, an
             Arrow table or stream, or a DuckDB relation.
         vectors : (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by
-            default the encoder's.
+            default the encoder's. A document is unchanged if its vector is, as it is stored.
         refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
             than ten times as long as the addition, and otherwise advises it; "never" advises it;
             "always" refits. The documents are committed before a refit, and can be searched during

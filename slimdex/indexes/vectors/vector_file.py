@@ -136,6 +136,18 @@ class VectorFile:
         self._note_latency(rows, start)
         return self._unpacked(taken)
 
+    def holds(self, rows: Rows, X: Matrix) -> NDArray[np.bool_]:
+        """Mark rows (n,) that have these values (n, dim), rounded as they are stored.
+
+        >>> import tempfile
+        >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)
+        >>> file.append(np.array([[0.1, 2], [3, 4]], dtype=np.float32))
+        >>> file.holds(np.array([0, 1]), np.array([[0.1, 2], [3, 4.1]], dtype=np.float32)).tolist()
+        [True, False]
+        """
+        same: NDArray[np.bool_] = (self.map().take(rows, axis=0) == self._packed(X)).all(axis=1)
+        return same
+
     def take_into_scratch(self, rows: Rows) -> Matrix:
         """Read rows as `take` does, into a buffer that this thread's next call overwrites.
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slimdex.indexes.arrays import Rows
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.unicode_text import check_unicode
@@ -14,7 +17,7 @@ from ..catalog.passages_table import part_fault
 from ..catalog.store import DocumentStore
 from ..documents import Document, check_columns, id_text
 from ..encoders.base import Encoder
-from ..sources.given_vectors import GivenVectors, check_vectors
+from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
 from ..storage.commit_log import CommitLog
 from .long_documents import cut_staged
 
@@ -49,6 +52,7 @@ class Staged:
     unchanged : documents skipped as identical to existing ones.
     gone : first rows of live documents to delete with the addition's commit.
     moved : number of these that are added under another id.
+    vectors : their given vectors, if any.
     """
 
     first: int
@@ -56,6 +60,7 @@ class Staged:
     unchanged: int
     gone: Rows
     moved: int
+    vectors: GivenVectors | None = None
 
     @property
     def rows(self) -> slice:
@@ -90,8 +95,8 @@ class Addition:
 def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encoder]) -> Staged:
     """Write documents to the catalog, within a transaction.
 
-    Documents identical to existing ones are skipped, unless they come with vectors. Others longer
-    than a passage are cut.
+    Documents identical to existing ones are skipped, unless they come with vectors that differ from
+    the stored ones. Others longer than a passage are cut.
 
     `encoder` returns the index's encoder, which counts tokens. Raises `InputError` if there are no
     documents; if one is malformed, an id occurs twice or a value does not fit its column; or if the
@@ -111,14 +116,17 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
         _check_inserted(commit_log, first, stop, vectors, is_unique)
     gone = missing(store, first) if missing else NO_ROWS
     moved = store.origins.moved(first, gone) if len(gone) else 0
-    unchanged = _leave_out_unchanged(store, first, stop) if vectors is None else 0
-    stop = cut_staged(commit_log, first, stop - unchanged, encoder if vectors is None else None)
+    unchanged = _unchanged(commit_log, first, stop, vectors)
+    if vectors is not None and len(unchanged):
+        vectors = ChosenVectors(vectors, without(np.arange(stop - first), unchanged - first))
+    stop -= len(unchanged)
+    stop = cut_staged(commit_log, first, stop, encoder if vectors is None else None)
     state = commit_log.state
     state = replace(state, origins=_origins(state.origins, addition))
     if state.settings is None:
         state.requested.check_count(stop)
     commit_log.set_state(state)
-    return Staged(first, stop, unchanged, gone, moved)
+    return Staged(first, stop, len(unchanged), gone, moved, vectors)
 
 
 def _origins(now: Mapping[str, str], addition: Addition) -> dict[str, str]:
@@ -180,13 +188,30 @@ def _check_inserted(
         raise DuplicateKeyError(id, row - first, other - first)
 
 
-def _leave_out_unchanged(store: DocumentStore, first: int, staged: int) -> int:
-    """Drop the staged documents that exist unchanged; return their number."""
+def _unchanged(
+    commit_log: CommitLog, first: int, staged: int, vectors: GivenVectors | None
+) -> Rows:
+    """Drop the staged documents that exist unchanged; return their rows, in order."""
+    store = commit_log.store
     unchanged, existing = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
+    if vectors is not None and len(unchanged):
+        same = _have_vectors(commit_log, existing, ChosenVectors(vectors, unchanged - first))
+        unchanged, existing = unchanged[same], existing[same]
     if len(unchanged):
         store.origins.adopt(unchanged, existing)
         store.drop_rows(unchanged, first)
-    return len(unchanged)
+    return unchanged
+
+
+def _have_vectors(
+    commit_log: CommitLog, documents: Rows, vectors: GivenVectors
+) -> NDArray[np.bool_]:
+    """Mark documents, by their first rows, of one vector each, which is the given one as stored."""
+    stored = commit_log.vectors()
+    same: NDArray[np.bool_] = commit_log.document_rows().counts_of(documents) == 1
+    for part in batches(len(documents)):
+        same[part] &= stored.holds(documents[part], vectors.rows(part.start, part.stop))
+    return same
 
 
 def _some(documents: Iterator[Document]) -> list[Document]:

@@ -13,7 +13,15 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, array_of, as_matrix, batches
+from slimdex.indexes.arrays import (
+    LARGEST,
+    SMALLEST,
+    Matrix,
+    Rows,
+    array_of,
+    as_matrix,
+    batches,
+)
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
@@ -173,6 +181,37 @@ class ColumnVectors:
         except duckdb.Error as error:
             reason = " ".join(str(error).split("\n\n")[0].splitlines()[:1])
             raise InputError(f"{self.name}: {reason}; expected lists of numbers") from error
+
+
+class ChosenVectors:
+    """Some rows of given vectors, by their ascending numbers (n,)."""
+
+    def __init__(self, vectors: GivenVectors, chosen: Rows) -> None:
+        self.name, self.dim, self._vectors, self._chosen = (
+            vectors.name,
+            vectors.dim,
+            vectors,
+            chosen,
+        )
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def rows(self, start: int, stop: int) -> Matrix:
+        """Read rows start .. stop (n, dim), float32, at most `CHUNK` of the others at a time."""
+        wanted = self._chosen[start:stop]
+        out: Matrix = np.empty((len(wanted), self.dim), dtype=np.float32)
+        for chunk in np.unique(wanted // CHUNK).tolist():
+            places = np.flatnonzero(wanted // CHUNK == chunk)
+            first, last = wanted[places[0]], wanted[places[-1]]
+            out[places] = self._vectors.rows(int(first), int(last) + 1)[wanted[places] - first]
+        return out
+
+    def fingerprint(self) -> str:
+        """Digest that changes with the vectors and the choice."""
+        digest = hashlib.sha256(self._vectors.fingerprint().encode())
+        digest.update(self._chosen.tobytes())
+        return digest.hexdigest()
 
 
 def as_given(vectors: Any) -> GivenVectors:

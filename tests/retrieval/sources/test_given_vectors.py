@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slimdex import Collection, Document, GivenEncoder
 from slimdex.indexes.arrays import Matrix, normalize_rows
@@ -65,6 +71,74 @@ def test_one_document_and_equal_ones(count: int, dim: int, tmp_path: Path) -> No
         hits = index.search(np.ones(dim), limit=5)
         assert [hit.id for hit in hits] == [f"d{i}" for i in range(min(count, 5))]
         np.testing.assert_allclose([hit.score for hit in hits], 1, atol=1e-3)
+
+
+FORMS: dict[str, Callable[[Matrix], Any]] = {
+    "array": lambda X: X,
+    "doubles": lambda X: X.astype(np.float64),
+    "lists": lambda X: X.tolist(),
+    "Arrow": lambda X: pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), D).to_pylist(),
+}
+
+
+@pytest.mark.parametrize("stored", ["fp16", "int8"])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_documents_with_the_same_vectors_are_unchanged(
+    form: str, stored: str, X: Matrix, documents: list[Document], tmp_path: Path
+) -> None:
+    made, path = FORMS[form], tmp_path / "i"
+    frame = pd.DataFrame({"id": [d.id for d in documents], "text": "a", "year": range(N)})
+    with Collection.create(path, GivenEncoder(D), PLAIN, vector_dtype=stored) as index:
+        index.add(frame, vectors=made(X))
+        file = path / index.state.vectors
+        size = file.stat().st_size
+        again = index.add(frame, vectors=made(X))
+        assert (again.documents, again.replaced, again.unchanged) == (0, 0, N)
+        assert file.stat().st_size == size
+        other = X.copy()
+        other[[3, 41]] *= -1
+        third = index.add(frame, vectors=made(other))
+        assert (third.documents, third.replaced, third.unchanged) == (2, 2, N - 2)
+        assert [hit.id for hit in index.search(other[41], limit=1)] == ["d41"]
+        assert [hit.id for hit in index.search(other[40], limit=1)] == ["d40"]
+        frame.loc[7, "year"] = -1
+        more = pd.concat([pd.DataFrame({"id": ["new"], "text": ["b"], "year": [5]}), frame])
+        fourth = index.add(more, vectors=made(np.concatenate([X[:1] + 1, other])))
+        assert (fourth.documents, fourth.replaced, fourth.unchanged) == (2, 1, N - 1)
+        assert index.search(X[0] + 1, limit=1)[0].id == "new"
+        assert index.search(other[7], limit=1)[0].metadata["year"] == -1
+        kept = {d.id: d.vectors for d in index.get(limit=N + 1, vectors=True)}
+        for i, row in enumerate(other):
+            np.testing.assert_allclose(np.asarray(kept[f"d{i}"])[0], row, atol=0.03)
+        assert index.verify() == []
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from([0.25, 0.5, 0.75])), max_size=12),
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from([0.25, 0.5, 0.75])), max_size=12),
+)
+@settings(max_examples=8, deadline=None)
+def test_what_is_replaced_is_what_differs(
+    first: list[tuple[int, float]], second: list[tuple[int, float]]
+) -> None:
+    """Against dictionaries from ids to numbers."""
+    before, after = dict(first), dict(second)
+    with (
+        TemporaryDirectory() as folder,
+        Collection.create(Path(folder) / "i", GivenEncoder(2), lexical=False) as index,
+    ):
+        for numbers in (before, after):
+            if numbers:
+                texts = [{"id": id, "text": "a"} for id in numbers]
+                added = index.add(texts, vectors=[[1, number] for number in numbers.values()])
+        if after:
+            same = {id for id in after if before.get(id) == after[id]}
+            assert added.unchanged == len(same)
+            assert added.replaced == len((before.keys() & after.keys()) - same)
+        for id, number in (before | after).items():
+            (vector,) = np.asarray(index.get(id, vectors=True).vectors)
+            assert vector.tolist() == [1, number]
+        assert {d.id for d in index} == {str(id) for id in before | after}
 
 
 def test_search_equals_brute_force(X: Matrix, documents: list[Document], tmp_path: Path) -> None:
@@ -161,7 +235,7 @@ def test_an_interrupted_addition_leaves_nothing(
         collection.add(documents, vectors=own)
         assert len(collection) == N
         np.testing.assert_allclose(
-            collection.commit_log.vectors().take(np.arange(20, 20 + N)), own, atol=2e-2
+            collection.commit_log.vectors().take(np.arange(N)), own, atol=2e-2
         )
         assert collection.verify() == []
 
