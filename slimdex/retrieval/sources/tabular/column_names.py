@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 from slimdex.indexes.errors import InputError
 
@@ -49,7 +50,7 @@ def unique_names(names: Iterable[object]) -> list[str]:
     unique, taken = list[str](), set[str]()
     for number, given in enumerate(names):
         name = str(given) or f"column{number}"
-        tried = (name, *(f"{name}_{i}" for i in range(1, len(taken) + 1)))
+        tried = chain([name], (f"{name}_{i}" for i in count(1)))
         unique.append(next(each for each in tried if each.lower() not in taken))
         taken.add(unique[-1].lower())
     return unique

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +20,7 @@ import duckdb
 from slimdex.indexes.errors import InputError, shortened
 
 from ...duckdb_library import connected
-from ...sql import literal
+from ...sql import identifier, literal
 from ..files.limits import LARGEST_FILE, MEMORY, SECONDS, size
 from ..files.worker import PROGRAM
 from ..text_files import InputFile, remove_later, temporary
@@ -49,14 +50,22 @@ def query_file(spec: str) -> InputFile:
     try:
         with connected(OFFLINE) as connection:
             connection.execute(f"ATTACH {literal(str(path))} AS made")
-            connection.execute(f"CREATE TABLE made.{TABLE} AS ({query})")
-            described = connection.execute(f"DESCRIBE made.{TABLE}").fetchall()
-            digest = f"SELECT count(*), sum(hash(t, rowid)) FROM made.{TABLE} t"
-            file.facts.append(str([described, *connection.execute(digest).fetchall()]))
+            connection.execute(f"CREATE TABLE made.{TABLE} AS (\n{query}\n)")
+            file.facts.append(_digest(connection))
     except duckdb.Error as error:
         reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
         raise InputError(f"sql {shortened(query)}: {reason}") from error
     return file
+
+
+def _digest(connection: duckdb.DuckDBPyConnection) -> str:
+    """Digest of a result, whose sums become BIGINT if they fit: DuckDB makes them HUGEINT."""
+    types = connection.execute(f"DESCRIBE made.{TABLE}").fetchall()
+    for name in [name for name, type_, *_ in types if type_ == "HUGEINT"]:
+        with suppress(duckdb.Error):  # a number is larger
+            connection.execute(f"ALTER TABLE made.{TABLE} ALTER {identifier(name)} TYPE BIGINT")
+    rows = f"SELECT count(*), sum(hash(t, rowid)) FROM made.{TABLE} t"
+    return str([types, *connection.execute(rows).fetchall()])
 
 
 def table_file(spec: str) -> InputFile | None:

@@ -51,9 +51,10 @@ ISO_DURATION = re.compile(r"PT(\d+)H(\d+)M(\d+(?:\.\d+)?)S")
 """A time or a duration, as OpenDocument has it."""
 NO_RESULT = re.compile(
     rb'<c\b[^>]*\bt="e"'
-    rb"|<c\b[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>"
+    rb'|<c\b(?![^>]*\bt="str")[^>]*>\s*'
+    rb"<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>"
 )
-"""A cell with an error, or a formula without a result, in a sheet's XML."""
+"""A cell with an error, or a formula without a result, in a sheet's XML; an empty text is one."""
 LONGEST_CELL = 10_000
 """Bytes of such a cell: Excel limits formulas to 8,192 characters."""
 PIECE = 1 << 20

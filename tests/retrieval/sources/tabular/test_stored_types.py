@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from slimdex import Collection, Document
-from slimdex.retrieval.sources.source import open_source
+from slimdex.retrieval.sources.source import ColumnNames, open_source
 from slimdex.retrieval.sources.tabular.records import as_documents
 from slimdex.retrieval.sources.tabular.stored_types import has_zone, storable, stored_value
 from tests.chance import CHANCE
@@ -141,6 +141,28 @@ def test_parquet_with_zones_and_variants(tmp_path: Path) -> None:
     source = open_source(str(tmp_path / "b.parquet"))
     assert dict(source.columns) == {"v": "JSON", "t": "TIME"}
     assert next(source.batches())[0].metadata == {"v": 34, "t": time(13)}
+
+
+REQUESTED: list[tuple[dict[str, str], dict[str, Any]]] = [
+    ({"t": "TIME", "seen": "DATE"}, {"seen": date(2024, 5, 1), "t": time(13)}),
+    ({"all": "VARCHAR"}, {"seen": "2024-05-01 13:00:00", "t": "13:00:00"}),
+    ({"seen": "TIMESTAMP WITH TIME ZONE"}, {"seen": NAIVE, "t": time(13)}),
+]
+
+
+@pytest.mark.parametrize(("types", "expected"), REQUESTED)
+def test_requested_types_of_times_with_zones(
+    types: dict[str, str], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    query = f"SELECT 1 AS id, 'x' AS text, {MOMENT} AS seen, '22:00:00+09'::TIMETZ AS t"
+    with relation(query) as given:
+        given.write_parquet(str(tmp_path / "a.parquet"))
+    source = open_source(str(tmp_path / "a.parquet"), ColumnNames(types=types))
+    assert next(source.batches())[0].metadata == expected
+    (tmp_path / "a.csv").write_text("id,text,seen,t\n1,x,2024-05-01T22:00:00+09:00,22:00:00+09\n")
+    if types != {"all": "VARCHAR"}:
+        source = open_source(str(tmp_path / "a.csv"), ColumnNames(types={"t": "TIME", **types}))
+        assert next(source.batches())[0].metadata == expected
 
 
 def test_columns_of_one_name() -> None:
