@@ -9,10 +9,10 @@ bytes per row are written.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ...documents import id_text
 from ...ingest import writer
 from ...ingest.rewriting.fitting import refit
 from ...storage.snapshot import Snapshot
+from ...temporary_files import temporary_parent
 from ...trials.query_pools import ASKED, document_pool, encoded, row_texts
 from ...trials.recall_trials import Pool, Trials
 from . import hybrid_choice, metric_choice, targets
@@ -118,7 +119,7 @@ def _searched(
             f"{FEWEST_A_DIMENSION:g} or more for each"
         )
     rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
+    with TemporaryDirectory(prefix="slimdex-tune-", dir=temporary_parent()) as folder:
         trials = Trials(snapshot, collection.commit_log.moments(), Path(folder))
         choosing, proving = _pools(collection, snapshot, None if few else asked, rng)
         choice = _metric(collection, snapshot, asked, rng)
