@@ -55,6 +55,8 @@ OUR_FILES = re.compile(
 )
 WORK = re.compile(r"work-[0-9a-f]{8}")
 """Folders of `work_folder`."""
+LOCK_TRIES = 20
+"""Attempts to lock a temporary file before another process removes it."""
 REPLACE_TRIES, REPLACE_SECONDS = 200, 0.01
 """Attempts to replace a file on Windows, and the time between them."""
 FIXED = (MANIFEST, *NAMES)
@@ -299,16 +301,21 @@ def _made_and_locked(place: Path, make: Callable[[Path], None], stack: ExitStack
 
     Before it is locked, another process may take it for a leftover and remove it.
     """
-    while True:
+    for attempt in range(LOCK_TRIES):
         new = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
         make(new)
         if not OPENS_FOLDERS:
             return new
-        with ExitStack() as mine, suppress(FileNotFoundError, InUseError):
-            mine.enter_context(locked(new))
-            if new.exists():
-                stack.enter_context(mine.pop_all())
-                return new
+        try:
+            with ExitStack() as mine:
+                mine.enter_context(locked(new))
+                if new.exists():
+                    stack.enter_context(mine.pop_all())
+                    return new
+        except (FileNotFoundError, InUseError):
+            if attempt + 1 == LOCK_TRIES:
+                raise
+    raise InUseError(f"{new}: another process has removed it; expected it to stay")
 
 
 def sync(path: Path) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple, overload
 from uuid import UUID
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import CorruptError, EncoderError, InputError, shortened_repr
+from slimdex.indexes.execution.locks import ThreadLock
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings, as_settings
@@ -138,7 +138,7 @@ class Collection(Searchable):
         self._moved = None if model is None else (source_spec(commit_log.state.encoder), model)
         self._trusted, self._key_file = trust_remote_code, api_key_file
         self._shared_filesystem = shared_filesystem
-        self._snapshots, self._loading = SnapshotManager(commit_log), RLock()
+        self._snapshots, self._loading = SnapshotManager(commit_log), ThreadLock()
 
     @classmethod
     def create(

@@ -9,19 +9,23 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from time import monotonic, sleep
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from slimdex.indexes.errors import InputError, InUseError
+from slimdex.indexes.execution.forks import renewed
 
 WAIT = 30.0
 """Seconds to wait for other processes, by default."""
 POLL_SECONDS = 0.001, 0.008
 """Time between two attempts: at first, and at most."""
+MOST_REMOVED = 1000
+"""Attempts to lock a file that its holders remove."""
 SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Flags to open an untrusted file."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -86,7 +90,7 @@ class FileLock:
         only a question, is then None.
         """
         pause, longest = POLL_SECONDS
-        while True:
+        for _ in range(MOST_REMOVED):
             try:
                 file = _opened(path)
             except OSError as error:
@@ -109,11 +113,13 @@ class FileLock:
                     if shared and error.errno in NO_LOCKS:
                         return None  # such a file system can be read
                     raise InputError(f"{path}: {error.strerror}; expected a local disk") from error
+                opened.enter_context(_HELD.kept(file.fileno()))
                 opened.callback(_unlocked, file, os.getpid())
                 if _is_at(path, file):
                     stack.push(opened.pop_all())
                     return file
             # Its holder removed it: others lock its successor.
+        raise InUseError(f"{path}: removed by others, again and again; expected it to stay")
 
     def _holder_text(self) -> str:
         """The holder, and since when."""
@@ -128,6 +134,37 @@ class FileLock:
         return "another process is using it"
 
 
+class HeldLocks:
+    """Descriptors of locked files of this process.
+
+    A forked process has them too, and would hold the locks of one that was killed.
+    """
+
+    def __init__(self) -> None:
+        self._descriptors = set[int]()
+        renewed(self)
+
+    @contextmanager
+    def kept(self, descriptor: int) -> Iterator[None]:
+        """Keep a descriptor that is locked and closed within this process."""
+        self._descriptors.add(descriptor)
+        try:
+            yield
+        finally:
+            self._descriptors.discard(descriptor)
+
+    def in_fork(self) -> None:
+        """Give the descriptors, which a forked process may close yet, another file."""
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in self._descriptors:
+            os.dup2(null, descriptor, inheritable=False)
+        os.close(null)
+        self._descriptors.clear()
+
+
+_HELD = HeldLocks()
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Lock an existing file or folder alone; raises `InUseError` at once if it is locked."""
@@ -135,7 +172,8 @@ def locked(path: Path) -> Iterator[None]:
     try:
         if not _is_locked_now(descriptor):
             raise InUseError(f"{path}: another process is using it; expected none")
-        yield
+        with _HELD.kept(descriptor):
+            yield
     finally:
         os.close(descriptor)
 
@@ -175,11 +213,14 @@ def _sign(file: BinaryIO) -> None:
 
 def _is_locked_now(file: BinaryIO | int, *, shared: bool = False) -> bool:
     """Lock a file, without waiting; raises `OSError` if that fails."""
-    from portalocker import LockFlags, lock
+    locker = _portalocker()
+    from portalocker import LockFlags
     from portalocker.exceptions import AlreadyLocked, LockException
 
     try:
-        lock(file, LockFlags.NON_BLOCKING | (LockFlags.SHARED if shared else LockFlags.EXCLUSIVE))
+        locker.lock(
+            file, LockFlags.NON_BLOCKING | (LockFlags.SHARED if shared else LockFlags.EXCLUSIVE)
+        )
     except AlreadyLocked:
         return False
     except LockException as error:
@@ -196,3 +237,16 @@ def _unlocked(file: BinaryIO, process: int) -> None:
     if os.getpid() == process:
         with suppress(OSError, LockException):
             unlock(file)
+
+
+def _portalocker() -> Any:
+    """Import portalocker, which looks for a folder for temporary files that locks don't need."""
+    try:
+        import portalocker
+    except FileNotFoundError:
+        tempfile.tempdir = os.curdir
+        try:
+            import portalocker
+        finally:
+            tempfile.tempdir = None
+    return portalocker

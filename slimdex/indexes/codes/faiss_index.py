@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Matrix, Rows, as_matrix
 from ..errors import CorruptError, InputError
+from ..execution.forks import cached_property
 from ..execution.locks import SharedLock
 from ..execution.threads import product
 from ..ranking import best_of, compacted, top_k

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from threading import Lock
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from threading import Lock, RLock
 from typing import Any, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import ref
 
 OPENMP_LIBRARIES = {"faiss": "omp_set_num_threads", "torch": "set_num_threads"}
 """Libraries that bundle OpenMP -> their function that sets its number of threads.
@@ -27,7 +31,13 @@ class Renewable(Protocol):
 
 
 T = TypeVar("T", bound=Renewable)
-_RENEWED: WeakSet[Any] = WeakSet()
+V = TypeVar("V")
+IMPORTED = ("slimdex", "_duckdb", "duckdb", "faiss", "portalocker", "tantivy", "tokenizers")
+"""Packages that methods import on first use."""
+_ABANDONED = list[Any]()
+"""Objects that a forked process has inherited and must not use or free."""
+_RENEWED: dict[int, ref[Any]] = {}
+"""Objects by their number. A `WeakSet` can't be read while other threads add to it."""
 _AWAITED = list[Any]()
 """Those for which the running fork has waited."""
 _FORKING = Lock()
@@ -35,14 +45,39 @@ _FORKING = Lock()
 
 
 def renewed(made: T) -> T:
-    """Return an object, which each forked process renews from now on; it must be hashable."""
-    _RENEWED.add(made)
+    """Return an object, which each forked process renews from now on."""
+    number = id(made)
+    _RENEWED[number] = ref(made, lambda _: _RENEWED.pop(number, None))
     return made
+
+
+def _living() -> list[Any]:
+    return [made for each in [*_RENEWED.values()] if (made := each()) is not None]
+
+
+def abandon(inherited: Any) -> None:
+    """Keep an object of another library that a forked process must not use or free."""
+    _ABANDONED.append(inherited)
+
+
+class cached_property(functools.cached_property[V]):
+    """As of functools, whose lock before Python 3.12 a forked process would wait for."""
+
+    def __init__(self, function: Callable[[Any], V]) -> None:
+        super().__init__(function)
+        renewed(self)
+
+    def in_fork(self) -> None:
+        """Renew the lock of all objects."""
+        self.lock = RLock()
 
 
 def _before() -> None:
     _FORKING.acquire()
-    for each in [each for each in _RENEWED if hasattr(each, "before_fork")]:
+    for name in [each for each in [*sys.modules] if each.partition(".")[0] in IMPORTED]:
+        with suppress(ImportError):
+            import_module(name)  # waits for a thread that imports it
+    for each in [each for each in _living() if hasattr(each, "before_fork")]:
         each.before_fork()
         _AWAITED.append(each)
 
@@ -56,7 +91,7 @@ def _in_parent() -> None:
 def _in_child() -> None:
     _FORKING.release()
     _AWAITED.clear()
-    for each in [*_RENEWED]:
+    for each in _living():
         each.in_fork()
     use_one_thread()
 

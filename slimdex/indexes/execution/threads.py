@@ -42,7 +42,7 @@ class Products:
 
     @contextmanager
     def of(self, multiplications: int) -> Iterator[None]:
-        """Compute products of so many multiplications: on one thread, if few; not nested."""
+        """Compute products of so many multiplications, few on one thread; not nested."""
         is_small, own = multiplications < LARGE, list[int]()
         with self._changed:
             self._changed.wait_for(lambda: not self._is_awaited)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.errors import CorruptError, UnreadableError
+from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.json_text import parsed
 
 from ..atomic_files import FileRecord, publish

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,7 +45,7 @@ class Draft(Database):
 
     def __init__(self, base: Database, folder: Path) -> None:
         super().__init__(base.engine, base.contents)
-        self._base = base
+        self._base, self._process = base, os.getpid()
         # A name of its own: DuckDB may have the file of a change that failed open for a while.
         self._file = folder / f"{file_name('segment', randbelow(10**12))}.tmp"
         self.types: dict[str, str] = dict(base.contents.columns)
@@ -170,7 +171,9 @@ class Draft(Database):
         return published(self._file, path, first, stop)
 
     def discard(self) -> None:
-        """Drop the documents."""
+        """Drop the documents; in a forked process, leave them to the other."""
+        if os.getpid() != self._process:
+            return
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
             with suppress(duckdb.Error):

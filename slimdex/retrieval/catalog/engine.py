@@ -12,19 +12,17 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from threading import RLock
 from typing import Any
 
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.forks import abandon, renewed
+from slimdex.indexes.execution.locks import ThreadLock
 
 from ..duckdb_library import connected, duckdb
 from ..sql import identifier, literal
 from .duckdb_connection import DISK_NUMBERS, LIMITS, disk_error, one_line
 from .schema import checked_columns
 from .state import Segment
-
-_ABANDONED = list[Any]()
-"""Sessions that a forked process inherited and must not close."""
 
 
 def started(folder: Path) -> duckdb.DuckDBPyConnection:
@@ -161,7 +159,13 @@ class Engine:
         self.folder = folder
         self.is_closed = False
         self._session: Session | None = None
-        self._process, self.lock = os.getpid(), RLock()
+        self.lock = ThreadLock()
+        renewed(self)
+
+    def in_fork(self) -> None:
+        """Forget the session of the process that this one was forked from."""
+        abandon(self._session)
+        self._session = None
 
     def ensure_open(self) -> None:
         """Raise `InputError` if this was closed."""
@@ -171,35 +175,25 @@ class Engine:
     def session(self) -> Session:
         """The session, within `lock`; started if necessary, also after a fork."""
         self.ensure_open()
-        self.leave_fork()
         if self._session is None:
             self._session = Session(self.folder)
         self._session.drop_ended()
         return self._session
 
-    def leave_fork(self) -> None:
-        """Forget the session of the process that this one was forked from."""
-        if os.getpid() != self._process:
-            _ABANDONED.append((self._session, self.lock))
-            self._session, self._process, self.lock = None, os.getpid(), RLock()
-
     def restart(self) -> None:
         """Start another session next time; who reads in this one goes on."""
-        self.leave_fork()
         with self.lock:
             self._session = None
 
     @contextmanager
     def working(self) -> Iterator[Session]:
         """The session, for one thread at a time."""
-        self.leave_fork()
         with self.lock:
             yield self.session()
 
     def close(self) -> None:
         """End DuckDB; later calls raise `InputError`."""
         self.is_closed = True
-        self.leave_fork()
         with self.lock:
             session, self._session = self._session, None
             if session is not None:

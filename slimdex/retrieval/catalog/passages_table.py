@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.json_text import parsed
 
 from ..documents import Document, Part

@@ -24,6 +24,7 @@ from slimdex.indexes.reducers.reducer import Reducer
 from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.search.rescoring import Rescorer
 
+from ..temporary_files import temporary_parent
 from .milvus_fields import Field
 from .milvus_schema import IndexKind, settings_fields
 from .milvus_server import Server
@@ -213,7 +214,7 @@ class Fitted:
     @classmethod
     def of_files(cls, files: Mapping[str, bytes]) -> Self:
         """Load from files; raises `CorruptError` if one is invalid."""
-        with TemporaryDirectory(prefix="slimdex-") as folder:
+        with TemporaryDirectory(prefix="slimdex-", dir=temporary_parent()) as folder:
             for name, data in files.items():
                 (Path(folder) / name).write_bytes(data)
             reducer = load_reducer(Path(folder) / "reducer")

@@ -29,6 +29,7 @@ from ..quality.evaluation.measures import deep
 from ..quality.info import word_bytes
 from ..search.nearest import nearest_documents
 from ..search.request import SearchRequest
+from ..temporary_files import temporary_parent
 from ..trials.query_pools import encoded
 from .mteb_index import Sizes, SlimdexIndex, searches_for
 
@@ -195,7 +196,7 @@ class SlimdexSearch:
 
     def _created(self, place: Place) -> Collection:
         if self._kept is None:
-            parent = Path(tempfile.mkdtemp(prefix="slimdex-mteb-"))
+            parent = Path(tempfile.mkdtemp(prefix="slimdex-mteb-", dir=temporary_parent()))
             self._closed = weakref.finalize(self, shutil.rmtree, parent, True)
         path = (self._kept or parent) / f"{'-'.join(place)}.index"
         return Collection.create(

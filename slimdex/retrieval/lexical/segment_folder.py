@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import gettempdir, mkdtemp
+from tempfile import mkdtemp
 from time import time
 from typing import Any
 
@@ -27,6 +27,7 @@ from slimdex.indexes.json_text import READABLE, parsed
 
 from ..atomic_files import sync
 from ..locks import FileLock
+from ..temporary_files import MEMORY, temporary_parent
 
 LITTLE_BYTES = 1 << 20
 """Free bytes below which a disk counts as full."""
@@ -34,8 +35,6 @@ MAGIC = 1337
 """Last four bytes of tantivy's files, after the length of the footer."""
 LIST, THEIR_LIST = "segments.json", "meta.json"
 """Our checksummed list of segments, and the name under which tantivy expects its own."""
-MEMORY = Path("/dev/shm")
-"""Folder in memory, on Linux."""
 SPARE_BYTES = 1 << 26
 """Bytes of it left free."""
 COPIED_AT_ONCE = 1 << 20
@@ -50,13 +49,15 @@ ENDINGS = ("fast", "fieldnorm", "idx", "store", "term")
 
 
 @contextmanager
-def short_lived_folder() -> Iterator[Path]:
+def short_lived_folder(path: Path) -> Iterator[Path]:
     """Create a folder, if possible in memory, which tantivy needs until it has mapped the files.
+
+    `path` is that of the index, beside which it is created if no other folder is writable.
 
     A caller that needs it for longer than `NEW_S` must lock `OWNER` in it. A short-lived thread of
     tantivy may create a lock file there while the folder is removed.
     """
-    parent = MEMORY if has_memory(0) else Path(gettempdir())
+    parent = MEMORY if has_memory(0) else temporary_parent(path.absolute().parent)
     for old in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
             if time() - old.stat().st_mtime > NEW_S and not FileLock(old, OWNER).is_held():
@@ -88,7 +89,7 @@ def work_folder(path: Path, *, in_memory: bool = False) -> Iterator[Path]:
     try:
         with tantivy_errors(path, writing=True), ExitStack() as stack:
             if in_memory:
-                folder = stack.enter_context(short_lived_folder())
+                folder = stack.enter_context(short_lived_folder(path))
                 stack.enter_context(FileLock(folder, OWNER).held())
                 yield folder
             else:

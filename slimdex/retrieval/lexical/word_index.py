@@ -131,7 +131,7 @@ class WordIndex:
     def open(cls, path: Path) -> WordIndex:
         """Open an existing index; raise `CorruptError` if it can't be read."""
         tantivy = _tantivy()
-        with short_lived_folder() as links, tantivy_errors(path):
+        with short_lived_folder(path) as links, tantivy_errors(path):
             link_files(path.absolute(), links, symlink_or_copy)
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from time import monotonic
+
+from slimdex.indexes.execution.locks import ThreadLock
 
 from ..asked_sources import AskedSources
 from ..collection import Collection
@@ -26,7 +27,7 @@ class Following:
     """
 
     def __init__(self, sources: AskedSources) -> None:
-        self._sources, self._lock = sources, Lock()
+        self._sources, self._lock = sources, ThreadLock()
         self._seen, self._since, self._is_settled = "", 0.0, False
         self._left: Manifest | None = None
 

@@ -29,6 +29,7 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 from ..catalog.state import Certificate, State
 from ..storage.index_files import sampled_error
 from ..storage.snapshot import Snapshot
+from ..temporary_files import temporary_parent
 from ..trials.query_pools import ASKED
 from ..trials.recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
 
@@ -227,7 +228,7 @@ def _refitted(
         settings, _ = snapshot.state.requested.fitted(moments)
     except InputError:
         return None
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=temporary_parent()) as folder:
         start = perf_counter()
         vectors = snapshot.index.vectors
         index = built(vectors, settings, moments, Path(folder) / "norms")

@@ -24,6 +24,7 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import TooDeepError, parsed
 
 from ..extras import install_command
+from ..temporary_files import temporary_parent
 from .files.compressed import opened
 from .files.decoding import MARKS
 from .origins import stamp_of
@@ -269,7 +270,7 @@ def open_bytes(path: Path) -> Any:
 
 def temporary() -> Path:
     """Create a temporary file."""
-    descriptor, name = tempfile.mkstemp(prefix="slimdex-")
+    descriptor, name = tempfile.mkstemp(prefix="slimdex-", dir=temporary_parent())
     os.close(descriptor)
     return Path(name)
 

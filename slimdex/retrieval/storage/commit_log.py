@@ -18,6 +18,8 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, UnreadableError
+from slimdex.indexes.execution.forks import abandon, renewed
+from slimdex.indexes.execution.locks import ThreadLock
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
@@ -47,6 +49,7 @@ from ..catalog.store import DocumentStore
 from ..duckdb_library import duckdb
 from ..lexical.word_index import WordIndex
 from ..locks import WAIT, FileLock, check_wait
+from ..temporary_files import offer
 from .manifest import Blocks, Manifest, Undo, mark
 from .work_folder import remove_left_work
 
@@ -84,6 +87,7 @@ class CommitLog:
 
     def __init__(self, path: Path, wait: float = WAIT) -> None:
         self.path, self.wait = path, check_wait(wait)
+        offer(path)
         self.workers: Workers = HERE
         self.drafts = path  # where the segments of transactions are written
         self._engine, self._looked = Engine(path), LastLooked()
@@ -92,10 +96,17 @@ class CommitLog:
         self._deleting = self._restoring = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
         self._writer: int | None = None  # thread within `transaction`
-        self._showing = threading.RLock()  # a thread that has read an older one must not show it
+        self._showing = ThreadLock()  # a thread that has read an older one must not show it
         self._mark = mark(path)
         manifest = _read(path)
         self.shown = manifest, self._store_of(manifest)
+        renewed(self)
+
+    def in_fork(self) -> None:
+        """Leave the transaction of a thread to the process that has it."""
+        if self._writer is not None:
+            abandon(self._draft)
+            self._writer = None
 
     @property
     def manifest(self) -> Manifest:
@@ -350,9 +361,11 @@ class CommitLog:
         self._deleting, self._restoring = NO_ROWS, NO_ROWS
         self._checksums = self.manifest.checksums
         self._draft = self.committed.draft(self.drafts)
-        self._writer = threading.get_ident()
+        self._writer, process = threading.get_ident(), os.getpid()
         try:
             yield
+            if os.getpid() != process:
+                raise InputError(f"{self.path}: a change of process {process}; expected no fork")
             manifest = self._following(undo)
             self._end_transaction()
             self._publish(manifest)

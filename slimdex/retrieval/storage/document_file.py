@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
 from zlib import crc32
 
 from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.vectors.vector_file import block_digests, check_length
 
 from ..catalog.passages_table import Cut, parts_read, parts_written

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
+from slimdex.indexes.execution.locks import ThreadLock
 
 MOST = 8
 """Sets that are kept, of a bit for each row: a byte for each row together."""
@@ -29,7 +29,7 @@ class RowSets:
     def __init__(self, total: int) -> None:
         self._total = total
         self._sets: dict[str, NDArray[np.uint8]] = {}  # the last one asked for is last
-        self._lock = Lock()
+        self._lock = ThreadLock()
 
     def rows(self, name: str, find: Callable[[], Rows]) -> Rows:
         """Rows of a set, in order, which `find` gives if it is not kept."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.execution.forks import cached_property
+from slimdex.indexes.execution.locks import ThreadLock
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..catalog.passages_table import DocumentRows
@@ -83,7 +84,7 @@ class Snapshot:
     _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until used
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _words: list[WordIndex] = field(default_factory=list)  # one or none
-    _loading: Lock = field(default_factory=Lock)
+    _loading: ThreadLock = field(default_factory=ThreadLock)
 
     @classmethod
     def of(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import RLock
 from time import sleep
 
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.forks import renewed
+from slimdex.indexes.execution.locks import ThreadLock
 
 from .commit_log import CommitLog
 from .snapshot import Snapshot
@@ -25,7 +26,12 @@ class SnapshotManager:
         self._shown = Snapshot.of(commit_log)
         self._in_doubt = False  # True after a failed change of unknown outcome
         self._has_turn = False  # True while this process alone commits
-        self._changing, self._following = RLock(), RLock()
+        self._changing, self._following = ThreadLock(), ThreadLock()
+        renewed(self)
+
+    def in_fork(self) -> None:
+        """Leave the turn to the process that has it, and read what is committed."""
+        self._has_turn, self._in_doubt = False, True
 
     @property
     def snapshot(self) -> Snapshot:

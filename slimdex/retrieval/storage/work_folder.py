@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from time import time
 
 from slimdex.indexes.errors import InputError, InUseError
 
-from ..atomic_files import SPILL, WORK, remove
+from ..atomic_files import LOCK_TRIES, SPILL, WORK, remove
 from ..locks import FileLock
 
 LOCK = "owner"
@@ -30,21 +31,23 @@ SPILL_SECONDS = 24 * 3600
 @contextmanager
 def work_folder(index: Path) -> Iterator[Path]:
     """Create a folder in an index's folder; at the end remove it, unless it has resumable files."""
-    while True:
+    for _ in range(LOCK_TRIES):
         work = index / f"work-{token_hex(4)}"
         work.mkdir()
+        process = os.getpid()
         with FileLock(work, LOCK).held():
             if not work.exists():  # removed as left by a killed process, before it was locked
                 continue
             try:
                 yield work
             finally:
-                is_left = bool(resumable(work))
+                is_left = bool(resumable(work)) or os.getpid() != process
                 if not is_left:
                     remove(work)
         if not is_left:
             _remove_lock(work)
         return
+    raise InUseError(f"{work}: another process has removed it; expected it to stay")
 
 
 def resumable(work: Path) -> list[Path]:

@@ -192,7 +192,7 @@ def test_temporary_folders_are_removed(
         folder.mkdir(parents=True)
     monkeypatch.setattr(segment_folder, "MEMORY", memory)
     monkeypatch.setattr(segment_folder, "SPARE_BYTES", -free)
-    monkeypatch.setattr(segment_folder, "gettempdir", lambda: str(memory))
+    monkeypatch.setattr(segment_folder, "temporary_parent", lambda _: memory)
     with FileLock(used, segment_folder.OWNER).held():
         os.utime(killed, (0, 0))
         os.utime(used, (0, 0))

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from weakref import finalize
 
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.execution.forks import renewed
 
 TRIES = 6
 FIRST_WAIT = 0.5
@@ -65,8 +66,14 @@ class JsonServer:
         self._parts = urlsplit(url)
         self._idle = list[HTTPConnection]()
         finalize(self, _close, self._idle)
+        renewed(self)
         self._has_answered = False
         self._proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
+
+    def in_fork(self) -> None:
+        """Leave the connections to the process that has opened them."""
+        _close(self._idle)
+        self._idle.clear()
 
     def ask(self, path: str, body: object = None, stopped: Event = NEVER) -> Any:
         """Send JSON to the URL with this path added, or get what is there; return the answer.

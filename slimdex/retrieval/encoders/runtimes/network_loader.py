@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.execution.progress import progress
 
 from ...extras import require

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, shortened
 
+from ...temporary_files import temporary_parent
 from ...user_cache import cache_folder
 
 Word = tuple[str, NDArray[np.float32]]
@@ -89,7 +90,7 @@ def read_word_vectors(path: Path) -> WordVectors:
         kept.parent.mkdir(parents=True, exist_ok=True)
         new = Path(tempfile.mkdtemp(dir=kept.parent, prefix="new-"))
     except (OSError, RuntimeError):  # no writable cache: parse each time
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=temporary_parent(path.parent)) as folder:
             _parse(path, Path(folder))
             return _whole(path, Path(folder))  # a mapping outlives its file's name
     try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from safetensors.numpy import save_file
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.forks import cached_property
 
 from ...atomic_files import check_new, publish_folder
 from ..folder_checks import read_json

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import chain
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
+from slimdex.indexes.execution.forks import renewed
+from slimdex.indexes.execution.locks import ThreadLock
 
 MOST_PIECES, MOST_CHARACTERS = 1 << 18, 1 << 23
 """Limits of the cache; beyond them it is cleared."""
@@ -97,8 +98,9 @@ class WordPieces:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer, self._dropped = tokenizer, dropped
-        self._is_local, self._lock = splits_at_spaces(tokenizer), Lock()
+        self._is_local, self._lock = splits_at_spaces(tokenizer), ThreadLock()
         self._forget()
+        renewed(self)
 
     def ids(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """Return the ids of all tokens, text after text, and the number of tokens of each text."""
@@ -119,6 +121,10 @@ class WordPieces:
         places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
         last = np.cumsum([len(part) for part in pieces]) - 1
         return known[places], np.diff(ends[last], prepend=0)
+
+    def in_fork(self) -> None:
+        """Forget the pieces, which another thread may have been learning."""
+        self._forget()
 
     def _forget(self) -> None:
         self._number: dict[str, int] = {}

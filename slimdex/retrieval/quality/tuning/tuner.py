@@ -9,12 +9,12 @@ temporary files of 4 bytes per row are written.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ...documents import id_text
 from ...ingest import writer
 from ...ingest.rewriting.fitting import refit
 from ...storage.snapshot import Snapshot
+from ...temporary_files import temporary_parent
 from ...trials.query_pools import ASKED, Draw, document_queries, encoded, row_texts
 from ...trials.recall_trials import Pool, Trials
 from . import hybrid_choice, metric_choice, targets
@@ -122,7 +123,7 @@ def _searched(
             f"{FEWEST_A_DIMENSION:g} or more for each"
         )
     rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory(prefix="slimdex-tune-") as folder:
+    with TemporaryDirectory(prefix="slimdex-tune-", dir=temporary_parent()) as folder:
         trials = Trials(snapshot, collection.commit_log.moments(), Path(folder))
         draw, available = _queries(collection, snapshot, None if few else asked, rng)
         proving = _proving(available)

@@ -30,6 +30,7 @@ from ...collection import Collection
 from ...documents import id_text, json_of
 from ...ingest.writer import Added
 from ...operations.uploading import AddFile, upload_name
+from ...temporary_files import temporary_parent
 from ..access.middleware import needs, reads_by_line
 from ..access.tokens import Right
 from ..limits import LimitError, Limits
@@ -198,7 +199,7 @@ async def _file_reports(
 @asynccontextmanager
 async def _received(request: Request, limits: Limits, name: str) -> AsyncGenerator[Path]:
     """Write the request's body to a temporary file."""
-    with TemporaryDirectory(prefix="slimdex-upload-") as folder:
+    with TemporaryDirectory(prefix="slimdex-upload-", dir=temporary_parent()) as folder:
         path, size = Path(folder) / f"upload{''.join(Path(name).suffixes[-2:])[:40]}", 0
         with path.open("wb") as file:
             async for chunk in request.stream():

@@ -21,6 +21,7 @@ from slimdex.indexes.errors import InputError, shortened
 
 from ...duckdb_library import connected
 from ...sql import identifier, literal
+from ...temporary_files import temporary_parent
 from ..files.limits import LARGEST_FILE, MEMORY, SECONDS, size
 from ..files.worker import PROGRAM
 from ..text_files import InputFile, remove_later, temporary
@@ -110,7 +111,7 @@ def _read_apart(path: Path, table: str, to: Path) -> list[str]:
     seconds = _seconds(path)
     request = {"path": str(path), "table": table, "seconds": seconds}
     program = PROGRAM.format(f"{__package__}.table_worker")
-    with TemporaryDirectory(prefix="slimdex-") as folder:
+    with TemporaryDirectory(prefix="slimdex-", dir=temporary_parent()) as folder:
         try:
             done = subprocess.run(
                 [sys.executable, "-c", program, *sys.path],

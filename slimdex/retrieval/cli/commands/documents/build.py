@@ -45,9 +45,12 @@ def build(
     from slimdex.retrieval.operations.building import build as build_index
     from slimdex.retrieval.operations.building import choose_settings
     from slimdex.retrieval.operations.commands import with_addition
+    from slimdex.retrieval.temporary_files import offer
 
     wanted = settings.settings()
     aim = _target_beside(wanted, target)
+    path = out or new_index()
+    offer(path.absolute())
     asked = sources.asked(vectors)
     with listening(note=console.note):
         opened = asked.opened()
@@ -56,7 +59,6 @@ def build(
         given = opened.vectors if encoder.model is None else None
         return encoder.opened() if given is None else GivenEncoder(given.dim)
 
-    path = out or new_index()
     with _told_if_built(path):
         with cluster.started() as workers, console.progress(), listening(note=console.note):
             collection, added = build_index(
