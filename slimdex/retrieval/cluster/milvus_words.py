@@ -11,7 +11,7 @@ import re
 from base64 import b32encode
 from hashlib import blake2b
 
-from ..lexical.tokens import name_forms, name_words, names_of, stemmer, stems_of, words_of
+from ..lexical.tokens import id_terms, name_forms, stemmer, stems_of, words_in
 from ..lexical.word_index import MOST_WORDS, NAMED
 from .milvus_fields import LONGEST_TEXT
 
@@ -27,8 +27,9 @@ def words_text(id: str, content: str) -> str:
     >>> words_text("cat.md", "A cat, a cat")
     'om3wud6i a cat a cat cat md 2jrpcvwp'
     """
-    words = " ".join([*words_of(content), *name_words(id)])
-    return " ".join([*map(_name, names_of(id)), *map(_word, stemmer().analyze(words))])
+    names, words_of_id = id_terms(id)
+    stems = stemmer().analyze(f"{words_in(content)} {words_of_id}")
+    return " ".join([*map(_name, names), *map(_word, stems)])
 
 
 def fitting(text: str) -> str:

@@ -5,14 +5,19 @@ Names and codes are indexed as a whole and in parts: ``os.path.join()`` gives ``
 part; ``readTimeout`` gives ``readtimeout``, ``read`` and ``timeout``. Scripts without spaces
 (Chinese, Japanese, Korean, Thai, Lao, Khmer, Burmese) are split into character bigrams, as by
 Lucene's CJKAnalyzer.
+
+Texts, queries and ids have one normal form, Unicode's NFKC_Casefold: compatibility characters and
+case are folded, and invisible characters dropped. A word with accents is indexed and searched
+without them too, so that ``cafe`` finds ``café``, and ``café`` ranks first the texts that have it.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 LONGEST_TERM, LONGEST_NAME = 80, 500
@@ -25,9 +30,12 @@ _MARKS = "".join(chr(c) for c in range(0x300, 0x1E00) if unicodedata.category(ch
 """Vowel signs and accents, which belong to the letter before them; `re` does not count them as
 letters."""
 _PART = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
-_NAME = re.compile(rf"{_PART.pattern}(?:(?:[-_./@+]|::?){_PART.pattern})+")
+_JOINT = "(?:[-_./@+]|::?)"
+_NAME = re.compile(rf"{_PART.pattern}(?:{_JOINT}{_PART.pattern})*+")
+"""A name or a single part: one that required a joint would be tried at every letter of a part."""
+_HAS_JOINT = re.compile(_JOINT)
 _HUMPS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_EDGE = re.compile(r"^[\W_]+|[\W_]+$")
+_EDGE = re.compile(r"\A[\W_]+|(?<![\W_])[\W_]++\Z")
 _ASCII_EDGE = "".join(sign for sign in map(chr, range(128)) if not sign.isalnum())
 _HAS_LETTER = re.compile(r"[^\W\d_]")
 _UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
@@ -37,6 +45,37 @@ _UNSPACED = re.compile(
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
 )
 """Runs of scripts without spaces."""
+INVISIBLE = re.compile(
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]+"
+)
+"""Runs of Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt), such as soft hyphens,
+joiners and variation selectors."""
+_UNDECOMPOSED = dict(
+    zip("æðøþđħıłœŧ", ["ae", "d", "o", "th", "d", "h", "i", "l", "oe", "t"], strict=True)
+)
+"""Letters that Unicode does not decompose, and how they are typed without their own keys."""
+_ACCENTS = frozenset((*range(10, 37), *range(200, 241)))
+"""Combining classes of the points of Semitic scripts, and of marks above, below and on letters;
+vowel signs and tones of other scripts have other ones."""
+_OWN_LETTERS = "йїўѓќ"
+"""Letters whose mark nobody leaves out."""
+
+
+def _without_accents(letter: str) -> str:
+    signs = letter if letter in _OWN_LETTERS else unicodedata.normalize("NFD", letter)
+    kept = (sign for sign in signs if unicodedata.combining(sign) not in _ACCENTS)
+    bare = "".join(_UNDECOMPOSED.get(sign.lower(), sign) for sign in kept)
+    return unicodedata.normalize("NFC", bare)
+
+
+_BARE = {
+    ord(letter): bare
+    for letter in map(chr, (*range(0xC0, 0x700), *range(0x1E00, 0x2000)))
+    if (bare := _without_accents(letter)) != letter
+}
+_ACCENT = re.compile(f"[{''.join(map(chr, _BARE))}]")
 
 
 def words_of(text: str) -> list[str]:
@@ -49,26 +88,45 @@ def words_of(text: str) -> list[str]:
     >>> words_of("向量搜索 ok"), words_of("ภาษาไทย ok")
     (['向量', '量搜', '搜索', 'ok'], ['ภา', 'าษ', 'ษา', 'าไ', 'ไท', 'ทย', 'ok'])
     """
-    words = list[str]()
-    for run in _normal(text).split():
-        if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all words
-            words += _with_humps(word)
-            continue
-        parts = _PART.findall(run)
-        for part in parts:
-            words += _split(part.casefold()) if not part.isascii() else _with_humps(part)
-        if len(parts) > 1 and not _UNSPACED.search(run):
-            words += [name for name in _NAME.findall(run.casefold()) if len(name) <= LONGEST_TERM]
-    return words
+    return _words(_normal(text))
 
 
 def words_in(text: str) -> str:
-    """Words of a text with spaces between them, as they are indexed.
+    """Words of a text with spaces between them, as they are indexed; without accents they follow.
 
-    >>> words_in("Use os.path!")
-    'use os path os.path'
+    >>> words_in("Use os.path in a Café!")
+    'use os path os.path in a café cafe'
     """
-    return " ".join(words_of(text))
+    text = _normal(text)
+    words = _words(text)
+    return " ".join([*words, *_unaccented(words)] if _ACCENT.search(text) else words)
+
+
+def _words(text: str) -> list[str]:
+    """Words of a normal text."""
+    words = list[str]()
+    for run in text.split():
+        if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all words
+            if word.islower() and len(word) <= LONGEST_TERM:  # most of them: worth a branch
+                words.append(word)
+            else:
+                words += _with_humps(word)
+            continue
+        parts = _PART.findall(run)
+        for part in parts:
+            words += _with_humps(part) if part.isascii() else _split(part)
+        if len(parts) > 1 and not _UNSPACED.search(run):
+            words += filter(_is_name, _NAME.findall(_lower(run)))
+    return words
+
+
+def _unaccented(words: Iterable[str]) -> list[str]:
+    """Words with accents, without them.
+
+    >>> _unaccented(["ein", "café", "über", "cafe"])
+    ['cafe', 'uber']
+    """
+    return [word.translate(_BARE) for word in words if _ACCENT.search(word)]
 
 
 def stems_of(text: str) -> list[str]:
@@ -101,7 +159,8 @@ def id_terms(id: str) -> tuple[list[str], str]:
     >>> id_terms("docs/usage")
     (['docs/usage', 'usage'], 'docs usage docs/usage')
     """
-    return names_of(id), " ".join(name_words(id))
+    words = name_words(id)
+    return names_of(id), " ".join([*words, *_unaccented(words)])
 
 
 class Terms(NamedTuple):
@@ -122,11 +181,14 @@ TERMS = Terms()
 def names_of(id: str) -> list[str]:
     """Names of a document: its id, and the last part if that is a path; numbers are not names.
 
-    >>> names_of("docs/My Usage.md"), names_of("os.path"), names_of("10")
-    (['docs/my usage.md', 'my usage.md'], ['os.path'], [])
+    Each with accents is a name without them too.
+
+    >>> names_of("docs/My Usage.md"), names_of("os.path"), names_of("10"), names_of("Café")
+    (['docs/my usage.md', 'my usage.md'], ['os.path'], [], ['café', 'cafe'])
     """
     whole = " ".join(_folded(id).split())
-    forms = dict.fromkeys([whole, whole.rstrip("/").rpartition("/")[2]])
+    names = [whole, whole.rstrip("/").rpartition("/")[2]]
+    forms = dict.fromkeys([*names, *_unaccented(names)])
     return [form for form in forms if _HAS_LETTER.search(form) and len(form) <= LONGEST_NAME]
 
 
@@ -136,7 +198,7 @@ def name_words(id: str) -> list[str]:
     >>> name_words("docs/My Usage.md"), name_words("libssl-dev"), name_words("10")
     (['docs', 'my', 'docs/my', 'usage', 'md', 'usage.md'], ['libssl', 'dev', 'libssl-dev'], [])
     """
-    if not _HAS_LETTER.search(_normal(id)) or _UUID.fullmatch(id):
+    if not _HAS_LETTER.search(name := _normal(id)) or _UUID.fullmatch(name):
         return []
     return [word for word in words_of(id) if len(word) > 1 or word.isdigit()]
 
@@ -167,29 +229,57 @@ def misspelt_form(query: str) -> str | None:
 
 def _folded(text: str) -> str:
     """Normalise Unicode and case."""
-    return _normal(text).casefold()
+    return _lower(_normal(text))
 
 
 def _normal(text: str) -> str:
-    """Normalise Unicode; lone surrogates become "?"."""
-    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode())
+    """Normalise Unicode, and drop invisible characters; lone surrogates become "?"."""
+    if text.isascii():
+        return text
+    text = text.encode("utf-8", "replace").decode()
+    return unicodedata.normalize("NFKC", INVISIBLE.sub("", text))
+
+
+def _lower(text: str) -> str:
+    """Fold the case of a normal text; an i with a dot, as of "İ", is an i."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", text.casefold()).replace("i\u0307", "i")
+
+
+def _is_name(name: str) -> bool:
+    return len(name) <= LONGEST_TERM and _HAS_JOINT.search(name) is not None
 
 
 def _with_humps(part: str) -> list[str]:
-    """A run of ASCII letters and digits in lower case, and its parts if it is in camel case."""
-    word = part.lower()
-    if word[1:] == part[1:] or len(part) > LONGEST_TERM or len(humps := _HUMPS.split(part)) == 1:
+    """A run of letters and digits in lower case, and its parts if it is in camel case."""
+    word = part.lower() if part.isascii() else _lower(part)
+    if word[1:] == part[1:] or len(part) > LONGEST_TERM or len(humps := _humps(part)) == 1:
         return [word[:LONGEST_TERM]]
-    return [word, *(hump.lower() for hump in humps)]
+    return [word, *map(_lower, humps)]
+
+
+def _humps(part: str) -> list[str]:
+    """Parts of a run in camel case.
+
+    >>> _humps("readTimeout"), _humps("größeÄndernHTTP")
+    (['read', 'Timeout'], ['größe', 'Ändern', 'HTTP'])
+    """
+    if part.isascii():
+        return _HUMPS.split(part)
+    places = [i for i, sign in enumerate(part) if not unicodedata.combining(sign)]
+    cases = "".join("A" if part[i].isupper() else "a" if part[i].isalpha() else "0" for i in places)
+    starts = [places[match.start()] for match in _HUMPS.finditer(cases)]
+    return [part[start:end] for start, end in pairwise([0, *starts, len(part)])]
 
 
 def _split(part: str) -> Iterator[str]:
-    """Yield a run of letters, or its bigrams in scripts without spaces."""
+    """Yield the words of a run of letters, or its bigrams in scripts without spaces."""
     end = 0
     for match in _UNSPACED.finditer(part):
         if between := part[end : match.start()]:
-            yield between[:LONGEST_TERM]
+            yield from _with_humps(between)
         run, end = match[0], match.end()
         yield from (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
     if rest := part[end:]:
-        yield rest[:LONGEST_TERM]
+        yield from _with_humps(rest)

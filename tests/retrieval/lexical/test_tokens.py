@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from slimdex.retrieval.lexical.tokens import name_words, words_of
+from slimdex.retrieval.lexical.tokens import (
+    id_terms,
+    misspelt_form,
+    name_forms,
+    name_words,
+    names_of,
+    words_in,
+    words_of,
+)
 from slimdex.retrieval.lexical.word_index import WordIndex
 
 PAIRS = {
@@ -114,3 +125,118 @@ def test_random_ids_are_names_without_words(tmp_path: Path) -> None:
     index = WordIndex.create(tmp_path / "words", [(id, "Tea."), ("x", "Ink.")])
     assert index.search(id, 3).named.tolist() == [0]
     assert not len(index.search("4aad", 3).rows)
+
+
+INVISIBLE = [
+    *("\xad", "\u034f", "\u061c", "\u115f", "\u1160", "\u17b4", "\u180b", "\u180e", "\u200b"),
+    *("\u200c", "\u200d", "\u200e", "\u202a", "\u202e", "\u2060", "\u2066", "\u206f", "\u3164"),
+    *("\ufe00", "\ufe0f", "\ufeff", "\uffa0", "\ufff0", "\U0001bca0", "\U0001d173", "\U000e0001"),
+    *("\U000e0100", "\U000e0fff"),
+]  # fmt: skip
+"""Ends of the ranges of Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt."""
+
+
+@pytest.mark.parametrize("sign", INVISIBLE, ids=lambda sign: f"U+{ord(sign):04X}")
+def test_invisible_characters_cut_no_words_and_no_names(sign: str) -> None:
+    for text in ("Donaudampfschiff", "readTimeout", "os.path", "Größe", "向量搜索", "нефть"):
+        within = sign.join(text)
+        assert words_in(f"{sign}{within}{sign}") == words_in(text)
+        assert id_terms(within) == id_terms(text)
+        assert name_forms(within) == name_forms(text)
+        assert misspelt_form(within) == misspelt_form(text)
+
+
+def test_visible_neighbours_of_invisible_characters_stay() -> None:
+    for sign in ("\xac", "\u2010", "\u2027", "\u2028", "\u202f", "\u3000", "\ufff9", "-"):
+        assert words_of(f"a{sign}b")[:2] == ["a", "b"]
+
+
+FOLDED = {
+    "İstanbul ISTANBUL istanbul i\u0307stanbul": "istanbul",
+    "Straße STRASSE STRAẞE strasse": "strasse",
+    "ﬁnd FIND find ＦＩＮＤ": "find",
+    "ΟΔΟΣ οδος οδοσ": "οδοσ",
+    "ᎠᎡ ꭰꭱ": "ᎠᎡ",
+    "Kelvin KELVIN kelvin": "kelvin",
+    "Ǆ ǅ ǆ": "dž",
+    "ŉ": "ʼn",
+    "ᾂ ἀ\u0300\u0345": "ἂι",
+}
+"""Spellings that are one word in Unicode's NFKC_Casefold, and with "İ" as an i."""
+
+
+@pytest.mark.parametrize("texts", FOLDED)
+def test_spellings_of_one_word_have_one_form(texts: str) -> None:
+    assert {*words_of(texts)} == {FOLDED[texts]}
+    assert {form for text in texts.split() for form in name_forms(text)[:1]} == {FOLDED[texts]}
+
+
+@given(st.text(max_size=8), st.sampled_from([str.upper, str.lower, str.title, str.casefold]))
+def test_case_and_normal_form_change_no_word(text: str, change: Callable[[str], str]) -> None:
+    """Camel case and the two letters that Unicode keeps apart in lower case are left out."""
+    text = text.lower().replace("ı", "").replace("\u0307", "")
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        assert names_of(unicodedata.normalize(form, change(text))) == names_of(text)
+
+
+def test_camel_case_of_any_script_is_indexed_in_parts() -> None:
+    expected = {
+        "größeÄndern": "grösseändern grösse ändern",
+        "номерСчёта": "номерсчёта номер счёта",
+        "ÄnderHTTP2Ö": "änderhttp2ö änder http2 ö",
+        "ÄRGER": "ärger",
+        "Ärger": "ärger",
+    }
+    assert {text: " ".join(words_of(text)) for text in expected} == expected
+
+
+UNACCENTED = {
+    "café": "cafe",
+    "ÜBER": "uber",
+    "crème-brûlée": "creme brulee creme-brulee",
+    "Søren Łódź": "soren lodz",
+    "ısparta": "isparta",
+    "счёт": "счет",
+    "Οδός": "οδοσ",
+    "ש\u05c1\u05b8לו\u05b9ם": "שלום",
+    "م\u064eد\u0652ر\u064eس\u064eة": "مدرسة",
+    "Việt x\u0302y": "viet xy",
+    "naı\u0308ve": "naive",
+}
+
+
+@pytest.mark.parametrize("text", UNACCENTED)
+def test_words_with_accents_are_indexed_without_them_too(text: str) -> None:
+    for form in ("NFC", "NFD"):
+        words = [*words_of(text), *UNACCENTED[text].split()]
+        assert words_in(unicodedata.normalize(form, text)).split() == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cafe",
+        "йод",
+        "йога",
+        "ह\u093fन\u094dद\u0940",
+        "น\u0e49ำ",
+        "がぎ",
+        "한국어",
+    ],
+)
+def test_vowel_signs_tones_and_letters_of_their_own_are_no_accents(text: str) -> None:
+    assert words_in(text).split() == words_of(text)
+
+
+def test_accents_are_optional_and_their_texts_rank_first(tmp_path: Path) -> None:
+    rows = [
+        ("a", "A cafe."),
+        ("b", "A café."),
+        ("c", "A CAFE\u0301."),
+        ("Résumé", "Paper."),
+    ]
+    index = WordIndex.create(tmp_path / "words", rows)
+    assert sorted(index.search("cafe", 4).rows.tolist()) == [0, 1, 2]
+    assert index.search("Café", 4).rows.tolist() == [1, 2, 0]
+    for query in ("resume", "résumé", "RE\u0301SUME\u0301", "re\xadsume", "resumee"):
+        assert index.search(query, 1).named.tolist() == [3]

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError
 from slimdex.retrieval.lexical import segment_folder, word_index
 from slimdex.retrieval.lexical.fusion import Candidates, Fusion, Whole
-from slimdex.retrieval.lexical.tokens import LONGEST_TERM, name_words, words_of
+from slimdex.retrieval.lexical.tokens import LONGEST_TERM, name_words, words_in, words_of
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
 from slimdex.retrieval.locks import FileLock
 from tests.chance import CHANCE
@@ -35,10 +35,10 @@ K1, B = 1.2, 0.75
 
 def bm25(texts: list[str], query: str) -> list[float]:
     """Robertson and Zaragoza 2009, with Lucene's inverse document frequency, in plain Python."""
-    documents = [words_of(text) for text in texts]
+    documents = [words_in(text).split() for text in texts]
     average = sum(map(len, documents)) / len(documents)
     scores = [0.0] * len(documents)
-    for word in set(words_of(query)):
+    for word in set(words_in(query).split()):
         having = sum(word in document for document in documents)
         idf = log(1 + (len(documents) - having + 0.5) / (having + 0.5))
         for i, document in enumerate(documents):
@@ -304,7 +304,7 @@ def test_a_failing_disk_is_reported_and_leaves_nothing(
     assert extended(index, tmp_path / "more", [("", "dog")]).faults(61) == []
 
 
-@given(text=st.text(st.sampled_from("ab1Ä_.-'é \x1c\x00/:")))
+@given(text=st.text(st.sampled_from("ab1ä_.-'é \x1c\x00/:")))
 def test_words_are_parts_of_runs_and_names(text: str) -> None:
     expected = list[str]()
     for run in re.findall(r"\S+", unicodedata.normalize("NFKC", text).casefold()):
