@@ -88,7 +88,7 @@ async def tools_work(client: Client) -> None:
         await refused(client, tool, **arguments)
     assert "limit=0: " in await refused(client, "search", query="x", limit=0)
     assert "at most 100000" in await refused(client, "search", query="x" * 200_000)
-    for tool, meant, arguments in (
+    for tool, meant, given in (
         ("search", "'limit'", {"query": "x", "k": 3}),
         ("search", "'where'", {"query": "x", "filter": "n = 1"}),
         ("search", "the text 'x'", {"query": "x", "where": 'title = "x"'}),
@@ -97,7 +97,7 @@ async def tools_work(client: Client) -> None:
         ("serch", "'search'", {"query": "x"}),
         ("info", "'notes'", {"index": "note"}),
     ):
-        assert f"did you mean {meant}" in await refused(client, tool, **arguments)
+        assert f"did you mean {meant}" in await refused(client, tool, **given)
     half = json.dumps([{"id": "\ud83d"}])  # some clients send JSON as a text
     assert "not Unicode" in await refused(client, "get", documents=half)
 
