@@ -52,7 +52,7 @@ def nearest(X: Matrix, query: Matrix, k: int) -> list[str]:
 @pytest.mark.parametrize("kind", ["auto", "pq", "sq4", "rabitq"])
 def test_few_and_odd_dimensions(dim: int, kind: str, tmp_path: Path) -> None:
     """Enough rows to train each kind; the best are rescored with their full vectors."""
-    rows = np.random.default_rng(dim).normal(size=(640, dim))
+    rows = np.random.default_rng(dim).normal(size=(640, dim)).astype(np.float32)
     texts = [{"id": f"d{i}", "text": "a"} for i in range(len(rows))]
     settings = Settings(kind=kind, beta=0.0, gamma=0.0)
     with Collection.create(tmp_path / "i", GivenEncoder(dim), settings, lexical=False) as index:
