@@ -96,7 +96,11 @@ def __getattr__(name: str) -> Any:
         return version("slimdex")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    from .indexes.keywords import with_suggestions
+
+    module = import_module(f".{_HOMES[name]}", __name__)
+    setattr(module, name, with_suggestions(getattr(module, name)))
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:
