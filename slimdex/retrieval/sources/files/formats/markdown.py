@@ -10,7 +10,7 @@ from .. import front_matter
 from ..outline import Extract, Outline
 from . import html_pages
 
-ANCHOR = re.compile(r"\s*\{#([^\s}]+)[^}]*\}\s*$")
+ANCHOR = re.compile(r"(?<!\s)\s*+\{#([^\s{}]++)[^{}]*+\}\s*+$")
 """Explicit anchor of a heading, in the syntax of Pandoc and MyST."""
 LINES = ("bullet_list_open", "ordered_list_open")
 
