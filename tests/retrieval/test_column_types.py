@@ -93,9 +93,9 @@ def test_moments_of_other_libraries(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (object(), "document 'd1': metadata of object"),
-        ({1, 2}, "document 'd1': metadata of set"),
-        ([date(2024, 1, 2), "x"], "document 'd1': metadata of list"),
+        (object(), "document 'd1', column 'v': metadata of object"),
+        ({1, 2}, "document 'd1', column 'v': metadata of set"),
+        ([date(2024, 1, 2), "x"], "document 'd1', column 'v': metadata of list"),
         (2**70, "document 'd1': 1180591620717411303424 in column 'v'; expected BIGINT"),
         (Decimal("1e40"), "document 'd1': 1E+40 in column 'v'; expected DECIMAL(38,10)"),
         (float("-inf"), "document 'd1', column 'v': -inf; expected a finite number"),

@@ -44,7 +44,7 @@ READ_ONLY = """
         made.add([{"id": str(i), "text": f"w{i} w{i + 1}"} for i in range(40)])
         made.sync(Path(volume, "more.csv.gz"))
         found = [hit.id for hit in made.search("w7", limit=2, hybrid="rrf")]
-        faults, health = made.verify(), made.health()["documents"]
+        faults, health = made.verify(), made.health()["rows"]
     try:
         Collection.create(Path(other, "i"), encoder)
         said = "created"

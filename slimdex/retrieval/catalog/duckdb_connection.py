@@ -73,4 +73,4 @@ def refused(path: Path, error: duckdb.Error) -> SlimdexError:
 
 def one_line(error: Exception) -> str:
     """Shorten a DuckDB message to its reason, on one line."""
-    return " ".join(re.split(r"\n+LINE \d", str(error))[0].split())
+    return " ".join(re.split(r"\nLINE \d", str(error))[0].split())

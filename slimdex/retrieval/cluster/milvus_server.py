@@ -73,7 +73,7 @@ class Abilities:
         """
         if version.startswith(LITE):
             return cls(version, "float32", second_vector=True, bm25=True)
-        digits = re.search(r"(\d+)\.(\d+)", version)
+        digits = re.search(r"(?<!\d)(\d+)\.(\d+)", version)
         number = (int(digits[1]), int(digits[2])) if digits else (0, 0)
         if number < (2, 3):
             raise InputError(f"Milvus {version!r}; expected version 2.3 or newer")

@@ -170,7 +170,7 @@ def test_two_documents_of_one_row(log: CommitLog, columns: int) -> None:
 def test_numbers_beyond_any_column(log: CommitLog, digits: int, shown: str) -> None:
     """Python writes out no number of 5,000 digits, so no message may try to."""
     add(log, Document("a", "x", metadata={"n": 0.5}))
-    with pytest.raises(InputError, match=f"'b': {shown} would lose digits"):
+    with pytest.raises(InputError, match=f"'b', column 'n': {shown} would lose digits"):
         add(log, Document("b", "y", metadata={"n": 10**digits}))
 
 

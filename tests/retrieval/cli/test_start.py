@@ -25,7 +25,7 @@ print(json.dumps(sorted(sys.modules)))
 HELP = {"click"}
 READ = HELP | {"_duckdb", "faiss", "numpy", "packaging", "rich", "safetensors"}
 INFO = READ | {"portalocker"}
-SEARCH = READ | {"tantivy", "tokenizers"}
+SEARCH = READ | {"tantivy", "threadpoolctl", "tokenizers"}
 ENVIRONMENT = ("__", "_distutils", "_virtual", "sitecustomize", "usercustomize", "swig_runtime")
 FOLDERS = {
     *("indexes.codes", "indexes.execution", "indexes.reducers", "indexes.search"),

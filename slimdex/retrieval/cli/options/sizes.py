@@ -22,7 +22,7 @@ def parsed_size(text: str, name: str = "size") -> int:
     ...
     slimdex.indexes.errors.InputError: --ram 'many'; expected bytes, such as 200MB or 1.5GiB
     """
-    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([a-zA-Z]*)\s*", text)
+    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*+([a-zA-Z]*)\s*", text)
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None or round(float(found[1]) * unit) < 1:
         raise InputError(f"{name} {text!r}; expected bytes, such as 200MB or 1.5GiB")

@@ -53,14 +53,16 @@ MAGIC = {
 """First bytes -> kind."""
 XML = re.compile(rb"(\xef\xbb\xbf)?\s*<\?xml\s")
 RTF = b"{\\rtf"
-PAGE = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)\b", re.I | re.S)
+PAGE = re.compile(
+    rb"\s*(<\?xml[^>]*>\s*)?(?><!--.*?-->\s*)*+<(!doctype\s+html|html)\b", re.I | re.S
+)
 HEADERS = re.compile(
     rb"(return-path|received|delivered-to|message-id|mime-version|from|date|subject|to): [^\n]*\n"
     rb"(([\w-]+:|[ \t])[^\n]*\n)*"
     rb"(received|delivered-to|message-id|mime-version|from|date|subject|to): ",
     re.I,
 )
-MAILBOX = re.compile(rb"From \S+ +.*\d\d:\d\d.*\r?\n[\w-]+:")
+MAILBOX = re.compile(rb"From \S+ (?>.*?\d\d:\d\d).*+\n[\w-]+:")
 ARCHIVES = {
     b"application/epub+zip": "epub",
     b"application/vnd.oasis.opendocument.text": "odt",

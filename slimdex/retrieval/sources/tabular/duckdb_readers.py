@@ -139,7 +139,7 @@ def checked_types(words: Sequence[str]) -> dict[str, str]:
     {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
     """
     types = {}
-    for pair in (pair for word in words for pair in re.split(r",(?![^(]*\))", word)):
+    for pair in (pair for word in words for pair in re.split(r",(?![^()]{0,200}\))", word)):
         name, equals, type_ = pair.strip().rpartition("=")
         if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
             raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")

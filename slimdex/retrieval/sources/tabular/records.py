@@ -125,7 +125,16 @@ def _document(item: Any, zoned: set[str]) -> Document:
 def _is_zoned(value: Any) -> bool:
     if isinstance(value, datetime | time):
         return value.tzinfo is not None
-    return isinstance(value, list | tuple) and any(map(_is_zoned, value))
+    waiting, seen = [value], set[int]()  # a list may contain itself
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, datetime | time):
+            if item.tzinfo is not None:
+                return True
+        elif isinstance(item, list | tuple) and id(item) not in seen:
+            seen.add(id(item))
+            waiting += item
+    return False
 
 
 def _from_mapping(item: Any) -> Document:

@@ -112,14 +112,14 @@ DEFINED = re.compile(
     r"(?P<indent>[ \t]*)"
     r"(?:(?:export|default|pub(?:\([\w ]+\))?|public|private|protected|internal|static|final|open|"
     r"abstract|sealed|data|async|unsafe|extern(?: \"C\")?|const|inline|override|virtual|partial|"
-    r"local|declare|inner|suspend)\s+)*"
+    r"local|declare|inner|suspend)\s+)*+"
     r"(?:class|struct|interface|enum|trait|impl|union|record|object|protocol|extension|module|"
     r"namespace|package|fn|func|fun|def|defp|defmodule|function\*?|sub|procedure|type)"
-    r"\s+(?P<name>(?:\([^)]*\)\s*)?[\w$.:<>!?~*&' -]*[\w$!?>])",
+    r"\s++(?P<name>(?:\([^)]*\)\s*+)?[\w$.:<>!?~*&' -]*[\w$!?>])",
 )
 BRACKETED = re.compile(
     r"(?P<indent>)(?!(?:if|for|while|switch|return|else|do|case|typedef|using|include)\b)"
-    r"[A-Za-z_][\w\s*&:<>,~]*?\b(?P<name>[\w:~]+)\s*\([^;{}]*\)?[^;]*\{?\s*$",
+    r"[A-Za-z_](?>[\w:~]*[\s*&<>,]+)*?(?>[\w:~]*?\b)(?P<name>[\w:~]++)\s*\([^;]*$",
 )
 SHELL = re.compile(r"(?P<indent>[ \t]*)(?P<name>[\w:.-]+)\s*\(\)\s*\{?")
 BRACED = frozenset([".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m", ".mm", ".d"])
@@ -214,8 +214,8 @@ def _name(node: Node) -> str:
     if trait := node.child_by_field_name("trait"):
         text = f"{_text(trait)} for {text}"
     if receiver := node.child_by_field_name("receiver"):
-        owner = re.search(r"(\w+)\s*(\[.*)?\)$", _text(receiver))
-        text = f"{owner[1]}.{text}" if owner else text
+        owner = re.findall(r"\w+", _text(receiver).partition("[")[0])
+        text = f"{owner[-1]}.{text}" if owner else text
     return " ".join(text.split())[:LONGEST_NAME]
 
 

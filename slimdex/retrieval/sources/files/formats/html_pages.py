@@ -37,9 +37,9 @@ CLASSES = frozenset(
 )
 MOST_MARKS = 32
 """Anchors remembered before a heading; the first is used."""
-MAIN = re.compile(rb"""<main\b|<[^>]*\brole\s*=\s*["']?main\b""", re.I)
+MAIN = re.compile(rb"""<main\b|\brole\s*=\s*["']?main\b""", re.I)
 ARTICLE = re.compile(rb"<article\b", re.I)
-CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w.:-]+)""", re.I)
+CHARSET = re.compile(rb"""<meta[^<>]+charset\s*=\s*+["']?\s*+([\w.:-]+)""", re.I)
 FACTS = {"author": "author", "keywords": "tags", "description": "description", "date": "date"}
 """Names of `meta` elements -> columns."""
 Attributes = Mapping[str, str]
@@ -308,5 +308,5 @@ class Page:
 
 def _lined(text: str) -> str:
     """Strip spaces around lines and around tabs between cells."""
-    text = re.sub(r" *\n *", "\n", re.sub(r"[ \xa0]+", " ", text))
-    return re.sub(r" *\t *", "\t", text).strip(" \n\t")
+    text = re.sub(r" ?\n ?", "\n", re.sub(r"[ \xa0]+", " ", text))
+    return re.sub(r" ?\t ?", "\t", text).strip(" \n\t")

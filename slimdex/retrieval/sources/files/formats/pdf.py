@@ -13,6 +13,8 @@ BROKEN_WORD = re.compile("[\ufffe\u0002]\r?\n?")
 """Hyphenation at the end of a line."""
 MOST_ENTRIES = 10_000
 """Largest number of entries of a table of contents to read."""
+LONGEST_SOUGHT = 200
+"""Characters of a title that are searched on its page."""
 REASONS = {4: "encrypted", 5: "encrypted"}
 """PDFium's error codes -> reason."""
 
@@ -92,7 +94,8 @@ def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int
     anchor, done = f"page={number}", 0
     outline.part(anchor, number)
     for level, title in sections:
-        found = re.compile(r"\s+".join(map(re.escape, title.split())), re.I).search(text, done)
+        sought = map(re.escape, title[:LONGEST_SOUGHT].split())
+        found = re.compile(r"\s+".join(sought), re.I).search(text, done)
         if found is not None:
             outline.add(text[done : found.start()], "\n")
             done = found.start()
