@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter, isfunction, signature
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .suggestions import did_you_mean
 
@@ -44,8 +44,7 @@ def with_suggestions(public: T) -> T:
     TypeError: search() got an unexpected keyword argument 'top_k'; did you mean 'limit'?
     """
     if not isinstance(public, type):
-        checked: Any = _checked(public) if isfunction(public) else public
-        return checked
+        return cast(T, _checked(public)) if isfunction(public) else public
     for base in public.__mro__:
         if not base.__module__.startswith(f"{__name__.partition('.')[0]}."):
             continue

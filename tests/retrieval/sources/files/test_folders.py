@@ -228,6 +228,7 @@ def test_links_out_of_a_folder_are_counted_and_not_followed(tmp_path: Path) -> N
         source = open_source(str(given))
         found = {d.id: d.text for batch in source.batches() for d in batch}
         assert found == {"a.md": "a", "folder/b.md": "b", "sub/c.md": "c"}
+        assert isinstance(source, FileSource)
         (note,) = [note for note in source.left_out() if "link" in note]
         count, _, named = note.partition(" (follow_links=True follows links): ")
         assert count == "left out: 9 links out of the folder"
