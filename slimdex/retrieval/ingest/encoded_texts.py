@@ -59,13 +59,13 @@ class EncodedTexts:
             for path in [path for folder in folders for path in folder.glob(self._new_name("*"))]:
                 try:
                     digests = self._read(path)["digests"]
-                    taken = path.rename(self._folder / path.name)
-                except (CorruptError, OSError):  # damaged, or another user's
+                except (CorruptError, OSError):
                     with suppress(OSError):
                         path.unlink()
                     continue
-                self._files.append(taken)
-                self._digests.append(digests.view(DIGEST).ravel())
+                with suppress(OSError):  # those in another user's folder stay there
+                    self._files.append(path.rename(self._folder / path.name))
+                    self._digests.append(digests.view(DIGEST).ravel())
 
     def put(self, texts: Sequence[str], vectors: Matrix, lengths: Lengths) -> None:
         """Keep the vectors (n, dim) of texts durably, and (n, 2) tokens of each and those read.

@@ -7,7 +7,7 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors
 from slimdex.retrieval.atomic_files import (
@@ -31,6 +33,7 @@ from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.operations.repair import repair, verify
+from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow
 
@@ -549,6 +552,57 @@ def test_invalid_names_of_commits_are_refused(path: Path, commits: object) -> No
     rewrite(path, lambda header: header | {"commits": commits})
     with pytest.raises(CorruptError, match=MANIFEST):
         Collection.open(path)
+
+
+FORGED: list[Any] = [
+    *[None, [], {}, [None], {"a": 1}, ["x"], True, 0, -1, 1.5, 7, 2**31, 2**62, 10**30],
+    *[float("nan"), float("inf"), "", "x", "../x", "/etc/passwd"],
+    *["a\nb", "a\0b", "\ud800", "9" * 5000],
+]
+
+
+def leaves(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The places of all values in a JSON value, at any depth."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in parts:
+        yield (*place, key)
+        if isinstance(part, dict | list):
+            yield from leaves(part, (*place, key))
+
+
+@pytest.mark.slow
+@settings(max_examples=CHANCE.examples(30))
+@given(st.data())
+def test_any_forged_value_ends_in_an_answer_or_one_line(
+    made: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = Path(shutil.copytree(made, tmp_path_factory.mktemp("forged") / "x.index"))
+
+    def forged(header: dict[str, Any]) -> dict[str, Any]:
+        header["state"] = json.loads(header["state"])
+        place = data.draw(st.sampled_from([*leaves(header)]))
+        put(*place, value=data.draw(st.sampled_from(FORGED)))(header)
+        return header | {"state": json.dumps(header["state"])}
+
+    def use(what: Callable[[Collection], object]) -> None:
+        with Collection.open(path, WordEncoder()) as collection:
+            what(collection)
+
+    def ask() -> None:
+        use(lambda collection: (collection.info(), collection.count("id > 'm'")))
+        use(lambda collection: collection.search_many(QUERIES))
+        use(lambda collection: collection.add([Document("new", "a new one")]))
+        use(lambda collection: [*collection])
+
+    rewrite(path, forged)
+    for call in (ask, lambda: verify(path), lambda: repair(path, untrusted=True), ask):
+        line = ""
+        try:
+            call()
+        except SlimdexError as error:
+            line = str(error)
+        assert "\n" not in line
+    shutil.rmtree(path)
 
 
 def test_nested_encoders_are_refused(state: dict[str, Any]) -> None:
