@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from slimdex.indexes.errors import InputError, InUseError
 from slimdex.indexes.settings import as_settings
+from slimdex.indexes.unicode_text import check_unicode
 
 from ..collection import Id, Several, check_either, page
 from ..documents import Document, Hit, Part, hit_from_json, id_text, id_texts, is_several, json_of
@@ -127,8 +128,7 @@ class RemoteCollection(Searchable):
 
         Raises `InputError` if the id is unknown or the document has no text, or as `search` does.
         """
-        asked = {"limit": limit, "where": where}
-        given = urlencode({name: value for name, value in asked.items() if value is not None})
+        given = _parameters({"limit": limit, "where": where})
         found = self._ask(f"/related/{quote(id_text(id), safe='')}?{given}")
         return [hit_from_json(hit) for hit in found["hits"]]
 
@@ -180,15 +180,15 @@ class RemoteCollection(Searchable):
     def __contains__(self, id: object) -> bool:
         """True if a document has this id."""
         try:
-            self._document(id_text(id))
+            text = id_text(id)
+        except InputError:
+            return False  # can't be an id
+        try:
+            self._document(text)
         except RefusedError as error:
             if error.status == 404:
                 return False
             raise
-        except InputError:
-            if isinstance(id, str | int):
-                raise
-            return False  # can't be an id
         return True
 
     def __iter__(self) -> Iterator[Document]:
@@ -209,8 +209,7 @@ class RemoteCollection(Searchable):
     def _listing(
         self, where: str | None = None, after: str | None = None, limit: int = PAGE
     ) -> Mapping[str, Any]:
-        asked = {"where": where, "after": after, "limit": limit}
-        given = urlencode({name: value for name, value in asked.items() if value is not None})
+        given = _parameters({"where": where, "after": after, "limit": limit})
         found: Mapping[str, Any] = self._ask(f"/documents?{given}")
         return found
 
@@ -269,6 +268,13 @@ class RemoteCollection(Searchable):
         wanted = as_settings(settings).as_dict()
         asked = {name: value for name, value in wanted.items() if value is not None}
         return list(self._ask("/reduce", {"candidates": "auto", **asked})["notes"])
+
+
+def _parameters(asked: Mapping[str, Any]) -> str:
+    """Encode the values that are given, for a URL; raises `InputError` for half a character."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    check_unicode(given, "asked")
+    return urlencode(given)
 
 
 def _checked(documents: Any) -> Iterator[Document]:

@@ -144,8 +144,17 @@ def test_errors_are_those_of_a_collection(pair: tuple[Collection, RemoteCollecti
         ("delete", ()),
         ("add", ([{"id": 9, "text": "x"}, {"id": 9, "text": "y"}],)),
         ("add", ("text",)),
+        ("search", ("\ud83d",)),
+        ("search", ("x", 1, "id = '\ud83d'")),
+        ("related", ("\ud83d",)),
+        ("related", ("2", 1, "id = '\ud83d'")),
+        ("get", ("\ud83d",)),
+        ("count", ("id = '\ud83d'",)),
+        ("delete", ("\ud83d",)),
+        ("add", ([{"id": 9, "text": "x", "tags": {"\ude00": 1}}],)),
     ]
     for each in pair:
+        assert "\ud83d" not in each
         for method, arguments in wrong:
             with pytest.raises(InputError):
                 getattr(each, method)(*arguments)
