@@ -35,8 +35,8 @@ class SourceOptions:
         list[str] | None,
         Argument(
             "SOURCE",
-            "Folders and files: Markdown, rst, HTML, PDF, DOCX, ODT, PPTX, EPUB, notebooks, mail, "
-            "code; tables (.jsonl .json .csv .tsv .parquet .xlsx .sqlite; FILE#TABLE for "
+            "Folders and files: Markdown, rst, HTML, PDF, DOCX, ODT, PPTX, EPUB, XML, notebooks, "
+            "mail, code; tables (.jsonl .json .csv .tsv .parquet .xlsx .ods .sqlite; FILE#TABLE for "
             "one of several); .txt with one document per line; also .gz and .zst. BEIR folders, - "
             "for standard input, python: for the standard library's docstrings, python:PACKAGE "
             "for a package's. Or use --sql.",

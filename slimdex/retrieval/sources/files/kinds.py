@@ -38,7 +38,10 @@ CODE = frozenset([
     ".clj", ".el", ".lisp", ".scm", ".vim", ".zig", ".nim", ".dart", ".d", ".f90", ".f", ".pas",
     ".vb", ".tcl", ".css", ".scss", ".cmake", ".mk", ".proto", ".thrift", ".graphql", ".tf",
 ])  # fmt: skip
-TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
+TABLES = (
+    *(".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"),
+    *(".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
+)
 """Endings of tables, which are skipped in folders and must be named as sources."""
 DATABASES = (".duckdb", ".db", ".sqlite", ".sqlite3")
 DATA = frozenset((*TABLES, *DATABASES, ".lock", ".map", ".po", ".pot", ".geojson"))
