@@ -36,10 +36,10 @@ class SourceOptions:
         Argument(
             "SOURCE",
             "Folders and files: Markdown, rst, HTML, PDF, DOCX, ODT, PPTX, EPUB, XML, notebooks, "
-            "mail, code; tables (.jsonl .json .csv .tsv .parquet .xlsx .ods .sqlite; FILE#TABLE for "
-            "one of several); .txt with one document per line; also .gz and .zst. BEIR folders, - "
-            "for standard input, python: for the standard library's docstrings, python:PACKAGE "
-            "for a package's. Or use --sql.",
+            "mail, code; tables (.jsonl .json .csv .tsv .parquet .xlsx .ods .sqlite; FILE#TABLE "
+            "for one of several); .txt with one document per line; also .gz and .zst. BEIR "
+            "folders, - for standard input, python: for the standard library's docstrings, "
+            "python:PACKAGE for a package's. Or use --sql.",
         ),
     ] = None
     sql: Annotated[
