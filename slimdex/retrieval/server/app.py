@@ -29,6 +29,8 @@ from .service import Service
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
 """Methods of routes; HEAD is GET without the body."""
+LONGEST_PATH = 200
+"""Characters of a path for which a route is suggested."""
 ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
 
 
@@ -91,16 +93,17 @@ async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.detail != HTTPStatus.NOT_FOUND.phrase:  # something else is not found
         return await _failed(request, error)
-    given = request.url.path.split("/")
-    paths = [
+    path = request.url.path[:LONGEST_PATH]
+    given = path.split("/")
+    paths = ["/docs", "/mcp"]
+    paths += [
         "/".join(
             own if part.startswith("{") else part for own, part in zip(given, parts, strict=True)
         )
         for parts in (path.split("/") for path in request.app.openapi()["paths"])
         if len(parts) == len(given)
     ]
-    near = did_you_mean(request.url.path, paths)
-    return _answer(request, 404, f"{shortened(request.url.path)}: no such route; see /docs{near}")
+    return _answer(request, 404, f"{path!r}: no such route; see /docs{did_you_mean(path, paths)}")
 
 
 async def _other_method(request: Request, error: Exception) -> Response:

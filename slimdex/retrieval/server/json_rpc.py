@@ -67,9 +67,11 @@ def _check(message: Any) -> None:
         raise _Refused(INVALID_REQUEST, f"{kind}; expected one message, a JSON object")
     if message.get("jsonrpc") != "2.0":
         raise _Refused(INVALID_REQUEST, _wrong(message, "jsonrpc", "'2.0'"))
-    if "id" in message and not _is_id(message["id"]) and "error" not in message:
+    is_answer = "method" not in message and any(name in message for name in ANSWERS)
+    has_id = "id" in message and not (is_answer and "error" in message)  # whose id may be null
+    if has_id and not _is_id(message["id"]):
         raise _Refused(INVALID_REQUEST, _wrong(message, "id", "a text or a whole number"))
-    if not any(name in message for name in ANSWERS):
+    if not is_answer:
         if not isinstance(message.get("method"), str):
             raise _Refused(INVALID_REQUEST, _wrong(message, "method", "the name of a method"))
         if not isinstance(message.get("params", {}), dict):

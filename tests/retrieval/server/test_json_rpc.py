@@ -59,6 +59,8 @@ WRONG: list[tuple[bytes, int, Any]] = [
     (message(id=1.5, method="ping"), REQUEST, None),
     (message(id=True, method="ping"), REQUEST, None),
     (message(id=[16], method="ping"), REQUEST, None),
+    (message(id=None, method="ping", error={"code": 1, "message": "x"}), REQUEST, None),
+    (message(id=16, method=["ping"], result={}), REQUEST, 16),
     (message(id=17, method="tools/call", params=["search"]), PARAMS, 17),
     (message(id=18, method="tools/call", params=None), PARAMS, 18),
     (message(id=19, result=3), REQUEST, 19),

@@ -376,6 +376,7 @@ SUGGESTED = [
     ("POST", "/v1/embeddings", {"model": "nots", "input": "a"}, "index 'nots'", "'notes'"),
     ("POST", "/indexes/notes/serch", {}, "no such route", "'/indexes/notes/search'"),
     ("GET", "/helth", None, "no such route", "'/health'"),
+    ("POST", "/mpc", {}, "no such route", "'/mcp'"),
     ("POST", "/v1/embedding", {}, "no such route", "'/v1/embeddings'"),
 ]
 """Requests with a wrong name, what the error states, and what it suggests."""
