@@ -6,7 +6,10 @@ most of the standard library. The catalog runs SQL only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from slimdex.indexes.execution.forks import not_inherited
 
 if TYPE_CHECKING:
     import duckdb as duckdb
@@ -15,3 +18,8 @@ else:
         import _duckdb as duckdb
     except ImportError:  # another release may name it otherwise
         import duckdb as duckdb
+
+
+def connect(config: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
+    """Start a DuckDB in memory that outlives a call; one of a call only is `duckdb.connect`."""
+    return not_inherited(duckdb.connect(config=dict(config or {})))

@@ -15,10 +15,10 @@ from secrets import token_hex
 from typing import Any
 
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.forks import abandon, renewed
+from slimdex.indexes.execution.forks import renewed
 from slimdex.indexes.execution.locks import ThreadLock
 
-from ..duckdb_library import duckdb
+from ..duckdb_library import connect, duckdb
 from ..sql import identifier, literal
 from .duckdb_connection import DISK_NUMBERS, LIMITS, disk_error, one_line
 from .schema import checked_columns
@@ -30,7 +30,7 @@ def started(folder: Path) -> duckdb.DuckDBPyConnection:
     # A folder of its own: two processes in containers may have one number, of which DuckDB's files
     # have their names.
     spill = folder / f"spill-{token_hex(4)}.tmp"
-    connection = duckdb.connect(config=LIMITS | {"temp_directory": str(spill)})
+    connection = connect(LIMITS | {"temp_directory": str(spill)})
     connection.execute(f"SET allowed_directories = [{literal(f'{folder}/')}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -164,7 +164,6 @@ class Engine:
 
     def in_fork(self) -> None:
         """Forget the session of the process that this one was forked from."""
-        abandon(self._session)
         self._session = None
 
     def ensure_open(self) -> None:

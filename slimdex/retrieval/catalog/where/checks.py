@@ -12,14 +12,15 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import lru_cache
 from threading import TIMEOUT_MAX, Event, Thread
 from typing import Any
 
 from slimdex.indexes.errors import InputError, shortened, shortened_repr
+from slimdex.indexes.execution.forks import renewed
 from slimdex.indexes.json_text import TooDeepError, parsed
 
-from ...duckdb_library import duckdb
+from ...duckdb_library import connect, duckdb
 from .allowed import (
     BUILDERS,
     CLASSES,
@@ -203,10 +204,25 @@ class _Refused(Exception):
     """Reason for the refusal."""
 
 
-@cache
-def scratch() -> duckdb.DuckDBPyConnection:
+class _Scratch:
     """A separate database, so that nothing in an untrusted catalog affects the check."""
-    return duckdb.connect(config=CONFIG)
+
+    def __init__(self) -> None:
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        renewed(self)
+
+    def in_fork(self) -> None:
+        """Leave the connection to the process that has opened it."""
+        self._connection = None
+
+    def __call__(self) -> duckdb.DuckDBPyConnection:
+        """Return a connection that all threads share."""
+        if self._connection is None:  # two threads may do this at once, which is harmless
+            self._connection = connect(CONFIG)
+        return self._connection
+
+
+scratch = _Scratch()
 
 
 @lru_cache(CHECKED)

@@ -14,6 +14,7 @@ from slimdex.indexes.errors import InputError, shortened
 
 from ...column_types import restored
 from ...documents import Document, check_columns, id_text
+from ...duckdb_library import connect
 from ...sql import identifier
 from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names
 from .duckdb_readers import ZONED, storable, stored_value, zone_note
@@ -68,7 +69,7 @@ def as_documents(given: Any) -> Records:
             rows = given.project(read).fetchall()
         return Records(_documents([rows], columns), [columns], zoned)
     if hasattr(given, "__arrow_c_stream__"):
-        connection = duckdb.connect()
+        connection = connect()
         with _refused(given):
             read, columns, zoned = _selection(connection.from_arrow(given))
             connection.register("given", given)

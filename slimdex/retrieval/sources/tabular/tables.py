@@ -13,6 +13,7 @@ from slimdex.indexes.errors import InputError, shortened
 from ...catalog.column_fit import misfits
 from ...column_types import restored
 from ...documents import Document, check_columns
+from ...duckdb_library import connect
 from ...sql import identifier
 from ..origins import Reading
 from ..text_files import (
@@ -69,7 +70,7 @@ class TableSource:
     def __init__(self, file: InputFile, names: ColumnNames) -> None:
         self.name, self._file = file.name, file
         self._reader = READERS[file.ending]
-        self._connection = duckdb.connect()
+        self._connection = connect()
         self._connection.execute("SET TimeZone = 'UTC'")  # for timestamps without a zone
         self._types = self._found = self._describe()
         named = self._column(names.text, "text", TEXT_NAMES)
