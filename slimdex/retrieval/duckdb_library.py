@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from slimdex.indexes.execution.forks import not_inherited
+
 if TYPE_CHECKING:
     import duckdb as duckdb
 else:
@@ -24,6 +26,6 @@ def connected(config: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnect
     >>> connected().execute("SELECT TIMESTAMPTZ '2024-05-01 22:00+09' < '2024-05-02'").fetchall()
     [(True,)]
     """
-    connection = duckdb.connect(config=dict(config or {}))
+    connection = not_inherited(duckdb.connect(config=dict(config or {})))
     connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of all its cursors
     return connection

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import threading
 import time
 from multiprocessing import Pipe
@@ -101,6 +102,31 @@ def test_a_forked_child_does_not_let_go(tmp_path: Path) -> None:
         os.waitpid(child, 0)
         with pytest.raises(InUseError), lock.held(0):
             pass
+
+
+def hold_and_fork(folder: Path, held: Connection) -> None:
+    with FileLock(folder, "x", is_signed=True).held(), locked(folder / "file"):
+        child = os.fork()
+        if not child:  # pragma: no cover - another process
+            time.sleep(600)
+        held.send(child)
+        time.sleep(600)
+
+
+def test_a_fork_does_not_keep_the_lock_of_a_killed_holder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    here, there = Pipe(duplex=False)
+    process = forked.process(hold_and_fork, tmp_path, there)
+    child = here.recv()
+    try:
+        with pytest.raises(InUseError), FileLock(tmp_path, "x").held(0):
+            pass
+        process.kill()
+        process.join()
+        with FileLock(tmp_path, "x").held(1), locked(tmp_path / "file"):
+            os.kill(child, 0)  # it is still there
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -32,12 +32,10 @@ class Renewable(Protocol):
 
 T = TypeVar("T", bound=Renewable)
 V = TypeVar("V")
-IMPORTED = ("slimdex", "_duckdb", "duckdb", "faiss", "portalocker", "tantivy", "tokenizers")
-"""Packages that methods import on first use."""
-_ABANDONED = list[Any]()
-"""Objects that a forked process has inherited and must not use or free."""
 _RENEWED: dict[int, ref[Any]] = {}
 """Objects by their number. A `WeakSet` can't be read while other threads add to it."""
+_FOREIGN: dict[int, ref[Any]] = {}
+"""Objects of other libraries that have threads of their own, by their number."""
 _AWAITED = list[Any]()
 """Those for which the running fork has waited."""
 _FORKING = Lock()
@@ -55,9 +53,11 @@ def _living() -> list[Any]:
     return [made for each in [*_RENEWED.values()] if (made := each()) is not None]
 
 
-def abandon(inherited: Any) -> None:
-    """Keep an object of another library that a forked process must not use or free."""
-    _ABANDONED.append(inherited)
+def not_inherited(made: V) -> V:
+    """Return an object of another library, which forked processes must not use and never free."""
+    number = id(made)
+    _FOREIGN[number] = ref(made, lambda _: _FOREIGN.pop(number, None))
+    return made
 
 
 class cached_property(functools.cached_property[V]):
@@ -74,12 +74,26 @@ class cached_property(functools.cached_property[V]):
 
 def _before() -> None:
     _FORKING.acquire()
-    for name in [each for each in [*sys.modules] if each.partition(".")[0] in IMPORTED]:
-        with suppress(ImportError):
-            import_module(name)  # waits for a thread that imports it
+    _wait_for_imports()
     for each in [each for each in _living() if hasattr(each, "before_fork")]:
         each.before_fork()
         _AWAITED.append(each)
+
+
+def _wait_for_imports() -> None:
+    """Wait for the modules that other threads import: a forked process would wait forever."""
+    seen = set[str]()  # those that stay are imported by this thread
+    while names := {*filter(_is_imported_now, [*sys.modules])} - seen:
+        for name in names:
+            with suppress(Exception):  # which the other thread gets, too
+                import_module(name)
+        seen |= names
+
+
+def _is_imported_now(name: str) -> bool:
+    """Return whether a thread is importing a module."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
 
 
 def _in_parent() -> None:
@@ -91,9 +105,19 @@ def _in_parent() -> None:
 def _in_child() -> None:
     _FORKING.release()
     _AWAITED.clear()
+    for foreign in [*_FOREIGN.values()]:
+        _keep_forever(foreign())
+    _FOREIGN.clear()
     for each in _living():
         each.in_fork()
     use_one_thread()
+
+
+def _keep_forever(inherited: Any) -> None:
+    """Keep an object even when Python ends: it would wait for its threads, or end with a signal."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
 
 
 def use_one_thread() -> None:

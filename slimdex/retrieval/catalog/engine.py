@@ -15,7 +15,7 @@ from secrets import token_hex
 from typing import Any
 
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.forks import abandon, renewed
+from slimdex.indexes.execution.forks import renewed
 from slimdex.indexes.execution.locks import ThreadLock
 
 from ..duckdb_library import connected, duckdb
@@ -164,7 +164,6 @@ class Engine:
 
     def in_fork(self) -> None:
         """Forget the session of the process that this one was forked from."""
-        abandon(self._session)
         self._session = None
 
     def ensure_open(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, UnreadableError
-from slimdex.indexes.execution.forks import abandon, renewed
+from slimdex.indexes.execution.forks import renewed
 from slimdex.indexes.execution.locks import ThreadLock
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.moments import Moments
@@ -104,9 +104,7 @@ class CommitLog:
 
     def in_fork(self) -> None:
         """Leave the transaction of a thread to the process that has it."""
-        if self._writer is not None:
-            abandon(self._draft)
-            self._writer = None
+        self._writer = None
 
     @property
     def manifest(self) -> Manifest:

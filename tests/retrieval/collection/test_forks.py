@@ -1,4 +1,4 @@
-"""Forked processes search and train, although they lack their parent's threads."""
+"""Forked processes search, train and write, although they lack their parent's threads."""
 
 from __future__ import annotations
 
@@ -20,13 +20,21 @@ def documents(count: int) -> list[Document]:
     return [Document(str(i), f"{TEXTS[i % 4]} number {i}") for i in range(count)]
 
 
-def run(script: str, folder: Path) -> str:
-    """The output of a script, which has a minute and gets the folder as its argument."""
+def run(script: str, *arguments: Path | str) -> str:
+    """The output of a script, which has some minutes."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(folder)],
+        [
+            sys.executable,
+            "-W",
+            "ignore:.*fork",
+            "-c",
+            textwrap.dedent(script),
+            *map(str, arguments),
+        ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -99,6 +107,148 @@ def test_a_fork_reads_and_writes_like_its_parent(tmp_path: Path) -> None:
     collection.close()
     with Collection.open(tmp_path / "i") as again:
         assert len(again) == 6
+
+
+IN_A_TURN = """
+    import os, signal, sys, threading
+    from slimdex import Collection, InUseError
+    from tests.encoders import WordEncoder
+
+    def child():
+        assert opened.search("bread", limit=1)[0].id in ("1", "5")
+        assert opened.count("id < '4'") == 4 and opened.get("2").id == "2" and opened.verify() == []
+        try:
+            opened.add([{"id": "c", "text": "stars"}])
+        except InUseError as error:
+            assert f"process {parent}" in str(error) and "\\n" not in str(error)
+        else:
+            raise AssertionError("two writers")
+        opened.close()
+
+    def write():
+        with opened.change():
+            began.set()
+            go_on.wait(60)
+        opened.add([{"id": "p", "text": "rivers"}])
+
+    def status(work):
+        forked = os.fork()
+        if not forked:
+            signal.alarm(40)
+            work()
+            sys.exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
+
+    began, go_on, parent = threading.Event(), threading.Event(), os.getpid()
+    opened = Collection.open(sys.argv[1], WordEncoder(), wait=0.2)
+    opened.search("bread")
+    writer = threading.Thread(target=write)
+    writer.start()
+    began.wait(60)
+    print(status(child), end=" ")
+    go_on.set()
+    writer.join(60)
+    print(status(lambda: opened.add([{"id": "c", "text": "stars"}])), end=" ")
+    print(opened.count("id IN ('c', 'p')"), opened.verify())
+"""
+
+
+def test_a_fork_reads_while_a_thread_writes_and_waits_for_its_turn(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(documents(8))
+    assert run(IN_A_TURN, tmp_path / "i") == "0 0 2 []\n"
+
+
+IN_A_CALL = """
+    import os, signal, sys
+    from slimdex import Collection, SlimdexError
+    from tests.encoders import WordEncoder
+
+    class Forking(WordEncoder):
+        def encode(self, texts):
+            global forked
+            if len(texts) == 3 and not os.getenv("FORKED"):
+                os.environ["FORKED"] = "yes"
+                forked = os.fork()
+                if not forked:
+                    signal.alarm(40)
+                    try:
+                        opened.add([{"id": "c", "text": "stars"}])
+                        sys.exit(0)  # through the parent's calls
+                    except SlimdexError:
+                        sys.exit(7)
+            return super().encode(texts)
+
+    opened = Collection.open(sys.argv[1], Forking(), wait=0.2)
+    opened.add([{"id": f"n{i}", "text": f"rivers {i}"} for i in range(3)])
+    print(os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]), end=" ")
+    opened.add([{"id": "p", "text": "rivers"}])
+    print(len(opened), opened.verify())
+"""
+
+
+def test_a_fork_within_a_change_leaves_the_change_to_its_parent(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(documents(8))
+    done = run(IN_A_CALL, tmp_path / "i")
+    assert done in ("7 12 []\n", "0 13 []\n")  # in its turn, or before it
+    assert not [*(tmp_path / "i").glob("work-*")]
+
+
+AT_ANY_TIME = """
+    import os, random, signal, sys, threading, time
+    from slimdex import Collection
+    from tests.encoders import WordEncoder
+
+    def add():
+        opened.add([{"id": f"t{len(acknowledged)}", "text": "rivers and stars"}])
+        acknowledged.append(f"t{len(acknowledged)}")
+
+    def search():
+        opened.search_many(["bread", "stars"] * 5)
+        opened.count(f"id < '{random.random()}'")
+
+    def open_again():
+        with Collection.open(sys.argv[1], WordEncoder()) as own:
+            own.search("bread")
+            own.reduced_index.reducer.transform(vectors)
+
+    def going_on(work):
+        while not stopped.is_set():
+            work()
+
+    opened = Collection.open(sys.argv[1], WordEncoder())
+    stopped, acknowledged = threading.Event(), []
+    vectors = opened.get(["1", "2"], vectors=True)[0].vectors.repeat(2000, axis=0)
+    threads = [threading.Thread(target=going_on, args=[f]) for f in (add, search, open_again)]
+    for thread in threads:
+        thread.start()
+    failed = 0
+    for turn in range(int(sys.argv[2])):
+        time.sleep(random.random() / 20)
+        forked = os.fork()
+        if not forked:
+            signal.alarm(100)
+            opened.search("bread")
+            opened.add([{"id": f"f{turn}", "text": "songs and dances"}])
+            assert f"f{turn}" in opened and opened.count("id = '1'") == 1
+            opened.close()
+            sys.exit(0)
+        failed += os.waitpid(forked, 0)[1] != 0
+    stopped.set()
+    for thread in threads:
+        thread.join(100)
+    missing = [id for id in acknowledged if id not in opened]
+    missing += [f"f{turn}" for turn in range(int(sys.argv[2])) if f"f{turn}" not in opened]
+    print(failed, missing, opened.verify())
+"""
+
+
+@pytest.mark.parametrize("forks", [3, pytest.param(40, marks=pytest.mark.slow)])
+def test_a_fork_at_any_time_reads_and_writes(tmp_path: Path, forks: int) -> None:
+    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
+        collection.add(documents(200))
+    assert run(AT_ANY_TIME, tmp_path / "i", str(forks)) == "0 [] []\n"
 
 
 @pytest.mark.parametrize("library", ["faiss", "torch"])

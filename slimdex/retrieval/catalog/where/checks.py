@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache, lru_cache
+from functools import lru_cache
 from threading import TIMEOUT_MAX, Event, Thread
 from typing import Any
 
 from slimdex.indexes.errors import InputError, shortened, shortened_repr
+from slimdex.indexes.execution.forks import renewed
 from slimdex.indexes.json_text import TooDeepError, parsed
 from slimdex.indexes.suggestions import nearest
 from slimdex.indexes.unicode_text import check_unicode
@@ -228,12 +229,27 @@ class _NoColumn(_Refused):
         self.name = name
 
 
-@cache
-def scratch() -> duckdb.DuckDBPyConnection:
+class _Scratch:
     """A separate database, so that nothing in an untrusted catalog affects the check."""
-    connection = connected(CONFIG)
-    connection.execute("SET lock_configuration = true")
-    return connection
+
+    def __init__(self) -> None:
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        renewed(self)
+
+    def in_fork(self) -> None:
+        """Leave the connection to the process that has opened it."""
+        self._connection = None
+
+    def __call__(self) -> duckdb.DuckDBPyConnection:
+        """Return a connection that all threads share."""
+        if self._connection is None:  # two threads may do this at once, which is harmless
+            connection = connected(CONFIG)
+            connection.execute("SET lock_configuration = true")
+            self._connection = connection
+        return self._connection
+
+
+scratch = _Scratch()
 
 
 @lru_cache(CHECKED)

@@ -1,0 +1,144 @@
+"""What a forked process renews, and what a fork waits for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable
+from threading import Event, Thread
+from time import sleep
+
+import pytest
+
+from slimdex.indexes.execution.forks import cached_property
+from slimdex.indexes.execution.locks import SharedLock, ThreadLock
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+
+
+def succeeds_in_a_fork(work: Callable[[], object]) -> bool:
+    """Return whether a forked process does some work, within seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, about threads
+        child = os.fork()
+    if not child:  # pragma: no cover - another process
+        signal.alarm(20)
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def held(lock: ThreadLock, begun: Event, end: Event) -> None:
+    with lock:
+        begun.set()
+        end.wait(60)
+
+
+def test_a_lock_of_another_thread_is_free_in_a_fork() -> None:
+    lock, begun, end = ThreadLock(), Event(), Event()
+    thread = Thread(target=held, args=[lock, begun, end])
+    thread.start()
+    begun.wait(60)
+
+    def work() -> None:
+        with lock, lock:
+            pass
+
+    assert succeeds_in_a_fork(work)
+    end.set()
+    thread.join(60)
+    with lock:  # the forking thread's own
+        assert succeeds_in_a_fork(work)
+
+
+def test_a_fork_waits_for_a_writer_and_not_for_readers() -> None:
+    lock, begun, written = SharedLock(), Event(), list[int]()
+
+    def write() -> None:
+        with lock.exclusive():
+            written.append(1)
+            begun.set()
+            sleep(0.2)
+            written.append(2)
+
+    def work() -> None:
+        assert written == [1, 2]
+        with lock.exclusive(), lock_of_readers.exclusive():
+            pass
+
+    lock_of_readers = SharedLock()
+    thread = Thread(target=write)
+    thread.start()
+    begun.wait(60)
+    with lock_of_readers.shared():
+        assert succeeds_in_a_fork(work)
+    thread.join(60)
+    with lock.exclusive(), lock_of_readers.exclusive():
+        pass
+
+
+class Slow:
+    def __init__(self, begun: Event, end: Event) -> None:
+        self._begun, self._end = begun, end
+
+    @cached_property
+    def value(self) -> int:
+        self._begun.set()
+        self._end.wait(60)
+        return 3
+
+
+def test_properties_are_computed_in_a_fork_while_another_thread_computes_them() -> None:
+    begun, end, ended = Event(), Event(), Event()
+    slow, other = Slow(begun, end), Slow(Event(), ended)
+    ended.set()
+    thread = Thread(target=lambda: slow.value)
+    thread.start()
+    begun.wait(60)
+    assert succeeds_in_a_fork(lambda: other.value)
+    end.set()
+    thread.join(60)
+    assert (slow.value, other.value) == (3, 3)
+
+
+AMID_PRODUCTS = """
+    import os, signal, sys, threading
+    import numpy as np
+    from slimdex.indexes.execution.threads import LARGE, eigh, product, threads_for
+
+    def multiply():
+        while not stopped.is_set():
+            with threads_for(LARGE):  # on all threads
+                X @ X.T, np.linalg.eigh(X.T @ X)
+
+    X = np.random.default_rng(0).standard_normal((300, 200))
+    stopped, thread = threading.Event(), threading.Thread(target=multiply)
+    thread.start()
+    for _ in range(6):
+        forked = os.fork()
+        if not forked:
+            signal.alarm(60)
+            eigh(product(X.T, X))
+            os._exit(0)
+        assert os.waitpid(forked, 0)[1] == 0
+    stopped.set()
+    thread.join(60)
+    print(thread.is_alive())
+"""
+
+
+def test_a_fork_amid_products_leaves_parent_and_child_able_to_multiply() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore:.*fork", "-c", textwrap.dedent(AMID_PRODUCTS)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "False\n", done.stderr
