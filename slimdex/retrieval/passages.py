@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from .documents import Part, content
+from .lexical.tokens import INVISIBLE
 
 Count = Callable[[Sequence[str]], Sequence[int]]
 """Tokens of each text, including special ones, without truncation."""
@@ -49,8 +50,6 @@ _ENDS = {
     LINE: re.compile(r"\n\s*"),
     WORD: re.compile(r"\s+"),
 }
-_JOINERS = "\u200d\ufe0f\ufe0e"
-"""Characters that join their neighbours: a cut beside them would change the glyph."""
 
 
 @dataclass(frozen=True)
@@ -325,9 +324,8 @@ def _between_signs(text: str, start: int, end: int) -> int:
     """Offset near a span's middle, not inside a glyph if possible."""
     middle = (start + end) // 2
     for place in range(middle, min(middle + 8, end)):
-        if not unicodedata.combining(text[place]) and not {text[place], text[place - 1]} & set(
-            _JOINERS
-        ):
+        beside = text[place - 1 : place + 1]  # a joiner, or a hyphen that is not shown
+        if not unicodedata.combining(text[place]) and not INVISIBLE.search(beside):
             return place
     return middle
 

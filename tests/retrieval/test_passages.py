@@ -34,6 +34,11 @@ def structured(draw: st.DrawFn) -> tuple[str, list[Part]]:
     return text, [Part(start, draw(headings), None, draw(anchors)) for start in starts]
 
 
+def letters(texts: Sequence[str]) -> list[int]:
+    """Tokens are characters, between two special ones."""
+    return [2 + len(text) for text in texts]
+
+
 def words(texts: Sequence[str]) -> list[int]:
     """Tokens are words and other signs, one by one, between two special ones."""
     return [2 + len(re.findall(r"\w{1,8}|[^\w\s]", text)) for text in texts]
@@ -140,14 +145,18 @@ def test_paragraphs_before_sentences_before_lines_before_words() -> None:
 
 def test_a_word_alone_is_cut_between_signs() -> None:
     text = "e\u0301" * 200
-
-    def letters(texts: Sequence[str]) -> list[int]:
-        return [2 + len(text) for text in texts]
-
     found = cut("", text, (), letters, 50)
     assert "".join(text[p.start : p.end] for p in found) == text
     assert all(text[p.start] == "e" for p in found)
     assert max(p.end - p.start for p in found) <= 48
+
+
+@pytest.mark.parametrize("sign", ["\xad", "\u200b", "\u200c", "\u2060", "\ufe0f", "\U000e0100"])
+def test_no_cut_is_beside_an_invisible_sign(sign: str) -> None:
+    text = f"ab{sign}" * 60 + "ab"
+    pieces = [text[p.start : p.end] for p in cut("", text, (), letters, 40)]
+    assert len(pieces) > 3
+    assert all(piece[0] != sign and piece[-1] != sign for piece in pieces)
 
 
 def test_a_passage_begins_with_the_last_sentence_of_the_one_before() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,10 @@ from rich.text import Text
 
 from ..documents import Hit, hit_json
 from ..operations.places import file_of
-from ..search.excerpts import are_by_chance, beginning, on_one_line, shortened
+from ..search.excerpts import are_by_chance, excerpt, on_one_line, shortened, word_places
 from .console import hanging, line
 from .safe_text import visible
 
-_WORD = re.compile(r"\w+")
-SHORT = 3
-"""Most letters of a word that says little by itself."""
 LONGEST_ID = 1000
 """Limit of the characters shown of an id; some ids are a megabyte."""
 NAMED, NAME = 3, 40
@@ -37,17 +33,19 @@ def show_hits(
 
     Parameters
     ----------
-    texts : the excerpt of each hit's text; default: its beginning.
+    texts : the excerpt of each hit's text; default: the part with the query's words.
     columns : names of metadata to show.
     is_text : whether the query is a text; its words are then bold in the excerpts.
     """
     line(on_one_line(query), style="bold")
     if not hits:
         line("  nothing found")
-    for hit, text in zip(hits, texts or [beginning(hit) for hit in hits], strict=True):
+    asked = query if is_text else ""
+    texts = texts or [excerpt(asked, on_one_line(hit.text)) for hit in hits]
+    for hit, text in zip(hits, texts, strict=True):
         score, file = Text(f"{hit.score:6.3f}  ", style="cyan"), file_of(hit.metadata.get("path"))
         hanging(score, _named(hit, file))
-        body = _with_words(visible(text), query if is_text else "")
+        body = _with_words(text, asked)
         shown = (_place(hit, file), _columns(hit, columns), body)
         for part in filter(None, shown):
             hanging(Text(" " * len(score)), part)
@@ -111,18 +109,17 @@ def _named(hit: Hit, file: Path | None) -> Text:
 
 
 def _with_words(text: str, query: str) -> Text:
-    """Make the words of the query bold in a text: its longer words, if it has some.
+    """Make the words of the query bold in a text.
 
     >>> _with_words("The boiler, the Boiler's valve; boilers", "the boiler").spans
-    [Span(4, 10, 'bold'), Span(16, 22, 'bold')]
+    [Span(4, 10, 'bold'), Span(16, 22, 'bold'), Span(32, 39, 'bold')]
     """
-    words = {word.lower() for word in _WORD.findall(query)}
-    words = {word for word in words if len(word) > SHORT} or words
-    shown = Text(text)
-    for match in _WORD.finditer(text):
-        if match[0].lower() in words:
-            shown.stylize("bold", *match.span())
-    return shown
+    shown, end = Text(), 0
+    for start, stop in word_places(text, query):
+        shown.append(visible(text[end:start]))
+        shown.append(visible(text[max(start, end) : stop]), style="bold")
+        end = stop
+    return shown.append(visible(text[end:]))
 
 
 def _place(hit: Hit, file: Path | None) -> Text:

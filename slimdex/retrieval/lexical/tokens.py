@@ -26,10 +26,10 @@ SHORTEST_MISSPELT = 5
 """Shortest name that is found despite a typing error; one edit turns a shorter one into another
 word."""
 
-_MARKS = "".join(chr(c) for c in range(0x300, 0x1E00) if unicodedata.category(chr(c))[0] == "M")
+MARKS = "".join(chr(c) for c in range(0x300, 0x1E00) if unicodedata.category(chr(c))[0] == "M")
 """Vowel signs and accents, which belong to the letter before them; `re` does not count them as
 letters."""
-_PART = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
+_PART = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
 _JOINT = "(?:[-_./@+]|::?)"
 _NAME = re.compile(rf"{_PART.pattern}(?:{_JOINT}{_PART.pattern})*+")
 """A name or a single part: one that required a joint would be tried at every letter of a part."""
@@ -40,7 +40,7 @@ _ASCII_EDGE = "".join(sign for sign in map(chr, range(128)) if not sign.isalnum(
 _HAS_LETTER = re.compile(r"[^\W\d_]")
 _UUID = re.compile(r"(?i:[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12})")
 _HAS_DIGIT = re.compile(r"\d")
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
 )
@@ -115,7 +115,7 @@ def _words(text: str) -> list[str]:
         parts = _PART.findall(run)
         for part in parts:
             words += _with_humps(part) if part.isascii() else _split(part)
-        if len(parts) > 1 and not _UNSPACED.search(run):
+        if len(parts) > 1 and not UNSPACED.search(run):
             words += filter(_is_name, _NAME.findall(_lower(run)))
     return words
 
@@ -276,7 +276,7 @@ def _humps(part: str) -> list[str]:
 def _split(part: str) -> Iterator[str]:
     """Yield the words of a run of letters, or its bigrams in scripts without spaces."""
     end = 0
-    for match in _UNSPACED.finditer(part):
+    for match in UNSPACED.finditer(part):
         if between := part[end : match.start()]:
             yield from _with_humps(between)
         run, end = match[0], match.end()

@@ -1,10 +1,13 @@
-"""Excerpts: the part of a long text closest in meaning to the query."""
+"""Excerpts: the part of a long text that has a query's words, and is closest to it in meaning."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import takewhile
+from math import log
 
 import numpy as np
 
@@ -14,6 +17,7 @@ from slimdex.indexes.execution.threads import product
 from ..documents import Hit
 from ..encoders.base import Encoder, encode_queries
 from ..encoders.tokens import DEFAULT_LENGTH
+from ..lexical.tokens import INVISIBLE, MARKS, UNSPACED, stems_of, words_of
 
 LENGTH = 160
 """Characters of an excerpt."""
@@ -21,8 +25,22 @@ MOST_PARTS = 80
 """Largest number of parts of texts to encode for a query; ten hits have about as many."""
 CHARACTERS_PER_TOKEN = 4
 """Typical value, to estimate how much of a text an encoder has read."""
+LONGEST_READ = 200_000
+"""Characters of a text in which the query's words are looked for."""
+SHORTEST = 3
+"""Fewest letters of a word that tells something by itself."""
+COMMON = frozenset([
+    "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
+    "can", "could", "do", "does", "for", "from", "had", "has", "have", "how", "i", "if", "in",
+    "into", "is", "it", "its", "me", "my", "no", "not", "of", "on", "or", "our", "so", "some",
+    "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "to",
+    "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with",
+    "would", "you", "your",
+])  # fmt: skip
+"""Words that are in any English text, and tell nothing."""
 CUT = "…"
-_WORD = re.compile(r"\w+")
+_UNSEEN = INVISIBLE.pattern.removesuffix("+")
+_WORD = re.compile(rf"\w(?:[\w{MARKS}]|{_UNSEEN})*+")
 _SENTENCE_END = re.compile(r"[.!?](?= )|[。！？]")
 
 
@@ -34,7 +52,9 @@ def nearest_passages(
 ) -> list[list[str]]:
     """For each hit of each query, the part of its text closest to the query.
 
-    Parts are compared by meaning; beyond `most_parts` of a query's first hits, by its words.
+    That is the place of the query itself, if the text has it. Otherwise parts are compared by their
+    cosines and their shares of the query's words; beyond `most_parts` of a query's first hits, and
+    where the encoder has not read a text, by words alone.
     """
     vectors = normalize_rows(encode_queries(encoder, queries))
 
@@ -42,15 +62,15 @@ def nearest_passages(
         left = most_parts
         for hit in hits:
             text = on_one_line(hit.text)
-            passages = _read_parts(encoder, hit, text)
-            if len(passages) == 1:
-                yield _shown(text, passages[0])
+            if place := _verbatim(query, text):
+                yield _shown(text, _around(text, place, LENGTH))
                 continue
-            texts, left = [text[part] for part in passages], left - len(passages)
-            if left >= 0:
-                scores = product(normalize_rows(encoder.encode(texts)), vector)
-            else:
-                scores = _shared_letters(query, texts)
+            passages = [*parts(text[:LONGEST_READ])]
+            scores = _shares(query, [text[part] for part in passages])
+            read = [text[part] for part in _read_parts(encoder, hit, passages)]
+            if 1 < len(read) <= left:
+                left -= len(read)
+                scores[: len(read)] += product(normalize_rows(encoder.encode(read)), vector)
             yield _shown(text, passages[int(np.argmax(scores))])
 
     return [[*nearest(*each)] for each in zip(queries, vectors, found, strict=True)]
@@ -60,6 +80,42 @@ def beginning(hit: Hit) -> str:
     """The first part of a hit's text, on one line."""
     text = on_one_line(hit.text)
     return _shown(text, next(parts(text)))
+
+
+def part_with(query: str, text: str, length: int = LENGTH) -> slice:
+    """The part of a text with the query, or with most of its words; the first if it has none.
+
+    >>> text = "The boiler has no pressure. Open the tap below. E4031 is shown."
+    >>> text[part_with("e4031", text, 30)], text[part_with("taps opened", text, 30)]
+    ('below. E4031 is shown.', 'Open the tap below.')
+    """
+    if place := _verbatim(query, text):
+        return _around(text, place, length)
+    each = [*parts(text[:LONGEST_READ], length)]
+    return each[int(np.argmax(_shares(query, [text[part] for part in each])))]
+
+
+def excerpt(query: str, text: str, length: int = LENGTH) -> str:
+    """The part of a text with the query's words, marked where it is cut; see `part_with`."""
+    return _shown(text, part_with(query, text, length))
+
+
+def word_places(text: str, query: str) -> list[tuple[int, int]]:
+    """Starts and ends of a text's words that the query has too, in whatever form.
+
+    Of the query the telling words are looked for, if it has some.
+
+    >>> word_places("The boiler, the Bo\xadiler's valve; boilers", "the boiler")
+    [(4, 10), (16, 23), (33, 40)]
+    """
+    terms, places = _terms(query), list[tuple[int, int]]()
+    for word in _WORD.finditer(text):
+        if UNSPACED.search(word[0]):
+            pairs = ((i, min(i + 2, word.end())) for i in range(*word.span()))
+            places += (place for place in pairs if _stems(text[slice(*place)]) & terms)
+        elif _stems(word[0]) & terms:
+            places.append(word.span())
+    return places
 
 
 def on_one_line(text: str) -> str:
@@ -104,18 +160,56 @@ def _end(text: str, start: int, length: int) -> int:
     return start + (blank if blank > length // 2 else length)
 
 
-def _shared_letters(query: str, texts: Sequence[str]) -> Matrix:
-    """For each text (n,), the number of letters in its words that the query shares."""
-    words = set(_WORD.findall(query.lower()))
-    shared = (words.intersection(_WORD.findall(text.lower())) for text in texts)
-    return np.array([sum(map(len, matched)) for matched in shared], dtype=np.float32)
+@lru_cache(1 << 14)
+def _stems(word: str) -> frozenset[str]:
+    return frozenset(stems_of(word))
 
 
-def _read_parts(encoder: Encoder, hit: Hit, text: str) -> list[slice]:
+def _terms(query: str) -> frozenset[str]:
+    """Stems of the telling words of a query, or of all if it has none."""
+    words = words_of(query[:LONGEST_READ])
+    telling = [word for word in words if len(word) >= SHORTEST or UNSPACED.match(word)]
+    telling = [word for word in telling if word not in COMMON]
+    return frozenset(stem for word in telling or words for stem in _stems(word))
+
+
+def _shares(query: str, texts: Sequence[str]) -> Matrix:
+    """Share (n,) of the query's words that each text has, 0 to 1; rare ones count more."""
+    terms = _terms(query)
+    found = [terms.intersection(stems_of(text)) for text in texts]
+    counts = Counter(term for each in found for term in each)
+    weights = {term: log(1 + len(texts) / (0.5 + counts[term])) for term in terms}
+    total = sum(weights.values()) or 1.0
+    shares = [sum(weights[term] for term in each) / total for each in found]
+    return np.array(shares, dtype=np.float32)
+
+
+def _verbatim(query: str, text: str) -> slice | None:
+    """Place of a query in a text, in any case and whatever is invisible; None if it is longer than
+    an excerpt, or does not occur."""
+    query = INVISIBLE.sub("", query).strip()
+    if not query or len(query) > LENGTH:
+        return None
+    letters = f"{_UNSEEN}*+".join(map(re.escape, query))
+    found = re.search(rf"(?<!\w){letters}(?!\w)", text, re.IGNORECASE)
+    return None if found is None else slice(*found.span())
+
+
+def _around(text: str, place: slice, length: int) -> slice:
+    """The part of a text around a place, which begins in its first third, at a word."""
+    spare = length - (place.stop - place.start)
+    start = max(place.start - min(length // 3, spare), 0)
+    if start:
+        blank = text.find(" ", start, place.start)
+        start = place.start if blank < 0 else blank + 1
+    return slice(start, max(_end(text, start, length), place.stop))
+
+
+def _read_parts(encoder: Encoder, hit: Hit, passages: Sequence[slice]) -> list[slice]:
     """Parts of a text that the encoder has read, after the title; at least the first."""
     tokens: int = getattr(encoder, "max_length", DEFAULT_LENGTH)
     read = CHARACTERS_PER_TOKEN * tokens - len(hit.title)
-    return list(takewhile(lambda part: part.start < max(read, 1), parts(text)))
+    return list(takewhile(lambda part: part.start < max(read, 1), passages))
 
 
 def _shown(text: str, part: slice) -> str:
@@ -140,6 +234,5 @@ def are_by_chance(hits: Sequence[Hit], chance: float | None, query: str) -> bool
     """
     if chance is None or any(hit.score >= chance for hit in hits):
         return False
-    words = re.compile(rf"(?<!\w){re.escape(query.strip())}(?!\w)", re.IGNORECASE)
     texts = (text for hit in hits for text in (hit.id, hit.title, hit.text))
-    return not any(map(words.search, texts))
+    return not any(_verbatim(query, text) for text in texts)

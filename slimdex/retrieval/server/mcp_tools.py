@@ -39,7 +39,7 @@ from ..operations.commands import (
     Sync,
 )
 from ..operations.places import file_of, link_of
-from ..search.excerpts import are_by_chance, shortened
+from ..search.excerpts import are_by_chance, excerpt
 from ..search.narrowing import narrowed
 from ..search.request import SearchRequest
 from .json_rpc import CheckedMessages, checked_stdio
@@ -304,7 +304,7 @@ def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) 
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
         note = " ".join(filter(None, (found.get("remark"), BY_CHANCE if is_chance else "")))
         place = places.get(found["index"])
-        return Passages(passages=[_passage(hit, place) for hit in hits], note=note)
+        return Passages(passages=[_passage(hit, place, query) for hit in hits], note=note)
 
     @server.tool(annotations=READS)
     async def related(
@@ -317,7 +317,7 @@ def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) 
         found = await done(index, Related(str(id), limit, where))
         hits, place = map(hit_from_json, found["hits"]), places.get(found["index"])
         return Passages(
-            passages=[_passage(hit, place) for hit in hits], note=found.get("remark", "")
+            passages=[_passage(hit, place, "") for hit in hits], note=found.get("remark", "")
         )
 
 
@@ -423,12 +423,12 @@ def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
     return app.routes
 
 
-def _passage(hit: Hit, index: Path | None) -> Passage:
+def _passage(hit: Hit, index: Path | None, query: str) -> Passage:
     return Passage(
         **_placed(hit, index),
         id=hit.id,
         title=hit.title,
-        text=shortened(hit.text, QUOTED),
+        text=excerpt(query, hit.text, QUOTED),
         score=hit.score,
         found_by=hit.found_by,
         start=hit.start,

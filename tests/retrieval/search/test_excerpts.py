@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,9 +13,11 @@ from slimdex.retrieval.documents import Hit
 from slimdex.retrieval.search.excerpts import (
     LENGTH,
     beginning,
+    excerpt,
     nearest_passages,
     on_one_line,
     parts,
+    word_places,
 )
 from tests.encoders import WordEncoder
 
@@ -61,13 +64,61 @@ def test_short_texts_are_shown_whole_and_not_encoded() -> None:
     assert encoder.encoded == ["x"]
 
 
-def test_only_what_the_encoder_read() -> None:
+def test_only_what_the_encoder_read_is_compared_by_meaning() -> None:
     encoder = WordEncoder()
     far = 20 * FILLER + "White matter of the brain."
-    ((shown,),) = nearest_passages(encoder, ["white matter"], [[hit(far)]])
-    assert "White" not in shown
     ((shown,),) = nearest_passages(encoder, ["white matter"], [[hit(far[:300], "t" * 5000)]])
     assert shown == beginning(hit(far[:300]))
+    ((shown,),) = nearest_passages(encoder, ["brains"], [[hit(far)]])
+    assert "White matter of the brain." in shown  # which words have found
+    assert not any("White matter" in text for text in encoder.encoded)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("strict_content_type=False", "app = FastAPI(strict_content_type=False)"),
+        ("STRICT_CONTENT_TYPE", "set strict_content_type here"),
+        ("E4031", "shows E4031: no pressure"),
+        ("timeouts", "where readTimeout is set"),
+        ("Donaudampfschiff", "das Donau\xaddampf\xadschiff legt ab"),
+        ("cafe", "beside the Café there"),
+        ("İSTANBUL", "by train to istanbul and back"),
+        ("strasse", "in der STRAẞE dort"),
+        ("向量搜索", "它使用向量搜索技术"),
+        ("the certificate of the cat", "keeps the certificate of the cat at home"),
+        ("a + b", "so that a + b is c"),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 1, 7, 40])
+def test_the_words_of_a_query_are_shown_and_marked(query: str, text: str, before: int) -> None:
+    """Wherever they are in the text, and across the parts into which it would be cut."""
+    whole = f"{before * FILLER}{text}. {9 * FILLER}"
+    encoder = WordEncoder()
+    for shown in (
+        nearest_passages(encoder, [query], [[hit(whole)]])[0][0],
+        excerpt(query, whole),
+        excerpt(query, whole, 280),
+    ):
+        marked = {shown[start:end] for start, end in word_places(shown, query)}
+        assert marked == {text[start:end] for start, end in word_places(text, query)} != set()
+
+
+def test_the_place_of_a_query_is_shown_whole_whatever_is_before_it() -> None:
+    query = "keep the certificate of the old cat"
+    for letters in range(0, 400, 6):
+        text = ("x " * 300)[:letters] + query + " y" * 300
+        for length in (60, LENGTH, 280):
+            assert query in excerpt(query, text, length)
+            assert len(excerpt(query, text, length)) <= length + 2
+
+
+def test_of_a_query_the_telling_words_are_marked() -> None:
+    text = "The cat sat on the mat; thecat, cats and a Cat\u0301 too."
+    marked = [text[start:end] for start, end in word_places(text, "where did the cat sit?")]
+    assert marked == ["cat", "cats", "Cat\u0301"]
+    assert [text[slice(*place)] for place in word_places(text, "on the")] == ["The", "on", "the"]
+    assert word_places(text, "") == []
 
 
 def test_words_choose_the_excerpt_beyond_the_parts_to_encode() -> None:

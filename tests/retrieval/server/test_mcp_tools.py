@@ -58,7 +58,7 @@ async def tools_work(client: Client) -> None:
     found = await called(client, "search", query="a dog on a rug", limit=2)
     first = found["passages"][0]
     assert (first["id"], first["title"], first["metadata"]) == ("2", "T2", {"n": 2})
-    assert len(first["text"]) == 1200  # short enough to be quoted
+    assert 1000 < len(first["text"]) <= 1200  # short enough to be quoted
     named = await called(client, "search", query="T1", limit=1)  # of which there is no vector
     assert named["passages"][0]["id"] == "1"
     some = await called(client, "search", query="a dog on a rug", where="n < 2")

@@ -5,12 +5,6 @@ const RERANK_PAUSE_MS = 500; // the same where a model then reads for seconds
 const PAGE = 10; // answers, and as many more each time
 const MOST = 1000; // answers that the service gives
 const COLUMNS = 12; // that are offered as filters
-const SHORTEST = 3; // letters of a word that is marked
-const COMMON = new Set( // words that are in any text, and tell nothing when they are marked
-  ("a about all an and any are as at be been but by can could do does for from had has have how i if in " +
-    "into is it its me my no not of on or our so some than that the their them then there these they this " +
-    "to was we were what when where which who why will with would you your").split(" "),
-);
 const $ = (id) => document.getElementById(id);
 // A settled address is kept in the history: what is typed from then on begins another entry.
 const state = { index: "", asked: null, timer: 0, columns: [], limit: PAGE, can: [], settled: true };
@@ -108,7 +102,7 @@ async function search() {
   const start = performance.now();
   $("hits").ariaBusy = "true";
   try {
-    const asked = { query, limit: state.limit, where, rerank };
+    const asked = { query, limit: state.limit, where, rerank, excerpts: true };
     const found = await ask(place("search"), asked, own.signal);
     const { hits } = found.queries[0];
     show(hits, query, found.chance_score, rerank);
@@ -244,23 +238,24 @@ function hitItem(hit, query, chance, reranked) {
   const how = `found by its ${{ both: "meaning and words" }[hit.found_by] ?? hit.found_by}`;
   const headings = hit.headings.filter((heading) => !isSame(heading, hit.title)).join(" › ");
   const where = [score, how, id, headings, hit.page && `page ${hit.page}`].filter(Boolean);
+  const [first, [start, end]] = [afterTitle(hit), hit.excerpt];
   const name = element("button", { type: "button", class: "name" }, hit.title || hit.id);
-  name.addEventListener("click", () => open(hit, query));
+  name.addEventListener("click", () => open(hit));
   return element(
     "li",
     { class: byChance ? "hit chance" : "hit" },
     element("h2", {}, name),
     element("p", { class: "place" }, where.join(" · ")),
-    element("p", { class: "text" }, ...marked(withoutTitle(hit), query)),
+    element("p", { class: "text" }, ...marked(hit, Math.max(start, first), end, first)),
   );
 }
 
 const isSame = (one, other) => one.trim().toLowerCase() === other.trim().toLowerCase();
 
-/** A hit's text without a first line that is its title, which stands above it. */
-function withoutTitle({ text, title }) {
-  const [first, ...rest] = text.trimStart().split("\n");
-  return isSame(first, title) ? rest.join("\n").trimStart() : text;
+/** Where a hit's text begins after a first line that is its title, which stands above it. */
+function afterTitle({ text, title }) {
+  const [whole, line] = /^\s*([^\n]*)\s*/.exec(text);
+  return isSame(line, title) ? [...whole].length : 0;
 }
 
 /** Whether a hit has the query word for word, as a name or in its text. */
@@ -270,18 +265,18 @@ function isNamed(hit, query) {
   return [hit.id, hit.title, hit.text].some((text) => named.test(text));
 }
 
-/** A text as pieces, the query's words in marks, also with other English endings. */
-function marked(text, query) {
-  const words = query.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
-  const telling = words.filter((word) => word.length >= SHORTEST && !COMMON.has(word));
-  if (!telling.length) return [text];
-  const stems = telling.map((word) => {
-    if (word.length > SHORTEST + 1) return word.replace(/(?:es?|(?<!s)s)$/, "");
-    return word.length > SHORTEST ? word.replace(/(?<!s)s$/, "") : word;
-  });
-  return text
-    .split(new RegExp(`(?<![\\p{L}\\p{N}_])((?:${stems.join("|")})(?:s|e|es|d|ed|ing)?(?![\\p{L}\\p{N}_]))`, "giu"))
-    .map((piece, i) => (i % 2 ? element("mark", {}, piece) : piece));
+/** A part of a hit's text as pieces, the query's words in marks; "…" stands for what is left out after `first`. */
+function marked(hit, start, end, first = 0) {
+  const letters = [...hit.text]; // places are counted in characters, not in UTF-16's halves
+  const between = (from, to) => letters.slice(from, to).join("");
+  const pieces = [start > first ? "… " : ""];
+  let done = start;
+  for (const [from, to] of hit.marks) {
+    if (to <= done || from >= end) continue;
+    pieces.push(between(done, Math.max(from, done)), element("mark", {}, between(Math.max(from, done), to)));
+    done = to;
+  }
+  return [...pieces, between(done, end), end < letters.length ? " …" : ""];
 }
 
 function showCosts(milliseconds, whole) {
@@ -295,7 +290,7 @@ function showCosts(milliseconds, whole) {
 
 // ---- a document -------------------------------------------------------------------------------
 
-async function open(hit, query) {
+async function open(hit) {
   state.settled = true;
   try {
     const found = await ask(place("documents") + "/" + hit.id.split("/").map(encodeURIComponent).join("/"));
@@ -307,7 +302,7 @@ async function open(hit, query) {
     const passage = element(
       "span",
       { class: "passage" },
-      ...marked(letters.slice(start, end).join(""), query),
+      ...marked(hit, 0, end - start),
     );
     $("document-text").replaceChildren(
       letters.slice(0, start).join("").trimEnd(), // the passage has space around it

@@ -127,6 +127,11 @@ class SearchBody(Body):
         description="Let the service's model (`--rerank`) reorder the first hits; scores are then "
         "the model's.",
     )
+    excerpts: bool = Field(
+        False,
+        description="Also return the `excerpt` of each text with the query's words, and the places "
+        "of these, `marks`: pairs of offsets in the text, in characters.",
+    )
 
 
 class HitBody(BaseModel):
@@ -144,6 +149,8 @@ class HitBody(BaseModel):
     anchor: str
     found_by: str
     metadata: dict[str, Any]
+    excerpt: tuple[int, int] | None = None
+    marks: list[tuple[int, int]] | None = None
 
 
 class AnswerBody(BaseModel):

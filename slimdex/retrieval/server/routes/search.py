@@ -12,8 +12,9 @@ from slimdex.indexes.arrays import as_matrix
 from slimdex.indexes.errors import InputError
 
 from ...collection import Collection
-from ...documents import document_json, hit_json, json_of
+from ...documents import Hit, document_json, hit_json, json_of
 from ...operations.commands import Listing
+from ...search.excerpts import part_with, word_places
 from ...search.narrowing import narrowed
 from ...search.request import SearchRequest
 from ..access.middleware import RIGHT
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(known_parameters)])
 WRITTEN_AT_ONCE = 200
-"""Largest number of hits serialised in the event loop; more are serialised in a thread."""
+"""Largest number of hits serialised in the event loop; more, and excerpts, are in a thread."""
+EXCERPT = 280
+"""Characters of an excerpt."""
 MOST_LISTED = 1000
 ONE_OF = "expected one of query, queries, vector and vectors"
 
@@ -71,7 +74,7 @@ async def search(index: Index, body: SearchBody, asked: Request) -> Response:
         return Json(
             {
                 "queries": [
-                    {"query": name, "hits": [hit_json(hit) for hit in hits]}
+                    {"query": name, "hits": [_hit(hit, name, body) for hit in hits]}
                     for name, hits in zip(request.names, found.hits, strict=True)
                 ],
                 "chance_score": chance,
@@ -79,9 +82,18 @@ async def search(index: Index, body: SearchBody, asked: Request) -> Response:
             }
         )
 
-    if sum(map(len, found.hits)) <= WRITTEN_AT_ONCE:
+    if sum(map(len, found.hits)) <= WRITTEN_AT_ONCE and not body.excerpts:
         return answer()
     return await index.read(lambda _: answer())
+
+
+def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
+    if not body.excerpts:
+        return hit_json(hit)
+    asked = query if body.vector is None and body.vectors is None else ""
+    part = part_with(asked, hit.text, EXCERPT)
+    marks = word_places(hit.text, asked)
+    return hit_json(hit) | {"excerpt": [part.start, part.stop], "marks": marks}
 
 
 def _request(body: SearchBody, where: str | None, reranker: CrossEncoder | None) -> SearchRequest:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
@@ -31,6 +31,7 @@ TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept
 HOSTILE = '<img src=x onerror="document.title=1"> it was the cat'
 PARAGRAPHS = [f"{word} fell on monday. " * 200 for word in ("stocks", "rain", "snow")]
 FOLDERS = ["", "a", "a/b", "a/b", "a/b/c", "a0", "a/c d", "x", *(f"x/{i}" for i in range(60))]
+PARAGRAPHS[2] += "set strict_content_type=False here. " + "snow fell on monday. " * 100
 TOKEN = "0123456789abcdef"
 
 
@@ -134,6 +135,19 @@ def test_a_word_that_no_vector_has_is_found(page: Page) -> None:
 def test_words_of_the_question_are_marked_except_stop_words(page: Page) -> None:
     typed(page, "The cats SAT on a dog and rugs")
     assert {*page.locator("#hits mark").all_inner_texts()} == {"cat", "sat", "dog", "rug"}
+
+
+def test_the_part_of_a_passage_with_the_words_is_shown(page: Page) -> None:
+    for query in ("strict_content_type=False", "setting the content type"):
+        page.goto(f"{page.url.split('?')[0]}?index=more&q={quote(query)}")
+        shown = page.locator(".hit", has_text="long").locator(".text")
+        assert "strict_content_type=False" in shown.inner_text()
+        assert "strict_content_type" in shown.locator("mark").all_inner_texts()
+        assert len(shown.inner_text()) <= 300
+        mark, text = shown.locator("mark").last.bounding_box(), shown.bounding_box()
+        assert mark is not None
+        assert text is not None
+        assert mark["y"] + mark["height"] <= text["y"] + text["height"] + 1  # it is not cut off
 
 
 def test_html_in_texts_is_shown_as_text(page: Page) -> None:

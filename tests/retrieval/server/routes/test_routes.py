@@ -111,6 +111,28 @@ async def test_glob_and_regex_narrow_a_search(tmp_path: Path) -> None:
             assert {*ids(answer)} == expected, narrowing
 
 
+async def test_excerpts_have_the_words_of_the_query(tmp_path: Path) -> None:
+    """Places are counted in characters of the hit's text; a search by a vector has no words."""
+    text = f"{'Nothing is said here. ' * 40}\U0001f600 Set strict_content_type=False. {'No. ' * 90}"
+    async with asking({"notes": made(tmp_path / "notes.index")}) as (client, _):
+        await client.put(f"{AT}/long", json={"text": text})
+        for query, marked in (
+            ("strict_content_type=False", ["strict_content_type", "False"]),
+            ("How is a content-type set?", ["Set", "strict_content_type"]),
+        ):
+            body = {"query": query, "excerpts": True, "limit": 1}
+            (hit,) = (await client.post(SEARCH, json=body)).json()["queries"][0]["hits"]
+            start, end = hit["excerpt"]
+            assert "strict_content_type=False" in hit["text"][start:end]
+            assert end - start <= 280
+            assert [hit["text"][slice(*place)] for place in hit["marks"]] == marked
+        vector = WordEncoder().encode([text])[0].tolist()
+        body = {"vector": vector, "excerpts": True, "limit": 1}
+        (hit,) = (await client.post(SEARCH, json=body)).json()["queries"][0]["hits"]
+        assert hit["excerpt"][0] == 0
+        assert hit["marks"] == []
+
+
 async def test_related_documents_are_those_of_the_collection(notes: dict[str, Path]) -> None:
     with Collection.open(notes["notes"], WordEncoder()) as collection:
         expected = [hit_json(hit) for hit in collection.related("a/b c?", 2)]
