@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter, isfunction, signature
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .suggestions import did_you_mean
 
@@ -43,10 +43,9 @@ def with_suggestions(public: T) -> T:
     ...
     TypeError: search() got an unexpected keyword argument 'top_k'; did you mean 'limit'?
     """
-    if not isinstance(public, type):
-        checked: Any = _checked(public) if isfunction(public) else public
-        return checked
-    for base in public.__mro__:
+    if isfunction(public):
+        return cast(T, _checked(public))
+    for base in getattr(public, "__mro__", ()):
         if not base.__module__.startswith(f"{__name__.partition('.')[0]}."):
             continue
         for name, found in list(vars(base).items()):
