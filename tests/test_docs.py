@@ -27,7 +27,7 @@ DOCS = "\n".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md
 ALL_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 TESTS_WORKFLOW = ".github/workflows/tests.yml"
-PAGES = {
+PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
     "README.md": (
         ["boiler was serviced", '"id": "2"', "2 documents in notes.index", "2 unchanged"],
         "n1 The boiler was serviced and the valve replaced.\n['n2']\n",
@@ -50,7 +50,10 @@ PAGES = {
         ],
         "",
     ),
-    "docs/python.md": ([], "2 Whose woods these are I think I know. (Frost)\n2 poems\n"),
+    "docs/python.md": (
+        [],
+        ("2 Whose woods these are I think I know. (Frost)\n2 poems\n", "sky\n"),
+    ),
     "docs/skill/SKILL.md": (
         ['"id": "boiler.md"', "The pressure valve was replaced", '"unchanged": 2', '"deleted": 1'],
         "",

@@ -43,9 +43,9 @@ def with_suggestions(public: T) -> T:
     ...
     TypeError: search() got an unexpected keyword argument 'top_k'; did you mean 'limit'?
     """
-    if not isinstance(public, type):
-        return cast(T, _checked(public)) if isfunction(public) else public
-    for base in public.__mro__:
+    if isfunction(public):
+        return cast(T, _checked(public))
+    for base in getattr(public, "__mro__", ()):
         if not base.__module__.startswith(f"{__name__.partition('.')[0]}."):
             continue
         for name, found in list(vars(base).items()):

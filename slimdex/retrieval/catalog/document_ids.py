@@ -14,6 +14,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.suggestions import did_you_mean
 
 from ..sql import identifier
 from .database import COLUMNS_AT_ONCE, Database
@@ -24,6 +25,9 @@ from .schema import OWN
 
 IDS_AT_ONCE = 65_536
 """Ids per query."""
+COMPARED, COMPARED_CHARACTERS = 100_000, 100
+"""Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
+characters."""
 PLACE = "left(slimdex_origin, 32)"
 """The digest of an origin's place. (DuckDB 2.0.0 fails on `split_part` of an all-NULL column.)"""
 
@@ -96,8 +100,22 @@ class DocumentIds:
         """Map ids to their live rows; raises `InputError` if an id is unknown."""
         known = dict(self._live(ids))
         if unknown := [id for id in ids if id not in known]:
-            raise InputError(f"unknown id {shortened(unknown[0])}; expected the id of a document")
+            near = did_you_mean(unknown[0], self._alike_ids(unknown[0]))
+            raise InputError(
+                f"unknown id {shortened(unknown[0])}; expected the id of a document{near}"
+            )
         return known
+
+    def _alike_ids(self, id: str) -> list[str]:
+        """The live id that differs least, if there are few enough to compare, and none is long."""
+        if self._database.contents.rows > COMPARED or len(id) > COMPARED_CHARACTERS:
+            return []
+        found = self._database.fetch(
+            f"""SELECT id FROM {self._database.live("id")} WHERE abs(len(id) - ?) <= 2
+            ORDER BY levenshtein(lower(id), lower(?)), id LIMIT 1""",
+            [len(id), id],
+        )
+        return [near for (near,) in found]
 
     def known(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows."""

@@ -89,8 +89,8 @@ def push(
     Raises
     ------
     InputError
-        If the server does not answer or lacks a requested feature, or a value does not fit. Pushing
-        again resumes, and mends what two pushes at once left.
+        If the index never had documents, the server does not answer or lacks a requested feature,
+        or a value does not fit. Pushing again resumes, and mends what two pushes at once left.
     """
     names = Names.of(name, collection.path)
     return collection.read(
@@ -99,6 +99,8 @@ def push(
 
 
 def _push(snapshot: Snapshot, server: Server, names: Names, options: PushOptions) -> PushResult:
+    if snapshot.state.settings is None:
+        raise InputError(f"{snapshot.path} holds no documents; expected some to reduce by")
     pushed, fitted = described(snapshot, server, options)
     before = _current(server, names)
     table = SettingsTable(server, names)

@@ -147,6 +147,7 @@ def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
         reduced = " (`slimdex export --vectors full` writes these)" * (vectors.dim < dim)
         raise InputError(
             f"{vectors.name}: {vectors.dim} dimensions; expected {dim}, as the encoder has{reduced}"
+            f"; for others, create an index with GivenEncoder({vectors.dim})"
         )
     check_vectors(vectors)
 

@@ -87,8 +87,16 @@ def test_documents_by_id(pets: Collection) -> None:
     assert pets.get("dog") == PETS[1]
     assert pets.get(["rain", "cat", "rain"]) == [PETS[2], PETS[0], PETS[2]]
     assert pets.get([]) == []
-    with pytest.raises(InputError, match="unknown id 'cow'; expected"):
+    with pytest.raises(InputError, match=r"unknown id 'cow'; expected the id of a document$"):
         pets.get("cow")
+    for unknown in ("rian", "Rain", "rain-"):
+        for use in (pets.get, pets.delete, pets.related, lambda id: pets.get(["dog", id])):
+            with pytest.raises(InputError, match=rf"'{unknown}'; .*; did you mean 'rain'\?$"):
+                use(unknown)
+    pets.delete("rain")
+    with pytest.raises(InputError, match=r"unknown id 'rain'; expected the id of a document$"):
+        pets.get("rain")
+    pets.add(PETS[2])
     assert "dog" in pets
     assert "cow" not in pets
     assert 5 not in pets

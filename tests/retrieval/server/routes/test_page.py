@@ -30,8 +30,8 @@ PHONE: dict[str, Any] = {
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug"]
 HOSTILE = '<img src=x onerror="document.title=1"> it was the cat'
 PARAGRAPHS = [f"{word} fell on monday. " * 200 for word in ("stocks", "rain", "snow")]
-FOLDERS = ["", "a", "a/b", "a/b", "a/b/c", "a0", "a/c d", "x", *(f"x/{i}" for i in range(60))]
 PARAGRAPHS[2] += "set strict_content_type=False here. " + "snow fell on monday. " * 100
+FOLDERS = ["", "a", "a/b", "a/b", "a/b/c", "a0", "a/c d", "x", *(f"x/{i}" for i in range(60))]
 TOKEN = "0123456789abcdef"
 
 
