@@ -100,22 +100,32 @@ class DocumentIds:
         """Map ids to their live rows; raises `InputError` if an id is unknown."""
         known = dict(self._live(ids))
         if unknown := [id for id in ids if id not in known]:
-            near = did_you_mean(unknown[0], self._alike_ids(unknown[0]))
             raise InputError(
-                f"unknown id {shortened(unknown[0])}; expected the id of a document{near}"
+                f"unknown id {shortened(unknown[0])}; expected the id of a document"
+                f"{self._meant(unknown[0])}"
             )
         return known
 
-    def _alike_ids(self, id: str) -> list[str]:
-        """The live id that differs least, if there are few enough to compare, and none is long."""
+    def _meant(self, id: str) -> str:
+        """A question whether another live id is meant; "" if none is alike, or there are too many.
+
+        That is the id of a file of this name in some folder, or else the one that differs least.
+        """
         if self._database.contents.rows > COMPARED or len(id) > COMPARED_CHARACTERS:
-            return []
+            return ""
+        live, name = self._database.live("id"), f"/{id.lower()}"
+        if found := self._database.fetch(
+            f"""SELECT id FROM {live} WHERE suffix(lower(id), ?) OR contains('/' || lower(id), ?)
+            ORDER BY len(id), id LIMIT 1""",
+            [name, f"{name}."],
+        ):
+            return f"; did you mean {shortened(found[0][0])}?"
         found = self._database.fetch(
-            f"""SELECT id FROM {self._database.live("id")} WHERE abs(len(id) - ?) <= 2
+            f"""SELECT id FROM {live} WHERE abs(len(id) - ?) <= 2
             ORDER BY levenshtein(lower(id), lower(?)), id LIMIT 1""",
             [len(id), id],
         )
-        return [near for (near,) in found]
+        return did_you_mean(id, [near for (near,) in found])
 
     def known(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows."""

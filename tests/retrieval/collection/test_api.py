@@ -83,6 +83,14 @@ def test_vectors_may_be_lists_or_tensors(pets: Collection, tmp_path: Path) -> No
             np.testing.assert_allclose(scores, 1, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["intro.md", "INTRO.md", "intro", "guide/intro.md", "%_.md"])
+def test_an_unknown_id_may_be_the_name_of_a_file(pets: Collection, name: str) -> None:
+    pets.add([Document(f"docs/guide/{last}", "a cat") for last in ("intro.md", "%_.md", "a.md")])
+    meant = "docs/guide/%_.md" if "%" in name else "docs/guide/intro.md"
+    with pytest.raises(InputError, match=rf"did you mean '{meant}'\?$"):
+        pets.get(name)
+
+
 def test_documents_by_id(pets: Collection) -> None:
     assert pets.get("dog") == PETS[1]
     assert pets.get(["rain", "cat", "rain"]) == [PETS[2], PETS[0], PETS[2]]
