@@ -70,12 +70,15 @@ def _without_accents(letter: str) -> str:
     return unicodedata.normalize("NFC", bare)
 
 
-_BARE = {
-    ord(letter): bare
-    for letter in map(chr, (*range(0xC0, 0x700), *range(0x1E00, 0x2000)))
-    if (bare := _without_accents(letter)) != letter
-}
-_ACCENT = re.compile(f"[{''.join(map(chr, _BARE))}]")
+@cache
+def _accents() -> tuple[dict[int, str], re.Pattern[str]]:
+    """Letters with accents -> those without, and a pattern of the former."""
+    bare = {
+        ord(letter): bare
+        for letter in map(chr, (*range(0xC0, 0x700), *range(0x1E00, 0x2000)))
+        if (bare := _without_accents(letter)) != letter
+    }
+    return bare, re.compile(f"[{''.join(map(chr, bare))}]")
 
 
 def words_of(text: str) -> list[str]:
@@ -99,7 +102,7 @@ def words_in(text: str) -> str:
     """
     text = _normal(text)
     words = _words(text)
-    return " ".join([*words, *_unaccented(words)] if _ACCENT.search(text) else words)
+    return " ".join(words if text.isascii() else [*words, *_unaccented(words)])
 
 
 def _words(text: str) -> list[str]:
@@ -126,7 +129,11 @@ def _unaccented(words: Iterable[str]) -> list[str]:
     >>> _unaccented(["ein", "café", "über", "cafe"])
     ['cafe', 'uber']
     """
-    return [word.translate(_BARE) for word in words if _ACCENT.search(word)]
+    others = [word for word in words if not word.isascii()]
+    if not others:  # making the table would slow each start
+        return []
+    bare, accent = _accents()
+    return [word.translate(bare) for word in others if accent.search(word)]
 
 
 def stems_of(text: str) -> list[str]:
