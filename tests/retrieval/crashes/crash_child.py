@@ -26,7 +26,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoded_texts, encoding, preparing
 from slimdex.retrieval.ingest.migration import replacing
-from slimdex.retrieval.lexical.segment_folder import MEMORY
+from slimdex.retrieval.temporary_files import MEMORY
 from tests.encoders import ReadingEncoder, WordEncoder
 
 BASE = [Document(str(i), f"word{i} word{i % 7} text", metadata={"n": i}) for i in range(40)]
