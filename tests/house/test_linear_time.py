@@ -121,7 +121,7 @@ def patterns() -> list[Pattern]:
             if compiled is None:
                 assert any(place.endswith(end) and function == name for end, name in SOUGHT), place
                 continue
-            uses = {call.func.attr}
+            uses = {ast.unparse(call.func).removeprefix("re.")}
             if names:
                 (name,) = names
                 using = [own for own in sources.values() if own is source or name in own.imported]
@@ -215,7 +215,6 @@ CURED = (
     (r"\s+x", r"(?<!\s)\s++x"),
     (r"^[\W_]+|[\W_]+$", r"^[\W_]+|(?<![\W_])[\W_]++$"),
     (r"(<!--.*?-->\s*)*<html", r"(?><!--.*?-->\s*)*+<html"),
-    (r"[^:]+:[^;]*\)?[^;]*$", r"[^:]++:[^;]*$"),
     (r",(?![^(]*\))", r",(?![^()]{0,200}\))"),
 )
 
