@@ -37,8 +37,10 @@ FENCES = {
     "---": re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.S | re.M),
     "+++": re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$\n?", re.S | re.M),
 }
-LARGEST = 1 << 16
-"""Limit of front matter in characters."""
+LARGEST, DEEPEST = 1 << 16, 100
+"""Limits of front matter in characters, and of brackets within brackets or a key's parts: PyYAML
+and tomllib take time in proportion to the square of these."""
+BRACKET = re.compile(r"[\[\]{}]")
 TYPED = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 """Plain values that may have a type in JSON."""
 
@@ -53,7 +55,7 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     """
     fence = FENCES.get(text[:3])
     found = fence.match(text[:LARGEST]) if fence else None
-    if found is None:
+    if found is None or _depth(found[1]) > DEEPEST:
         return {}, text
     try:
         is_yaml = text[0] == "-"
@@ -62,6 +64,20 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     except (ValueError, TypeError, RecursionError):
         return {}, text
     return (values, text[found.end() :]) if isinstance(values, dict) else ({}, text)
+
+
+def _depth(text: str) -> int:
+    """Largest number of open brackets, or of dots in a line before its value.
+
+    >>> _depth("a: [[1, 2], {b: c}]"), _depth("a.b.c = 1.5")
+    (2, 2)
+    """
+    depth = deepest = 0
+    for sign in BRACKET.findall(text):
+        depth = depth + 1 if sign in "[{" else max(depth - 1, 0)
+        deepest = max(deepest, depth)
+    keys = (re.split("[=:]", line, maxsplit=1)[0] for line in text.split("\n"))
+    return max(deepest, *(key.count(".") for key in keys))
 
 
 def facts(values: Mapping[str, Any]) -> dict[str, Any]:

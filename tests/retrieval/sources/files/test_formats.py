@@ -852,3 +852,21 @@ def test_parts_are_in_order_and_within_the_text(lines: list[str], kind: str) -> 
         assert not found.text[part.start].isspace() or kind.startswith(".")
     if kind.startswith("."):  # code is as it was, but for what nobody sees
         assert found.text == text.replace("\x00", "").replace("\f", "").rstrip()
+
+
+@pytest.mark.parametrize(
+    ("fence", "block"),
+    [
+        ("---", "{" * 101),
+        ("---", "a: " + "[" * 30_000),
+        ("---", "{\\" * 10_000),
+        ("+++", "a." * 16_000 + "a = 1"),
+        ("+++", "[" + "a." * 16_000 + "a]"),
+    ],
+)
+def test_front_matter_that_is_nested_without_end_stays_in_the_text(fence: str, block: str) -> None:
+    """PyYAML and tomllib would take seconds to minutes."""
+    text = f"{fence}\n{block}\n{fence}\nText"
+    assert front_matter.split(text) == ({}, text)
+    shallow = f"---\na: {'[' * 50}1.5{']' * 50}\n---\nText"
+    assert front_matter.split(shallow)[1] == "Text"

@@ -216,7 +216,8 @@ class Page:
 
     def _start_block(self, tag: str, attributes: Attributes) -> None:
         in_cell = self._cells > 0 and tag in ("p", "div")
-        before = "".join(self._line).strip()
+        # A bullet is the first piece of its line; a cell's line may have thousands.
+        before = "".join(self._line).strip() if len(self._line) < MOST_MARKS else ""
         is_bullet = bool(before) and before in self._bullet()
         after_bullet = is_bullet and tag not in ("ul", "ol", "li", "dl", "table")
         if in_cell or after_bullet:
