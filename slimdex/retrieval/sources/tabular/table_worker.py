@@ -50,9 +50,9 @@ LARGEST_WHOLE = 1e21
 ISO_DURATION = re.compile(r"PT(\d+)H(\d+)M(\d+(?:\.\d+)?)S")
 """A time or a duration, as OpenDocument has it."""
 NO_RESULT = re.compile(
-    rb'<c\b[^>]*\bt="e"'
-    rb'|<c\b(?![^>]*\bt="str")[^>]*>\s*'
-    rb"<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>)?\s*</c>"
+    rb'<c\b[^<>]*\bt="e"'
+    rb'|<c\b(?![^<>]*\bt="str")[^<>]*>\s*+<f\b(?:[^<>]*/>|[^<>]*>[^<]*</f>)\s*+'
+    rb"(?:<v\s*/>|<v></v>)?\s*</c>"
 )
 """A cell with an error, or a formula without a result, in a sheet's XML; an empty text is one."""
 LONGEST_CELL = 10_000
