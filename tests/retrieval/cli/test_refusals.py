@@ -54,7 +54,7 @@ BUILD = ("build", "pets.jsonl", "--out", "new")
         (("build", "broken.jsonl", "--out", "new"), "broken.jsonl, line 3: broken JSON"),
         (("build", "twice.jsonl", "--out", "new"), "id '1' occurs twice"),
         ((*BUILD, "--k", "33"), "k=33"),
-        ((*BUILD, "--kind", "bogus"), "kind 'bogus'"),
+        ((*BUILD, "--kind", "bogus"), "kind='bogus'"),
         ((*BUILD, "--gamma", "nan"), "gamma=nan"),
         ((*BUILD, "--pooling", "median"), "pooling 'median'"),
         ((*BUILD, "--model", "broken-model"), "Unrecognized model"),

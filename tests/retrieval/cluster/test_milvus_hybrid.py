@@ -24,7 +24,7 @@ from slimdex.retrieval.cluster.milvus_words import fitting, query_texts, words_t
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.ingest.writer import keep_fusion
-from slimdex.retrieval.lexical.tokens import name_words, names_of, stems_of, words_of
+from slimdex.retrieval.lexical.tokens import id_terms, stems_of, words_in, words_of
 from tests.chance import sweep
 from tests.encoders import WordEncoder
 
@@ -251,7 +251,8 @@ def _ids(found: list[list[Hit]]) -> list[list[str]]:
 def test_each_word_is_one_that_every_analyzer_keeps(id: str, text: str) -> None:
     words = words_text(id, text).split()
     assert all(re.fullmatch("[a-z0-9]{1,40}", word) for word in words)
-    assert len(words) == len(names_of(id)) + len(words_of(text)) + len(name_words(id))
+    names, words_of_id = id_terms(id)
+    assert len(words) == len(names) + len(words_in(text).split()) + len(words_of_id.split())
 
 
 @given(texts, texts)

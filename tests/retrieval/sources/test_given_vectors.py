@@ -311,7 +311,7 @@ def test_from_the_command_line(X: Matrix, tmp_path: Path, way: str) -> None:
     assert [answer["hits"][0]["id"] for answer in found] == ["d0", "d1"]
     assert [answer["query"] for answer in found] == ["vector 1", "vector 2"]
     added = slimdex("add", out, str(source), "--vectors", vectors, "--json")
-    assert (added["documents"], added["replaced"]) == (N, N)
+    assert (added["documents"], added["replaced"], added["unchanged"]) == (N, 0, N)
 
 
 @pytest.mark.parametrize(
