@@ -75,7 +75,8 @@ def _type(field: dict[str, Any]) -> str:
     if "enum" in field:
         return " or ".join(f"`{value}`" for value in field["enum"])
     if field.get("type") == "array":
-        return f"array of {_type(field['items'])}"
+        several = field.get("prefixItems", [field.get("items")])  # a tuple's, or a list's
+        return f"array of {', '.join(map(_type, several))}"
     return str(field.get("type", "any value"))
 
 
