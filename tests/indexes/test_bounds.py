@@ -59,7 +59,7 @@ def test_the_bound_equals_its_definition(samples: list[float], error: float) -> 
 def test_a_bound_of_planned_stages_equals_its_definition_at_each(
     samples: list[float], count: int, first: int
 ) -> None:
-    """What is proved stays proved: no stake depends on the samples that are not there yet."""
+    """A proof holds when samples are added: no stake depends on samples not yet drawn."""
     part, stages = samples[:count], [first, 12]
     slow = by_definition(part, 0.3, 400, stages)
     assert betting_bound(part, 0.3, stages) == pytest.approx(min(slow, np.mean(part)), abs=1 / 400)

@@ -20,7 +20,7 @@ OpenMP would wait forever for the missing threads, in FAISS's searches and torch
 
 
 class Renewable(Protocol):
-    """What a forked process renews.
+    """Object that each forked process renews.
 
     If a fork has to wait for it, it has the methods `before_fork` and, for the parent,
     `after_fork`.

@@ -1,4 +1,4 @@
-"""What a forked process renews, and what a fork waits for."""
+"""Locks and objects that a forked process renews, and work that delays a fork."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ RESTORE = {each.__name__: each for each in (by_files, in_place, by_folder)}
 
 
 def answers(collection: Collection) -> dict[str, Any]:
-    """What each kind of file says."""
+    """Answers that depend on each kind of file."""
     hits = collection.search_many(["a5", "b5 b", "c1 others", "x2"], limit=5)
     lexical = collection.search("b3 c3 x3", limit=5, hybrid="rrf")
     listed = collection.get(where="true", vectors=True)

@@ -26,7 +26,7 @@ def text(number: int) -> str:
 
 
 def commits() -> Iterator[tuple[str, int]]:
-    """What a writer does, a commit each."""
+    """Yield the changes of a writer, each of which is a commit."""
     for number in count():
         yield "add", number
         if number >= KEPT:

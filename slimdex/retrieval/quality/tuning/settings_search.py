@@ -202,7 +202,7 @@ class SettingsSearch:
         return True
 
     def _within(self) -> list[Tried]:
-        """What was tried within the limits."""
+        """List the settings that were tried within the limits."""
         return [tried for tried in self.tried if self._over(tried) is None]
 
     def _certificate(self, index: ReducedIndex, settings: Settings) -> Certificate | None:
@@ -236,7 +236,7 @@ class SettingsSearch:
         return Tuning(self.target, rows, noun, why, tried, chosen, certificate, lacking)
 
     def _lacking(self) -> str:
-        """What was not reached, the best that was measured, and what would prove the target."""
+        """Explain which target was missed, name the best setting, and say what would prove it."""
         target, limits = self.target, list[str]()
         limits += [size_of(target.ram)] if target.ram is not None else []
         limits += [f"{target.p99_ms:g} ms"] if target.p99_ms is not None else []

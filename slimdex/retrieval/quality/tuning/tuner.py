@@ -167,7 +167,7 @@ def _chosen_hybrid(
 def _queries(
     collection: Collection, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
 ) -> tuple[Draw, int]:
-    """What draws the next queries, and how many there are."""
+    """Return a function that draws the next queries, and the number of queries."""
     encoder = collection.query_encoder
     if asked is None:
         draw = document_queries(snapshot, collection.store, encoder, rng)

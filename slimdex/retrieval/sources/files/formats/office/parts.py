@@ -61,7 +61,7 @@ def references(attributes: Mapping[str, str]) -> list[str]:
 
 
 class Embedded:
-    """What a part embeds: charts and diagrams, and files whose text belongs to the document."""
+    """Charts, diagrams and files that a part embeds, whose text belongs to the document."""
 
     def __init__(self, archive: Archive, related: Iterable[Relation]) -> None:
         self._archive, self._related = archive, {each.id: each for each in related}
