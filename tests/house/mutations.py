@@ -1,0 +1,135 @@
+"""Thirty small mutations of the code, each of which the tests of its room must catch.
+
+``python -m tests.house.mutations [NUMBER ...]`` changes a copy of the checkout, one place at a
+time, and runs the tests of that room until the first failure. A place is found by its text, so
+that it may move. A line is printed for each, with the test that failed; the exit status is the
+number of mutations that no test caught.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+
+class Mutation(NamedTuple):
+    """A text that occurs once in the source, what replaces it, and the room's tests."""
+
+    old: str
+    new: str
+    tests: str
+
+
+MUTATIONS = [
+    Mutation("(1.0 - beta) ** 2 * np.outer", "(1.0 - beta) * np.outer", "indexes/reducers"),
+    Mutation("(sign * self.n * other.n / n) *", "(sign * other.n / n) *", "indexes/reducers"),
+    Mutation("bits = (bits + _HALF) & _UPPER", "bits = bits & _UPPER", "indexes/vectors"),
+    Mutation(
+        "products -= self.shifts[:, None]", "products += self.shifts[:, None]", "indexes/search"
+    ),
+    Mutation("falling <= np.partition(", "falling < np.partition(", "indexes"),
+    Mutation("RRF_K + 1 + np.arange", "RRF_K + np.arange", "retrieval/lexical retrieval/search"),
+    Mutation(
+        "[candidates.is_named] += NAMED",
+        "[candidates.is_named] += 0",
+        "retrieval/lexical retrieval/search",
+    ),
+    Mutation("(total - rows + 0.5) /", "(total - rows) /", "retrieval/lexical"),
+    Mutation("name == older.commits[-COMMIT:]", "True", "retrieval/storage retrieval/collection"),
+    Mutation(
+        "if size != self.bytes:",
+        "if size < self.bytes:",
+        "retrieval/storage retrieval/test_atomic_files.py",
+    ),
+    Mutation("actual.keys() | expected.keys()", "set()", "retrieval/storage retrieval/crashes"),
+    Mutation("        sync(temporary)\n        record", "        record", "retrieval/crashes"),
+    Mutation("np.union1d(before.deleted, added)", "before.deleted", "retrieval/ingest"),
+    Mutation("if parts.get(new) == parts.get(old)]", "]", "retrieval/ingest retrieval/collection"),
+    Mutation("if _is_at(path, file):", "if True:", "retrieval/test_locks.py"),
+    Mutation("source.may_go(id, ", "bool(", "retrieval/operations retrieval/ingest"),
+    Mutation(
+        "return ndcg(found, labels), 1 / first, *recalls",
+        "return ndcg(found, labels), first, *recalls",
+        "retrieval/quality",
+    ),
+    Mutation("owners[kept] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
+    Mutation("hidden.float() * weights", "hidden.float()", "retrieval/encoders"),
+    Mutation("if vectors.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
+    Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
+    Mutation("return found.lastindex is None", "return True", "retrieval/sources"),
+    Mutation("if casts > TEXT_CASTS:", "if casts > 99:", "retrieval/catalog"),
+    Mutation(
+        "line = 1 + document.text.count(",
+        "line = document.text.count(",
+        "retrieval/search retrieval/collection",
+    ),
+    Mutation(
+        "units[last].tokens * SHARE <= room",
+        "True",
+        "retrieval/test_passages.py retrieval/collection",
+    ),
+    Mutation("if request.scope[RIGHT] < right:", "if False:", "retrieval/server"),
+    Mutation("            self.size -= size", "            pass", "retrieval/server"),
+    Mutation(
+        " else STOPPED)\n            raise SystemExit(INTERRUPTED)",
+        " else STOPPED)\n            raise SystemExit(2)",
+        "retrieval/cli",
+    ),
+    Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),
+    Mutation("np.argsort(-np.bincount(found", "np.argsort(np.bincount(found", "retrieval/mapping"),
+]
+
+
+def main(numbers: Iterable[int]) -> int:
+    """Try mutations by their numbers, from 1 on; return how many no test caught."""
+    missed = 0
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "checkout"
+        listed = ["git", "ls-files", "-co", "--exclude-standard"]
+        for name in subprocess.check_output(listed, cwd=ROOT, text=True).splitlines():
+            if (ROOT / name).is_file():
+                (copy / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, copy / name)
+        for number in numbers:
+            caught = _caught(copy, MUTATIONS[number - 1])
+            missed += caught is None
+            print(
+                f"{number}\t{MUTATIONS[number - 1].old.strip()!r}\t{caught or 'MISSED'}", flush=True
+            )
+    return missed
+
+
+def _caught(copy: Path, mutation: Mutation) -> str | None:
+    """The first test that fails with a mutation; None if none does."""
+    sources = {path: path.read_text("utf-8") for path in (copy / "slimdex").rglob("*.py")}
+    (file,) = [path for path, text in sources.items() if mutation.old in text]
+    before, after = sources[file].split(mutation.old)
+    file.write_text(before + mutation.new + after, "utf-8")
+    rooms = [f"tests/{room}" for room in mutation.tests.split()]
+    pytest = [sys.executable, "-m", "pytest", "-qx", "-m", "", "-p", "no:cacheprovider"]
+    try:
+        done = subprocess.run(
+            [*pytest, str(file.relative_to(copy)), *rooms],
+            cwd=copy,
+            env=os.environ | {"PYTHONPATH": str(copy)},
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        file.write_text(sources[file], "utf-8")
+    failed = FAILED.search(done.stdout)
+    return failed[1] if failed else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(map(int, sys.argv[1:]) if sys.argv[1:] else range(1, len(MUTATIONS) + 1)))
