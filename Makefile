@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 # Take long and rarely fail alone: `make check` runs them, and `make test` those that TESTS names.
 LONG := bench/engines retrieval/cluster retrieval/exporting retrieval/integrations retrieval/server
 
-.PHONY: demo test check sweep explore newest lock manual docs api dist sbom clean
+.PHONY: demo test check small sweep explore newest lock manual docs api dist sbom clean
 
 demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
@@ -27,6 +27,9 @@ check: $(VENV)/ready  ## What CI runs: style, imports, dead code, types, every t
 	$(BIN)/mypy
 	$(BIN)/mypy docs/site/*.py
 	$(PYTEST) -m "" --durations 20 $(TESTS)
+
+small: $(VENV)/small  ## What reads, stores and prints, without torch: for another Python.
+	$(PYTEST) tests/indexes tests/retrieval/sources tests/retrieval/catalog tests/retrieval/cli
 
 sweep: $(VENV)/ready  ## Long sweeps whole; counts go to bench-results/sweep-counts.jsonl.
 	SLIMDEX_SWEEP=1 $(PYTEST) -m sweep $(TESTS)
@@ -91,6 +94,14 @@ $(VENV)/docs: $(VENV)/python
 	$(INSTALL) -e '.[docs]'
 	touch $@ $(VENV)/demo
 
+# Pip brings torch, of which a machine may have a build of its own, and uv what is left: it takes
+# fifteen seconds, and pip two minutes.
 $(VENV)/ready: $(VENV)/python
-	$(INSTALL) -e '.[test]'
+	$(INSTALL) uv torch
+	$(BIN)/uv pip install --quiet --python $(BIN)/python \
+	  $(LOCK:%=--constraints % --build-constraints %) -e '.[test]'
 	touch $@ $(VENV)/demo $(VENV)/docs
+
+$(VENV)/small: $(VENV)/python
+	$(INSTALL) -e '.[small]'
+	touch $@ $(VENV)/demo

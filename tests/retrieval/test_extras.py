@@ -84,7 +84,7 @@ def extras() -> dict[str, set[str]]:
     return {
         extra: {package(line) for line in lines} - {"slimdex"}
         for extra, lines in PROJECT["optional-dependencies"].items()
-        if extra not in ("test", "docs")
+        if extra not in ("test", "small", "docs")
     }
 
 
