@@ -36,7 +36,6 @@ ENDINGS = {
     "moments": ("safetensors",),
     "reducer": ("safetensors",),
     "rescorer": ("safetensors",),
-    "map": ("safetensors",),
     "codes": ("faiss",),
     "words": ("tantivy",),
     "before": ("bin",),

@@ -207,9 +207,9 @@ class State:
     vectors : name of the vector file, whose ending states its format.
     norms : name of the file of norms, None without rescoring.
     lines : documents visible to readers, by row; None if only the segments have them.
-    files : role (moments, reducer, rescorer, codes, map, origins, before) -> file; a map if the
-        encoder is mapped; origins if some differ from those in the segments; "before" is the
-        manifest before the last change, if that can be undone.
+    files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
+        differ from those in the segments; "before" is the manifest before the last change, if that
+        can be undone.
     kept : names of the files of the state before the last change, if that can be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
         digest of the file or folder.
@@ -327,7 +327,7 @@ class State:
             _whole(name, getattr(self, name), least)
         if self.dim > MOST_DIM:
             raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
-        check_spec(self.encoder, "map" in self.files)
+        check_spec(self.encoder)
         if self.passages is not None:
             _whole("passages", self.passages, 1)
         if not all(isinstance(digest, str) for digest in self.origins.values()):
@@ -403,7 +403,7 @@ def _check_replacement(replacement: Replacement, rows: int) -> None:
         _whole(f"{name} of a replacement", value := getattr(replacement, name), least)
         if value > largest:
             raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
-    check_spec(replacement.encoder, False)
+    check_spec(replacement.encoder)
 
 
 def _check_fit(fit: Any) -> None:

@@ -144,12 +144,12 @@ async def info(index: Index) -> Response:
     """Contents, settings and size of an index."""
     facts = await index.read(Collection.info)
     facts["path"] = index.name
-    facts["encoder"] = _without_folders(facts["encoder"])
+    facts |= _without_folders({name: facts[name] for name in ("encoder", "next_encoder")})
     return Json(facts)
 
 
 def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
-    """Don't reveal the folders of models, also of those that a mapped encoder consists of."""
+    """Don't reveal the folders of models."""
     return {
         name: _without_folders(value)
         if isinstance(value, dict)
