@@ -37,7 +37,6 @@ CONSTANTS = {
     "docs/research/benchmarks.md": "1/64, 1/128, 0.99",
     "docs/research/codes.md": "1/64, 1/32, 1/2, 24 bytes, 48 bytes, 0.99",
     "docs/research/lists.md": "0.99, .89, 4-times, 16-times",
-    "docs/research/migration.md": "1%, 5%, 20%, 1,000 times",
     "docs/research/settled.md": "0.5, 0.25, 78%, 94.1%",
     "docs/serve.md": "4 MiB, 30 seconds, 8 MiB, 64 MiB",
     "docs/tuning.md": ".993, .998, .946, 5%, 2.5%, .83%, .8, 10 points",
@@ -53,7 +52,7 @@ NOT_PROSE = (
     re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE),
     re.compile(r"<!--.*?-->", re.DOTALL),
     re.compile(r"(?<=\])\([^)\s]*\)|https?://\S+"),
-    re.compile(r"\b(?:Python|Milvus|DuckDB|Apache License|\[aecp\]) *[\d.]*\d(?: to [\d.]*\d)?"),
+    re.compile(r"\b(?:Python|Milvus|DuckDB|Apache License) *[\d.]*\d(?: to [\d.]*\d)?"),
     re.compile(r"\b95%(?=\s+(?:lower )?(?:intervals?|confidence|bound)\b)"),
 )
 SPAN = re.compile(r"`([^`\n]*(?:\n[^`\n]+)?)`")

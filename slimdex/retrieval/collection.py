@@ -23,11 +23,11 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings, as_settings
 from slimdex.indexes.unicode_text import check_unicode
 
-from .atomic_files import STORED_ENDINGS, FileRecord, file_name
+from .atomic_files import STORED_ENDINGS, file_name
 from .catalog.state import State
 from .catalog.store import DocumentStore
 from .documents import Document, Hit, id_text, id_texts, is_several
-from .encoders.adapters import MappedEncoder, as_encoder, plain_spec, source_spec, space_spec
+from .encoders.adapters import as_encoder, plain_spec
 from .encoders.base import (
     AUTO,
     OFF,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from slimdex.indexes.settings import Settings
 
-    from .ingest.migration.replacing import Replaced
+    from .ingest.replacing import Replaced
     from .ingest.undoing import Undone
     from .ingest.writer import Added
     from .quality.migration import Migration
@@ -134,8 +134,8 @@ class Collection(Searchable):
             raise InputError(f"{name}({given}); expected {expected}")
         self.commit_log = commit_log
         self._given = [] if encoder is None else [encoder]
-        self._loaded: tuple[tuple[FileRecord | None, dict[str, Any]], Encoder] | None = None
-        self._moved = None if model is None else (source_spec(commit_log.state.encoder), model)
+        self._loaded: tuple[dict[str, Any], Encoder] | None = None
+        self._moved = None if model is None else (commit_log.state.encoder, model)
         self._trusted, self._key_file = trust_remote_code, api_key_file
         self._shared_filesystem = shared_filesystem
         self._snapshots, self._loading = SnapshotManager(commit_log), ThreadLock()
@@ -236,7 +236,7 @@ class Collection(Searchable):
         made = None if encoder is None else as_encoder(encoder)
         given = None if made is None else plain_spec(made.spec())
         commit_log = CommitLog.open(Path(path).absolute(), wait)
-        expected = source_spec(commit_log.state.encoder)
+        expected = commit_log.state.encoder
         try:
             if given is not None and not is_same_encoder(given, expected):
                 raise InputError(f"encoder {given}; this index was built with {expected}")
@@ -680,29 +680,26 @@ class Collection(Searchable):
         queries: Sequence[tuple[str, str]] | None = None,
         labels: Mapping[str, Mapping[str, int]] | None = None,
         sample: int | None = None,
-        apply: bool = False,
     ) -> Migration:
-        """Measure what another encoder would give: by a map of its queries, and by encoding again.
+        """Measure what it would gain to encode all documents again, by another encoder.
 
         Parameters
         ----------
         encoder : the new one.
         queries, labels : as for `tune`; by default, queries are made of the documents.
-        sample : documents to encode for the map; by default 5%, from 2,000 to 10,000.
-        apply : map queries and new documents from now on; `undo_migration` undoes it. Documents
-            keep their vectors.
+        sample : documents to encode besides those that queries ask for; by default 5%, from 2,000
+            to 10,000.
 
         Raises
         ------
         InputError
-            If there are too few documents, or the encoder is mapped already.
+            If there are too few documents.
         """
-        from .encoders.adapters import as_encoder
         from .quality.migration import migrate
         from .quality.tuning.tuner import Asked
 
-        requests, made = Asked.of(queries, labels), as_encoder(encoder)
-        return migrate(self, made, requests, sample=sample, apply=apply)
+        made, asked = as_encoder(encoder), Asked.of(queries, labels)
+        return self.read(lambda snapshot: migrate(self, snapshot, made, asked, sample))
 
     def reencode(
         self,
@@ -718,7 +715,7 @@ class Collection(Searchable):
 
         Parameters
         ----------
-        encoder : the new one; by default that of the last run or of `migrate`.
+        encoder : the new one; by default that of the last run.
         minutes : time after which a run ends, to be continued by another; by default it goes on to
             the end.
 
@@ -727,15 +724,14 @@ class Collection(Searchable):
         InputError
             If there is no such encoder, or it is the index's own.
         """
-        from .encoders.adapters import as_encoder
-        from .ingest.migration.replacing import next_encoder, replace_vectors
+        from .ingest.replacing import next_encoder, replace_vectors
 
         made = next_encoder(self) if encoder is None else as_encoder(encoder)
         return replace_vectors(self, made, None if minutes is None else 60 * minutes)
 
     def undo_migration(self) -> None:
-        """Undo a `reencode` that is not finished, or else `migrate` with `apply`."""
-        from .ingest.migration.mapping import undo
+        """Drop the new vectors of a `reencode` that is not finished."""
+        from .ingest.replacing import undo
 
         undo(self)
 
@@ -774,12 +770,9 @@ class Collection(Searchable):
         """
         with self.change():
             spec = self.state.encoder
-            source = source_spec(spec)
-            moved = self._from_spec(source, model)
+            moved = self._from_spec(spec, model)
             place = {key: value for key, value in moved.spec().items() if key in PLACE}
-            is_mapped = source is not spec
-            spec = spec | {"source": source | place} if is_mapped else spec | place
-            self.commit_log.commit(replace(self.state, encoder=spec))
+            self.commit_log.commit(replace(self.state, encoder=spec | place))
             self._given, self._loaded, self._moved = [moved], None, None
 
     def _log(self, notes: Sequence[str]) -> None:
@@ -840,11 +833,10 @@ class Collection(Searchable):
         return None if self.lacks_encoder else self.encoder
 
     def encoder_of(self, state: State) -> Encoder:
-        """The encoder of a state, mapped if it has a map."""
+        """The encoder of a state."""
         with self._loading:
-            key = state.files.get("map"), state.encoder
-            if self._loaded is None or self._loaded[0] != key:
-                self._loaded = key, self._opened(state)
+            if self._loaded is None or self._loaded[0] != state.encoder:
+                self._loaded = state.encoder, self.encoder_from(state.encoder)
             return self._loaded[1]
 
     def encoder_from(self, spec: dict[str, Any]) -> Encoder:
@@ -853,25 +845,11 @@ class Collection(Searchable):
         The place of a moved model is that of the encoder at opening only: another process may
         have changed the encoder since.
         """
-        model = None
-        if self._moved is not None and is_same_encoder(spec, self._moved[0]):
-            model = self._moved[1]
-        return self._given_for(spec) or self._from_spec(spec, model)
-
-    def _opened(self, state: State) -> Encoder:
-        record, spec = state.files.get("map"), source_spec(state.encoder)
-        source = self.encoder_from(spec)
-        if record is None:
-            return source
-        record.check(self.path)
-        from slimdex.indexes.maps.affine_map import AffineMap
-
-        made = AffineMap.load(self.path / record.name, (source.dim, state.dim))
-        return MappedEncoder(source, made, space_spec(state.encoder))
-
-    def _given_for(self, spec: dict[str, Any]) -> Encoder | None:
-        """An encoder that a caller gave and that has this spec."""
-        return next((e for e in self._given if is_same_encoder(plain_spec(e.spec()), spec)), None)
+        for given in self._given:
+            if is_same_encoder(plain_spec(given.spec()), spec):
+                return given
+        moved = self._moved and is_same_encoder(spec, self._moved[0])
+        return self._from_spec(spec, self._moved[1] if self._moved and moved else None)
 
     def _from_spec(self, spec: dict[str, Any], model: str | None) -> Encoder:
         try:

@@ -34,8 +34,6 @@ figures of `indexes.reducers.drift`, which some reducers and codes lack."""
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
 _LEAST = {"dim": 1, "rows": 0, "generation": 1, "version": 1, "epoch": 0}
-STAGED = ("staged", "encoded", "source", "given")
-"""Fields of older states, about documents that an index contained before they were committed."""
 
 
 @dataclass(frozen=True)
@@ -207,9 +205,9 @@ class State:
     vectors : name of the vector file, whose ending states its format.
     norms : name of the file of norms, None without rescoring.
     lines : documents visible to readers, by row; None if only the segments have them.
-    files : role (moments, reducer, rescorer, codes, map, origins, before) -> file; a map if the
-        encoder is mapped; origins if some differ from those in the segments; "before" is the
-        manifest before the last change, if that can be undone.
+    files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
+        differ from those in the segments; "before" is the manifest before the last change, if that
+        can be undone.
     kept : names of the files of the state before the last change, if that can be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
         digest of the file or folder.
@@ -297,10 +295,6 @@ class State:
         """Parse; raises `CorruptError` if a field is missing, unknown or invalid."""
         try:
             values = parsed(text, READABLE)
-            if values.get("staged", values["rows"]) != values["rows"]:
-                raise ValueError("an addition that an older slimdex began; expected it to end it")
-            for field_ in STAGED:
-                values.pop(field_, None)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
@@ -327,7 +321,7 @@ class State:
             _whole(name, getattr(self, name), least)
         if self.dim > MOST_DIM:
             raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
-        check_spec(self.encoder, "map" in self.files)
+        check_spec(self.encoder)
         if self.passages is not None:
             _whole("passages", self.passages, 1)
         if not all(isinstance(digest, str) for digest in self.origins.values()):
@@ -336,8 +330,9 @@ class State:
             _check_fit(self.fit)
         proved = self.certificate.settings if self.certificate else None
         for settings in (self.requested, self.settings, proved):
-            if settings is not None:
-                _check_settings(settings, self.dim)
+            # what else suits the vectors is checked by fitting
+            if settings is not None and settings.k is not None and settings.k > self.dim:
+                raise ValueError(f"k={settings.k}; expected at most {self.dim}")
         _check_name("vectors", self.vectors)
         for role, file in (("norms", self.norms), ("words", self.words)):
             if file is not None:
@@ -403,7 +398,7 @@ def _check_replacement(replacement: Replacement, rows: int) -> None:
         _whole(f"{name} of a replacement", value := getattr(replacement, name), least)
         if value > largest:
             raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
-    check_spec(replacement.encoder, False)
+    check_spec(replacement.encoder)
 
 
 def _check_fit(fit: Any) -> None:
@@ -414,9 +409,3 @@ def _check_fit(fit: Any) -> None:
     for name, value in fit.items():
         if type(value) not in (int, float) or not 0 <= value <= FIT[name]:
             raise ValueError(f"{name}={value!r} of fit; expected 0 to {FIT[name]}")
-
-
-def _check_settings(settings: Settings, dim: int) -> None:
-    """Check k, which the settings did not; what else suits the vectors is checked by fitting."""
-    if settings.k is not None and settings.k > dim:
-        raise ValueError(f"k={settings.k}; expected at most {dim}")

@@ -166,7 +166,6 @@ def show_migration(found: Migration) -> None:
         f"by {found.queries:,} queries ({found.pool}) among {found.searched:,} documents that both "
         f"encoded; 95% confidence"
     )
-    console.line(f"map: {found.map}, fitted on {found.sample:,} documents")
     console.line(f"advice: {found.advice}: {found.why}")
 
 

@@ -1,10 +1,10 @@
-"""Adapters to `Encoder`: from other libraries' models, and into another encoder's space."""
+"""Adapters to `Encoder` from functions and from other libraries' models."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,7 @@ from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed, written
 
-from .base import Encoder, Lengths, LimitedEncoder, checked_encoder, encode_queries
-from .specs import MAPPED
-
-if TYPE_CHECKING:
-    from slimdex.indexes.maps.affine_map import AffineMap
+from .base import Encoder, checked_encoder
 
 
 class CallableEncoder:
@@ -115,70 +111,6 @@ class SentenceTransformersEncoder:
             "max_length": self._model.max_seq_length,
             "prompts": dict(self._model.prompts),
         }
-
-
-class MappedEncoder:
-    """Encoder whose vectors a map carries into the space of another one.
-
-    It cuts texts and counts tokens as its source does.
-
-    Parameters
-    ----------
-    source : encodes texts.
-    made : carries its vectors into the space of `target`.
-    target : spec of the encoder whose space it is.
-    """
-
-    def __init__(self, source: Encoder, made: AffineMap, target: dict[str, Any]) -> None:
-        self.source, self._made, self._target = source, made, target
-        self.dim = len(made.target_mean)
-        for name in ("max_length", "token_counts", "tokens_at_once"):
-            if hasattr(source, name):
-                setattr(self, name, getattr(source, name))
-        if isinstance(source, LimitedEncoder):
-            self.encode_measured = self._encode_measured
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        """Vectors (n, dim), in the order of the texts."""
-        return self._made(self.source.encode(texts))
-
-    def encode_queries(self, texts: Sequence[str]) -> Matrix:
-        """Encode queries to vectors (n, dim)."""
-        return self._made(encode_queries(self.source, texts))
-
-    def spec(self) -> dict[str, Any]:
-        """Return the specs of both encoders, and the map's name."""
-        return {
-            "type": MAPPED,
-            "map": self._made.name,
-            "source": self.source.spec(),
-            "target": self._target,
-        }
-
-    def _encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
-        assert isinstance(self.source, LimitedEncoder)
-        found, lengths = self.source.encode_measured(texts)
-        return self._made(found), lengths
-
-
-def source_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec of the encoder that encodes, whether its vectors are mapped or not.
-
-    >>> source_spec({"type": "words"}), source_spec({"type": MAPPED, "source": {"type": "new"}})
-    ({'type': 'words'}, {'type': 'new'})
-    """
-    found: dict[str, Any] = spec["source"] if spec.get("type") == MAPPED else spec
-    return found
-
-
-def space_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec of the encoder whose space the vectors are in.
-
-    >>> space_spec({"type": "words"}), space_spec({"type": MAPPED, "target": {"type": "old"}})
-    ({'type': 'words'}, {'type': 'old'})
-    """
-    found: dict[str, Any] = spec["target"] if spec.get("type") == MAPPED else spec
-    return found
 
 
 def as_encoder(given: Any) -> Encoder:

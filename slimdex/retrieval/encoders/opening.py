@@ -14,7 +14,7 @@ from slimdex.indexes.errors import InputError, SlimdexError
 from .base import Encoder
 from .given_encoder import GIVEN, GivenEncoder
 from .over_http.address import is_address
-from .specs import MAPPED, check_whole
+from .specs import check_whole
 
 
 def is_static(model: str) -> bool:
@@ -99,8 +99,6 @@ def _check_none(model: str, kind: str, **options: object) -> None:
 
 def is_loadable(spec: dict[str, Any]) -> bool:
     """Return whether an encoder can be opened from its spec; a function can't."""
-    if spec.get("type") == MAPPED:
-        return is_loadable(spec["source"])
     return spec.get("type") in (GIVEN, "static", "transformer", "http")
 
 
@@ -120,8 +118,6 @@ def encoder_from_spec(
     check_whole(spec)
     if spec.get("type") == GIVEN:
         return GivenEncoder(spec["dim"])
-    if spec.get("type") == MAPPED:
-        raise InputError("a mapped encoder; expected its index's folder, which has the map")
     if spec.get("type") == "http":
         from .over_http.http_encoder import http_from_spec
 
@@ -140,8 +136,6 @@ def weights_faults(spec: dict[str, Any]) -> list[str]:
 
     A model that is not on this machine is no fault of the index.
     """
-    if spec.get("type") == MAPPED:
-        return weights_faults(spec["source"])
     if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
         return []
     from ..user_cache import read_in_full

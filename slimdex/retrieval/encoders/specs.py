@@ -7,8 +7,6 @@ from typing import Any
 from slimdex.indexes.errors import CorruptError, shortened_repr
 from slimdex.indexes.json_text import written
 
-MAPPED = "mapped"
-"""Encoder type of an index whose queries are mapped into the space of its documents."""
 MOST = 1 << 31
 """Limit of numbers in a spec."""
 FIELDS: dict[str, dict[str, type]] = {
@@ -37,18 +35,16 @@ LENGTHS = {"head": range(MOST), "prompts": [2]}
 """Lists -> how many texts they may have."""
 
 
-def check_spec(spec: Any, has_map: bool) -> None:
+def check_spec(spec: Any) -> None:
     """Raise `TypeError` or `ValueError` unless a spec could be that of an index's encoder.
 
-    It is of a mapped encoder just if the index has a map. Specs of other types are the user's.
+    Specs of other types are the user's.
     """
     if not isinstance(spec, dict):
         raise TypeError(f"encoder {shortened_repr(spec)}; expected an object")
     written(spec)  # which limits its depth
-    if (spec.get("type") == MAPPED) != has_map:
-        raise ValueError("a mapped encoder without a map, or a map without it; expected both")
-    for name in ("source", "target") if has_map else ():
-        check_spec(spec.get(name), False)
+    if spec.get("type") == "mapped":  # by a slimdex before the first release
+        raise ValueError("an encoder mapped to another one, by an older slimdex; build it again")
     for name, type_ in _fields(spec).items():
         may_be_none = name in OPTIONAL or name == "model"  # of a static encoder that is not saved
         if name in spec and not (spec[name] is None and may_be_none):

@@ -36,13 +36,13 @@ class EncodedTexts:
     Parameters
     ----------
     folder : contains the files; None to know no text.
-    space : describes the encoder, with its map.
+    spec : of the encoder.
     dim : dimensions of a vector.
     """
 
-    def __init__(self, folder: Path | None, space: dict[str, Any], dim: int) -> None:
-        self.space, self._folder, self._dim = space, folder, dim
-        self._name = sha256(json.dumps(space, sort_keys=True).encode()).hexdigest()[:16]
+    def __init__(self, folder: Path | None, spec: dict[str, Any], dim: int) -> None:
+        self.spec, self._folder, self._dim = spec, folder, dim
+        self._name = sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
         self._files = list[Path]()
         self._digests = list[NDArray[np.bytes_]]()  # of each file's texts
         self._sorted: tuple[NDArray[np.bytes_], Rows] | None = None  # and places in all files

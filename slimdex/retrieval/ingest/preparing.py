@@ -25,7 +25,6 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import note, progress
 from slimdex.indexes.execution.workers import HERE
 
-from ..catalog.state import State
 from ..documents import Document
 from ..encoders.base import CountingEncoder, Encoder, Lengths
 from ..lexical.tokens import TERMS, Terms
@@ -141,7 +140,7 @@ class Prepared:
     def prepare_in_memory(self, documents: Sequence[Document]) -> None:
         """Encode few documents, and remember that."""
         collection, addition = self._core, self.addition
-        self._made = _space(collection.state), self._remembering()
+        self._made = collection.state.encoder, self._remembering()
         documents = [checked_document(document) for document in documents]
         known = collection.store.ids.look_up([document.id for document in documents])
         if not collection.is_empty:
@@ -161,7 +160,7 @@ class Prepared:
             encoder = partial(self._core.encoder_of, log.manifest.state)
             staged = self._staged.stage(self.addition, encoder)
             if self.addition.vectors is None and staged.first < staged.stop:
-                self._known = EncodedTexts(folder, _space(log.state), log.state.dim)
+                self._known = EncodedTexts(folder, log.state.encoder, log.state.dim)
                 self._known.take_over(self._core.path)
                 if before := len(self._known):
                     note(f"resumed after {before:,} texts encoded before")
@@ -179,9 +178,9 @@ class Prepared:
     def known(self) -> EncodedTexts:
         """Texts that were encoded to files, by the index's encoder."""
         state = self._core.commit_log.state
-        if self._known is not None and self._known.space == _space(state):
+        if self._known is not None and self._known.spec == state.encoder:
             return self._known
-        return EncodedTexts(None, _space(state), state.dim)
+        return EncodedTexts(None, state.encoder, state.dim)
 
     @property
     def encoder(self) -> Encoder:
@@ -190,7 +189,7 @@ class Prepared:
         If nothing was, or others have replaced all vectors meanwhile, it remembers nothing: an
         addition of any length takes the memory of a window.
         """
-        if self._made is None or self._made[0] != _space(self._core.state):
+        if self._made is None or self._made[0] != self._core.state.encoder:
             return self._core.encoder
         return self._made[1]
 
@@ -343,12 +342,6 @@ def _is_same(new: Document, old: Document | None) -> bool:
 
 def _itself(encoder: Encoder) -> Encoder:
     return encoder
-
-
-def _space(state: State) -> dict[str, Any]:
-    """The encoder whose vectors a state has, with its map."""
-    map_ = state.files.get("map")
-    return {"encoder": state.encoder, "map": map_ and map_.sha256}
 
 
 def _characters(document: Any) -> int:

@@ -210,8 +210,7 @@ def rebuild(collection: Collection, fit_again: bool = False) -> None:
 
 def _rebuilt(commit_log: CommitLog, settings: Settings | None, fit_again: bool) -> Snapshot:
     if not commit_log.state.rows:  # nothing to fit on: the next addition does it
-        state = replace(commit_log.next_state(), settings=None, norms=None, lines=None)
-        state = replace(state, files={role: f for role, f in state.files.items() if role == "map"})
+        state = replace(commit_log.next_state(), settings=None, norms=None, lines=None, files={})
         state = with_new_words(commit_log, state)
         state = replace(state, certificate=None, fit={})
         commit_log.commit(state, undo="never")

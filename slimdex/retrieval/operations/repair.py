@@ -11,8 +11,8 @@ from slimdex.indexes.options import AUTO
 
 from ..collection import Collection
 from ..ingest import writer
-from ..ingest.migration.mapping import undo
 from ..ingest.reencoding import encode_lost
+from ..ingest.replacing import undo
 from ..locks import WAIT
 from ..storage.verification import (
     derived_faults,

@@ -260,8 +260,8 @@ class Manifest:
 
 
 def _vectors(state: State) -> tuple[Any, ...]:
-    """The encoder's vectors, their map, and those that will replace them."""
-    return state.vectors, state.dim, state.files.get("map"), state.replacement
+    """The encoder's vectors, and those that will replace them."""
+    return state.vectors, state.dim, state.replacement
 
 
 def _contents(state: State) -> tuple[Any, ...]:

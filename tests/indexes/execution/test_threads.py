@@ -27,7 +27,6 @@ SMALL_WORK = """
     np.ones((2, 2)) @ np.ones((2, 2))
     others = {each for each in os.listdir("/proc/self/task")} - {str(os.getpid())}
     from slimdex.indexes.arrays import as_matrix
-    from slimdex.indexes.maps.affine_map import AffineMap
     from slimdex.indexes.reducers.linear import Whitening
     from slimdex.indexes.reducers.moments import Moments
     from slimdex.indexes.search.rescoring import Rescorer
@@ -42,7 +41,6 @@ SMALL_WORK = """
     rows = (f"w{i} " + " ".join(f"{x:.3f}" for x in row) for i, row in enumerate(X[:200]))
     file.write_text("\\n".join(rows))
     encoder, text = StaticEncoder(file), " ".join(f"w{i}" for i in range(200))
-    affine = AffineMap("map", X[0], rng.standard_normal((384, 384), dtype=np.float32), X[1])
     cases = {
         "a query": lambda: (reducer.transform(X[:1]), rescorer.probes(X[:1])),
         "queries": lambda: rescorer.probes(X[:20]),
@@ -51,7 +49,6 @@ SMALL_WORK = """
         "a fit": lambda: Whitening(96, beta=1.0, gamma=1.0).fit_moments(moments),
         "a metric": lambda: Rescorer.fit(moments, 1.0, 1.0),
         "an encoded text": lambda: encoder.encode([text]),
-        "a mapped query": lambda: affine(X[:10]),
     }
     shares = {}
     for name, work in cases.items():

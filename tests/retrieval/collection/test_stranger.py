@@ -245,19 +245,6 @@ def proved(**changed: Any) -> Callable[[dict[str, Any]], None]:
     return put("certificate", value={**asdict(whole), **changed})
 
 
-MAP = {"name": "map-000001.safetensors", "bytes": 1, "sha256": "0"}
-
-
-def mapped(**changed: Any) -> Callable[[dict[str, Any]], None]:
-    """A change of the encoder to a mapped one."""
-
-    def change(state: dict[str, Any]) -> None:
-        state["files"]["map"] = MAP
-        state["encoder"] = {"type": "mapped", "source": {}, "target": {}, **changed}
-
-    return change
-
-
 def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
     """A change to a state whose vectors are being replaced."""
     whole = {"encoder": {}, "dim": 8, "vectors": "vectors-000002.f16", "rows": 0}
@@ -309,10 +296,7 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (put("settings", "x", value=3), "unexpected keyword"),
         (put("requested", value=None), "mapping"),
         (put("encoder", value=[]), "encoder"),
-        (put("encoder", value={"type": "mapped"}), "a mapped encoder without a map"),
-        (put("files", "map", value=MAP), "a mapped encoder without a map"),
-        (mapped(source=[]), r"encoder \[\]; expected an object"),
-        (mapped(target={"type": "mapped"}), "a mapped encoder without a map"),
+        (put("encoder", value={"type": "mapped"}), "an encoder mapped to another one"),
         (replaced(vectors="../vectors-000002.f16"), "expected vectors-000001"),
         (replaced(vectors="codes-000002.faiss"), "expected vectors-000001"),
         (replaced(rows=10**9), "rows=1000000000 of a replacement; expected at most"),
@@ -508,18 +492,13 @@ WRONG = {str: NOT_TEXTS, int: NOT_NUMBERS, list: NOT_LISTS, bool: [1, "yes", [],
 
 @pytest.mark.parametrize("kind", SPECS)
 def test_no_field_of_an_encoder_may_be_of_another_type(state: dict[str, Any], kind: str) -> None:
-    """Neither of the encoder, nor of one that replaces it, or is mapped."""
+    """Neither of the encoder, nor of one that replaces it."""
     spec = SPECS[kind]
     State.from_json(json.dumps(state | {"encoder": spec}))
     for name, value in spec.items():
         for wrong in WRONG[type(value)] if name != "type" and value is not None else ():
             made = spec | {name: wrong}
-            for change in (
-                put("encoder", value=made),
-                replaced(encoder=made),
-                mapped(source=made),
-                mapped(target=made),
-            ):
+            for change in (put("encoder", value=made), replaced(encoder=made)):
                 forged = copy.deepcopy(state)
                 change(forged)
                 with pytest.raises(CorruptError, match=f"encoder with {name}="):

@@ -24,8 +24,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog import engine
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import encoded_texts, encoding, preparing
-from slimdex.retrieval.ingest.migration import replacing
+from slimdex.retrieval.ingest import encoded_texts, encoding, preparing, replacing
 from slimdex.retrieval.temporary_files import MEMORY
 from tests.encoders import ReadingEncoder, WordEncoder
 

@@ -18,17 +18,15 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.maps.affine_map import AffineMap
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors, save_tensors
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.migration import mapping
 from slimdex.retrieval.operations.building import build
 from slimdex.retrieval.operations.repair import repair
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.storage.work_folder import left_files, work_folder
-from tests.encoders import Rotated, WordEncoder, failing
+from tests.encoders import WordEncoder, failing
 from tests.retrieval.word_documents import documents, forty
 
 
@@ -123,23 +121,6 @@ def test_only_encoded_texts_are_left(path: Path, left: Path) -> None:
         collection.delete("3")
     assert not draft.exists()
     assert left_files(path) == [left]
-
-
-def test_vectors_of_a_map_are_not_those_of_the_encoder_alone(path: Path) -> None:
-    zero = np.zeros(48, np.float32)
-    map_ = AffineMap("none", zero, np.eye(48, dtype=np.float32), zero)
-    with Collection.open(path) as collection:
-        collection.give(WordEncoder())
-        mapping.map_encoder(collection, stopping := Rotated(), map_)
-        failing(stopping, after=len(stopping.encoded) + 1000)
-        with pytest.raises(KeyboardInterrupt):
-            collection.add(documents(1000, 2500))
-        assert left_files(path)
-        mapping.undo(collection)
-        collection.give(encoder := WordEncoder())
-    with Collection.open(path, encoder) as collection:
-        collection.add(documents(1000, 2500))
-        assert len(encoder.encoded) == 1500
 
 
 def _write(folder: Path, count: int, word: str) -> None:

@@ -14,7 +14,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.quality import migration
-from slimdex.retrieval.quality.migration import ENCODE, LABELLED, MAP, STAY, Migration, Option
+from slimdex.retrieval.quality.migration import ENCODE, LABELLED, STAY, Migration, Option
 from tests.encoders import Rotated, WordEncoder
 
 DOCUMENTS = 500
@@ -51,21 +51,18 @@ def option(found: Migration, name: str) -> Option | None:
     return next((option for option in found.options if option.name == name), None)
 
 
-def test_an_equal_encoder_gains_nothing_and_its_map_loses_nothing(tmp_path: Path) -> None:
+def test_an_equal_encoder_gains_nothing(tmp_path: Path) -> None:
     with made(tmp_path) as collection:
         found = collection.migrate(Rotated())
-        stay, mapped, again = (option(found, name) for name in (STAY, MAP, ENCODE))
+        stay, again = (option(found, name) for name in (STAY, ENCODE))
         assert stay is not None
-        assert mapped is not None
         assert again is not None
         assert (stay.gain, stay.gain_bound) == (None, None)
         assert stay.estimate > 0.9  # half of a document's words
         assert stay.bound < stay.estimate
-        assert mapped.estimate == pytest.approx(stay.estimate, abs=0.02)
         assert again.estimate == pytest.approx(stay.estimate, abs=0.02)
         assert found.advice == STAY
-        assert again.hours > 0 == mapped.hours
-        assert "map" not in collection.state.files
+        assert again.hours > 0 == stay.hours
         assert found.as_dict()["options"][0]["name"] == STAY
 
 
@@ -87,55 +84,21 @@ def test_labels_decide(tmp_path: Path) -> None:
         found = collection.migrate(WordEncoder(), queries=asked, labels=labels)
         assert (found.pool, found.queries, found.advice) == (LABELLED, 150, ENCODE)
         assert found.searched == DOCUMENTS
-        assert found.sample == DOCUMENTS - 150  # none that a query asks for
 
 
-def test_applied_it_maps_queries_and_new_documents_and_is_undone(tmp_path: Path) -> None:
-    old = WordEncoder()
-    with made(tmp_path, old) as collection:
-        query = texts()[7]
-        before, spec = collection.search(query, hybrid="off"), collection.state.encoder
-        other = Collection.open(collection.path, old)
-        assert collection.migrate(Rotated(), apply=True).applied
-        old.encoded.clear()
-        assert collection.search(query, hybrid="off")[0].id == "7"
-        collection.add({"id": "new", "text": "fedcba abcdef cabfed"})
-        assert not old.encoded
-        assert collection.search("fedcba abcdef cabfed", hybrid="off")[0].id == "new"
-        assert collection.state.encoder["source"] == Rotated().spec()
-        assert collection.verify() == []
-        with pytest.raises(InputError, match="mapped already; undo that first"):
-            collection.migrate(Rotated())
-        with Collection.open(collection.path, Rotated()) as opened:
-            assert opened.search(query, hybrid="off")[0].id == "7"
-        with pytest.raises(InputError, match=r"encoder .*words.*; this index was built with"):
-            Collection.open(collection.path, old)
-        collection.compact()
-        collection.undo_migration()
-        assert collection.state.encoder == spec
-        assert not list(collection.path.glob("map-*"))
-        found = collection.search(query, hybrid="off")
-        assert [hit.id for hit in found] == [hit.id for hit in before]
-        assert old.encoded == [query]
-        other.close()
-        with pytest.raises(InputError, match="no migration to undo"):
-            collection.undo_migration()
-
-
-def test_given_vectors_get_an_encoder(tmp_path: Path) -> None:
+def test_given_vectors_have_no_encoder_to_stay_with(tmp_path: Path) -> None:
     folder, vectors = tmp_path / "x.index", WordEncoder().encode(texts())
     with Collection.create(folder, GivenEncoder(vectors.shape[1])) as collection:
         documents = [{"id": str(i), "text": text} for i, text in enumerate(texts())]
         collection.add(documents, vectors=vectors)
-        found = collection.migrate(Rotated(), apply=True)
-        assert option(found, STAY) is None
-        assert found.advice == MAP
-        assert collection.search(texts()[9], hybrid="off")[0].id == "9"
+        found = collection.migrate(Rotated())
+        assert [each.name for each in found.options] == [ENCODE]
+        assert found.advice == ENCODE
 
 
-def test_a_sample_too_small_to_fit_a_map_is_refused(tmp_path: Path) -> None:
+def test_a_sample_too_small_is_refused(tmp_path: Path) -> None:
     with (
         made(tmp_path) as collection,
-        pytest.raises(InputError, match="a sample of 5 of 500 documents; expected at least"),
+        pytest.raises(InputError, match="a sample of 5 of 500 documents; expected 10 or more"),
     ):
         collection.migrate(Rotated(), sample=5)

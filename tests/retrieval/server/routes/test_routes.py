@@ -247,6 +247,17 @@ async def test_an_index_is_described(notes: dict[str, Path], tmp_path: Path) -> 
         assert (found.status_code, found.json()["queries"][0]["hits"]) == (200, [])
 
 
+async def test_folders_of_models_are_not_told(
+    notes: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {"type": "static", "model": "/secret-place/words.txt"}
+    facts = {"encoder": spec, "next_encoder": {"encoder": spec, "encoded": 1, "of": 3}}
+    monkeypatch.setattr(Collection, "info", lambda _: dict(facts))
+    async with asking(notes) as (client, _):
+        info = (await client.get("/indexes/notes")).json()
+    assert info["next_encoder"]["encoder"] == info["encoder"] == spec | {"model": "words.txt"}
+
+
 async def test_models_state_how_many_tokens_they_read(notes: dict[str, Path]) -> None:
     class Limited(WordEncoder):
         max_length = 48

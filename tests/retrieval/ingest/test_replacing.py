@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.ingest.migration import replacing
+from slimdex.retrieval.ingest import replacing
 from slimdex.retrieval.ingest.rewriting import fitting
 from slimdex.retrieval.operations.repair import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
@@ -245,23 +244,6 @@ def test_undoing_before_the_end(old: Collection) -> None:
     assert [path.name for path in old.path.glob("vectors-*")] == [state.vectors]
     assert found(old) == before
     assert old.state.replacement is None
-
-
-def test_a_mapped_encoder_can_replace_the_vectors(old: Collection) -> None:
-    class Longer(WordEncoder):
-        def encode(self, texts: Sequence[str]) -> Matrix:
-            return 2 * super().encode(texts)
-
-        def spec(self) -> dict[str, Any]:
-            return {"type": "longer", "dim": self.dim}
-
-    old.migrate(Longer(NEW), sample=40, apply=True)
-    run = old.reencode()
-    assert run.finished
-    assert old.state.encoder == Longer(NEW).spec()
-    assert "map" not in old.state.files
-    assert old.search("word3 text of 3", 1, hybrid="off")[0].id == "3"
-    assert old.verify() == []
 
 
 def test_damaged_new_vectors_are_dropped(old: Collection) -> None:

@@ -20,21 +20,21 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ...atomic_files import sync
-from ...catalog.readings import PartlyRead
-from ...catalog.state import Replacement, State
-from ...encoders.adapters import plain_spec, source_spec
-from ...encoders.base import Encoder, as_recorded, is_same_encoder
-from ...storage.commit_log import AppendedFile
-from ...storage.manifest import Manifest
-from ...storage.snapshot import Snapshot
-from ...storage.work_folder import work_folder
-from ...trials.query_pools import row_texts
-from ..encoding import encoded_steps
-from ..rewriting.fitting import Fitted, commit_fit, fit_in
+from ..atomic_files import sync
+from ..catalog.readings import PartlyRead
+from ..catalog.state import Replacement, State
+from ..encoders.adapters import plain_spec
+from ..encoders.base import Encoder, as_recorded, is_same_encoder
+from ..storage.commit_log import AppendedFile
+from ..storage.manifest import Manifest
+from ..storage.snapshot import Snapshot
+from ..storage.work_folder import work_folder
+from ..trials.query_pools import row_texts
+from .encoding import encoded_steps
+from .rewriting.fitting import Fitted, commit_fit, fit_in
 
 if TYPE_CHECKING:
-    from ...collection import Collection
+    from ..collection import Collection
 
 WINDOW = 256
 """Rows encoded between two commits, lost by a kill."""
@@ -87,13 +87,20 @@ def replace_vectors(
 
 
 def next_encoder(collection: Collection) -> Encoder:
-    """The encoder of the replacement that was begun, or else the one whose vectors are mapped."""
-    spec = collection.state.encoder
-    if collection.state.replacement is not None:
-        return collection.encoder_from(collection.state.replacement.encoder)
-    if source_spec(spec) is spec:
+    """The encoder of the replacement that was begun; raises `InputError` if none was."""
+    if (replacement := collection.state.replacement) is None:
         raise InputError(f"{collection.path}: no migration to continue; expected an encoder")
-    return collection.encoder_from(source_spec(spec))
+    return collection.encoder_from(replacement.encoder)
+
+
+def undo(collection: Collection) -> None:
+    """Drop the vectors that replace the others; raises `InputError` if there are none."""
+    with collection.change():
+        state = collection.commit_log.next_state()
+        if state.replacement is None:
+            raise InputError(f"{collection.path}: no migration to undo")
+        collection.commit_log.commit(replace(state, replacement=None))
+        collection.show()
 
 
 def _begin(collection: Collection, encoder: Encoder) -> Encoder:
@@ -236,7 +243,6 @@ def _replaced(state: State) -> State:
         dim=new.dim,
         vectors=new.vectors,
         epoch=state.epoch + 1,
-        files={role: record for role, record in state.files.items() if role != "map"},
         replacement=None,
     )
 

@@ -1,1 +1,0 @@
-"""Maps from one encoder's vectors to another's, fitted on texts that both encoded."""

@@ -1,1 +1,0 @@
-"""Migration: queries mapped into an index's space, or all documents encoded again."""
