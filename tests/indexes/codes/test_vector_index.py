@@ -22,7 +22,6 @@ RECALL = {
     "sq8": 1.0,
     "sq4": 0.99,
     "pq": 0.75,
-    "pq-l2": 0.75,
     "rabitq": 0.80,
     "ivf-pq": 0.70,
     "hnsw": 0.99,
@@ -34,7 +33,6 @@ ROW_BYTES = {
     "sq8": 32,
     "sq4": 16,
     "pq": 4,
-    "pq-l2": 4,
     "rabitq": 12,
     "ivf-pq": 12,
     "PQ16x4": 8,
@@ -111,18 +109,8 @@ def test_pq_keeps_a_64th_of_float32() -> None:
     assert index.row_nbytes == 24 == 4 * 384 / 64
 
 
-def test_score_aware_codes_have_less_error_along_the_row(X: Matrix) -> None:
-    lost, usual = (X - build(name, X).decoded(X) for name in ("pq-l2", "pq"))
-    along, usual_along = (np.square(np.vecdot(error, X)).mean() for error in (lost, usual))
-    assert along < 0.8 * usual_along  # which is what scores suffer from
-    assert 1 < np.square(lost).mean() / np.square(usual).mean() < 1.2
-
-
-@pytest.mark.parametrize("name", ["pq", "pq-l2"])
-def test_distances_return_a_quarter_of_the_lost_length(
-    name: str, X: Matrix, queries: Matrix
-) -> None:
-    index = build(name, X)
+def test_distances_return_a_quarter_of_the_lost_length(X: Matrix, queries: Matrix) -> None:
+    index = build("pq", X)
     decoded = index.decoded(X)
     lengths = np.linalg.norm(queries, axis=1, keepdims=True)
     targets = queries @ decoded.T + lengths * (1 - np.vecdot(decoded, decoded)) / 4
@@ -144,19 +132,19 @@ def test_distances_find_neighbours_that_inner_products_rank_last() -> None:
     X = normalize_rows(np.vstack([tight, rng.normal(size=(500, 64))]).astype(np.float32))
     queries = normalize_rows(X + 0.1 * rng.normal(size=X.shape).astype(np.float32))
     exact = top_k(queries @ X.T, np.arange(len(X)), 10)[1][1500:]
-    kinds = {name: kind_named(name) for name in ("PQ16x4fs", "pq", "pq-l2")}
+    kinds = {name: kind_named(name) for name in ("PQ16x4fs", "pq")}
     kinds["by products"] = replace(KINDS["pq"], by_distance=False)
     actual = {name: built(kind, X).search(queries[1500:], 10)[1] for name, kind in kinds.items()}
     recall = {
         name: np.mean([np.isin(e, f).mean() for e, f in zip(exact, rows, strict=True)])
         for name, rows in actual.items()
     }
-    assert min(recall["pq"], recall["pq-l2"]) > recall["by products"]
+    assert recall["pq"] > recall["by products"]
     assert recall["PQ16x4fs"] == recall["pq"]
 
 
 def test_a_zero_query_has_finite_scores(X: Matrix) -> None:
-    scores, hits = build("pq-l2", X).search(np.zeros((1, 32), np.float32), 3)
+    scores, hits = build("pq", X).search(np.zeros((1, 32), np.float32), 3)
     assert (hits >= 0).all()
     assert np.isfinite(scores).all()
 
@@ -185,17 +173,16 @@ def test_save_and_load_give_the_same_answers(
 ) -> None:
     index = build(name, X)
     index.save(tmp_path / "codes.faiss")
-    loaded = FaissIndex.load(tmp_path / "codes.faiss", kind_named(name))
+    loaded = FaissIndex.load(tmp_path / "codes.faiss")
     for ours, theirs in zip(index.search(queries, 9), loaded.search(queries, 9), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert loaded.nbytes == index.nbytes
 
 
-@pytest.mark.parametrize("name", ["pq", "pq-l2"])
-def test_a_loaded_index_and_a_copy_encode_identically(name: str, X: Matrix, tmp_path: Path) -> None:
-    index = build(name, X)
+def test_a_loaded_index_and_a_copy_encode_identically(X: Matrix, tmp_path: Path) -> None:
+    index = build("pq", X)
     index.save(tmp_path / "codes.faiss")
-    loaded = FaissIndex.load(tmp_path / "codes.faiss", kind_named(name))
+    loaded = FaissIndex.load(tmp_path / "codes.faiss")
     for other in (loaded, index.copy(empty=True)):
         np.testing.assert_array_equal(other.decoded(X[:300]), index.decoded(X[:300]))
 
@@ -211,7 +198,7 @@ def test_bad_input(X: Matrix, tmp_path: Path) -> None:
         build("flat", X).search(np.zeros((1, 5), dtype=np.float32), 1)
     (tmp_path / "junk.faiss").write_bytes(b"junk" * 100)
     with pytest.raises(CorruptError, match="not a FAISS index"):
-        FaissIndex.load(tmp_path / "junk.faiss", kind_named("flat"))
+        FaissIndex.load(tmp_path / "junk.faiss")
 
 
 def test_inverted_lists_may_follow_a_transformation(X: Matrix) -> None:
