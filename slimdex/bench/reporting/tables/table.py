@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from ...rows import Row
@@ -174,14 +173,14 @@ def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
 
     If that way was not measured, the cell is a dash.
     """
-    return partial(_of_way, way=way, value=value)
 
+    def cell(row: Row) -> Any:
+        found = row["ways"].get(way)
+        if found is None:
+            return NOT_MEASURED
+        return found[value] if isinstance(value, str) else value(found)
 
-def _of_way(row: Row, way: str, value: str | Callable[[Row], Any]) -> Any:
-    found = row["ways"].get(way)
-    if found is None:
-        return NOT_MEASURED
-    return found[value] if isinstance(value, str) else value(found)
+    return cell
 
 
 DIFFERENCE = change()
