@@ -9,13 +9,9 @@ import pytest
 
 from slimdex.bench.data.cached_vectors import encoded
 from slimdex.bench.data.datasets import Dataset
-from slimdex.bench.engines.engine_specs import Method
-from slimdex.bench.experiments.peer_study import contenders, measure_peers
 from slimdex.bench.experiments.retrieval_study import Task
-from slimdex.bench.rows import ResultsFile
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
-from tests.once import once
 
 VERSIONS = {"python": "3", "faiss-cpu": "1", "torch": "2", "numpy": "2"}
 ABOUT = {"versions": VERSIONS, "processor": "P", "threads": 2, "seed": 0}
@@ -38,17 +34,6 @@ def task(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Task:
     cache, encoder = tmp_path_factory.mktemp("cache"), WordEncoder()
     vectors = encoded(encoder, dataset.texts, cache)
     return Task(dataset, "words", vectors, encoded(encoder, dataset.query_texts, cache))
-
-
-@pytest.fixture(scope="session")
-def peers(task: Task, run_folder: Path) -> tuple[list[Method], Path]:
-    """Methods, and the file of the rows that `measure_peers` left of them."""
-    methods = [m for m in contenders(48, 800, ["FAISS HNSW"]) if m.name != "slimdex 1/128"]
-
-    def measure(path: Path) -> None:
-        measure_peers(task, methods, ResultsFile(path), ABOUT)
-
-    return methods, once(run_folder / "peers-words.jsonl", measure)
 
 
 @pytest.fixture

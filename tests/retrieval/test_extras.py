@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -17,11 +18,10 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.extras import MODULES, extra_of, install_command, missing_ones_told
-from tests.bench.test_cli import refused
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NAMED_OTHERWISE = {"qdrant_edge": "qdrant-edge-py", "svs": "scalable-vs"}
+NAMED_OTHERWISE = {"qdrant_edge": "qdrant-edge-py"}
 BROUGHT_BY_THESE = {
     *("anyio", "pydantic", "pydantic-core", "starlette"),
     *("datasets", "grpcio", "markupsafe"),
@@ -54,8 +54,11 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def advice(paths: Path, folder: Path, *words: object) -> str:
-    said = refused(*(words or ("report",)), folder=folder, paths=[paths])
-    return said.partition(" named ")[2].strip()
+    command = [sys.executable, "-m", "slimdex", *map(str, words or ("bench", "report"))]
+    environment = {"PYTHONPATH": f"{paths}:{ROOT}"}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    return done.stderr.partition(" named ")[2].strip()
 
 
 @pytest.mark.slow

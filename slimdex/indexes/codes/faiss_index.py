@@ -16,7 +16,6 @@ from ..execution.forks import cached_property
 from ..execution.locks import SharedLock
 from ..execution.threads import product
 from ..ranking import best_of, compacted, top_k
-from . import score_aware
 from .faiss_calls import (
     METRICS,
     SHORTER,
@@ -39,11 +38,6 @@ ONE_QUERY_SCAN = 11
 scan for many queries, which it uses otherwise, and for many hardly slower."""
 SCANNED = 64
 """Rows that a search scans in less time than one is added in."""
-ALONG = 3.0
-"""Weight of the parallel error in score-aware kinds.
-
-Weights of 1 and 8 give lower recall, averaged over five data sets and two models.
-"""
 COPY_ONE_ROW_IN = 32
 """For fewer than one row in 32, decoding and re-encoding rows is faster than ranking all codes."""
 
@@ -77,7 +71,7 @@ class FaissIndex:
                 f"kind {kind.name!r} at {dim} dimensions: {reason(error)}; expected "
                 f"{', '.join(KINDS)} or a FAISS factory string"
             ) from error
-        self._lock, self._score_aware = SharedLock(), kind.score_aware
+        self._lock = SharedLock()
         self._tune()
 
     def _tune(self) -> None:
@@ -138,23 +132,18 @@ class FaissIndex:
         """Fit codebooks to rows (n, k); raise `InputError` if there are too few."""
         X = as_matrix(X, dim=self.dim)
         with faiss_errors(f"{len(X)} vectors to train on"), limited_threads(len(X)):
-            self._index.train(X * SHORTER if self._by_distance else X)
-        if self._score_aware:
-            rows = score_aware.subvectors(X, self._index.pq.M)
-            words = score_aware.train(rows, self._codewords, ALONG)
-            faiss.copy_array_to_vector((words * SHORTER).ravel(), self._index.pq.centroids)
-            self.__dict__.pop("_codewords", None)
+            self._index.train(self._kept(X))
         return self
 
     def add(self, X: Matrix) -> None:
         """Append rows (n, k); raise `InputError` if the kind does not support it."""
         with faiss_errors(), self._lock.exclusive(), limited_threads(len(X)):
-            self._index.add(self._kept(X))
+            self._index.add(self._kept(as_matrix(X, dim=self.dim)))
 
     def copy(self, *, empty: bool = False) -> FaissIndex:
         """Return a copy with the same codebooks, without rows if `empty`."""
         other = FaissIndex.__new__(FaissIndex)
-        other._lock, other._score_aware = SharedLock(), self._score_aware
+        other._lock = SharedLock()
         with faiss_errors(), self._lock.shared():
             other._index = faiss.clone_index(self._index)
         if empty:
@@ -168,7 +157,7 @@ class FaissIndex:
         bias.
         """
         other = FaissIndex.__new__(FaissIndex)
-        other._lock, other._score_aware = self._lock, self._score_aware
+        other._lock = self._lock
         other._index = faiss.IndexPreTransform(self._index)
         other._index.prepend_transform(faiss.NormalizationTransform(self.dim))
         if weight is not None:
@@ -257,24 +246,9 @@ class FaissIndex:
     def _by_distance(self) -> bool:
         return bool(self._index.metric_type == faiss.METRIC_L2)
 
-    @cached_property
-    def _codewords(self) -> score_aware.Codewords:
-        """Codewords for unit rows, (subspaces, 16, width)."""
-        coder = self._index.pq
-        words: Matrix = faiss.vector_to_array(coder.centroids).reshape(coder.M, coder.ksub, -1)
-        return words / SHORTER
-
     def _kept(self, X: Matrix) -> Matrix:
-        """Prepare rows for FAISS, such that re-encoding a decoded row gives the same code."""
-        X = as_matrix(X, dim=self.dim)
-        if not self._by_distance:
-            return X
-        if self._score_aware:
-            codes = score_aware.encode(
-                score_aware.subvectors(X, self._index.pq.M), self._codewords, ALONG
-            )
-            X = score_aware.decode(codes, self._codewords).reshape(X.shape)
-        return X * SHORTER
+        """Rows as FAISS gets them."""
+        return X * SHORTER if self._by_distance else X
 
     @cached_property
     def _takes_rows(self) -> bool:
@@ -372,10 +346,10 @@ class FaissIndex:
             faiss.write_index(self._index, writer)
 
     @classmethod
-    def load(cls, path: Path, kind: Kind) -> FaissIndex:
+    def load(cls, path: Path) -> FaissIndex:
         """Load a file written by `save`. Verify its checksum first: FAISS does not validate it."""
         index = cls.__new__(cls)
-        index._lock, index._score_aware = SharedLock(), kind.score_aware
+        index._lock = SharedLock()
         try:
             index._index = faiss.read_index(str(path))
         except (RuntimeError, MemoryError) as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..options import AUTO
 
@@ -33,23 +33,19 @@ class Kind:
     Parameters
     ----------
     name : as on the command line.
-    summary : one line for help texts.
     factory : (k, rows at training) -> FAISS factory string.
     min_rows : smallest training set.
     multiple : k must be a multiple of this.
     max_rows : largest training set, unless inverted lists need more.
     by_distance : compare rows by squared distance instead of inner product.
-    score_aware : choose codes that keep scores, which takes longer: see `score_aware`.
     """
 
     name: str
-    summary: str
     factory: Callable[[int, int], str]
     min_rows: int = 1
     multiple: int = 1
     max_rows: int = TRAINING_ROWS
     by_distance: bool = False
-    score_aware: bool = False
 
     def dimensions(self, dim: int) -> int:
         """Dimensions kept by default: half of the encoder's, rounded down to a `multiple`.
@@ -94,13 +90,12 @@ def probed_lists(lists: int) -> int:
     return min(round(3.5 * math.pow(lists, 0.7)), lists)
 
 
-FLAT = Kind("flat", "float32, exact: 4k bytes a row", lambda k, n: "Flat")
-FP16 = Kind("fp16", "float16: 2k bytes a row", lambda k, n: "SQfp16")
-SQ8 = Kind("sq8", "8 bits a dimension: k bytes a row", lambda k, n: "SQ8")
-SQ4 = Kind("sq4", "4 bits a dimension: k/2 bytes a row", lambda k, n: "SQ4")
+FLAT = Kind("flat", lambda k, n: "Flat")
+FP16 = Kind("fp16", lambda k, n: "SQfp16")
+SQ8 = Kind("sq8", lambda k, n: "SQ8")
+SQ4 = Kind("sq4", lambda k, n: "SQ4")
 PQ = Kind(
     "pq",
-    "4 bits for every 4 dimensions: k/8 bytes a row",
     lambda k, n: f"PQ{k // 4}x4fs",
     min_rows=PQ_ROWS,
     multiple=4,
@@ -110,24 +105,15 @@ PQ = Kind(
 """Decoded rows are shorter than the unit rows they encode, by different amounts, so inner products
 rank poorly encoded rows too low. Distances include the decoded row's own length, which reduces this
 bias (Jegou et al. 2011, "Product Quantization for Nearest Neighbor Search", section III)."""
-PQ_L2 = replace(
-    PQ,
-    name="pq-l2",
-    summary="pq with codes that keep scores: for no rescoring; slower to add",
-    score_aware=True,
-)
-"""Codes that minimise the error parallel to the row. They order rows better on average; rescored,
-they find no more than those of `PQ`."""
-RABITQ = Kind("rabitq", "1 bit a dimension and 8 bytes: k/8 + 8 a row", lambda k, n: "RaBitQ")
+RABITQ = Kind("rabitq", lambda k, n: "RaBitQ")
 IVF_PQ = Kind(
     "ivf-pq",
-    "inverted lists over pq: k/8 + 8 bytes a row, for millions of rows",
     lambda k, n: f"IVF{ivf_lists(n)},PQ{k // 4}x4fs",
     min_rows=PQ_ROWS,
     multiple=4,
     by_distance=True,
 )
-HNSW = Kind("hnsw", "float32 and a graph: 4k + 272 bytes a row", lambda k, n: "HNSW32")
+HNSW = Kind("hnsw", lambda k, n: "HNSW32")
 
 
 def from_factory(factory: str) -> Kind:
@@ -139,10 +125,10 @@ def from_factory(factory: str) -> Kind:
     False
     """
     is_coarse = re.search(r"(?:^|,)(?:PQ\d|RaBitQ)", factory) is not None
-    return Kind(factory, "a FAISS factory string", lambda k, n: factory, by_distance=is_coarse)
+    return Kind(factory, lambda k, n: factory, by_distance=is_coarse)
 
 
-KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, PQ_L2, RABITQ, IVF_PQ, HNSW)}
+KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, RABITQ, IVF_PQ, HNSW)}
 """Name -> kind, in the order of help texts."""
 
 
@@ -166,9 +152,7 @@ def by_size(rows: int) -> Kind:
 def kind_named(name: str, rows: int = 0) -> Kind:
     """Look up a kind by name, or take a FAISS factory string; `auto` depends on the rows.
 
-    >>> kind_named("pq").factory(192, 5000)
-    'PQ48x4fs'
-    >>> kind_named("pq-l2").factory(192, 5000), kind_named("pq-l2").by_distance
+    >>> kind_named("pq").factory(192, 5000), kind_named("pq").by_distance
     ('PQ48x4fs', True)
     >>> kind_named("OPQ16,PQ16").factory(64, 5000)
     'OPQ16,PQ16'

@@ -91,7 +91,7 @@ def load_index(folder: Path, state: State) -> ReducedIndex:
         if role != "origins":  # which are of no concern here, and may have been replaced since
             record.check(folder)
     reducer = _reducer(folder, state)
-    codes = FaissIndex.load(folder / state.files["codes"].name, kind_named(state.settings.kind))
+    codes = FaissIndex.load(folder / state.files["codes"].name)
     _expect(folder, state, "codes", codes.dim, reducer.n_components)
     if len(codes) > state.rows:
         name = folder / state.files["codes"].name

@@ -56,7 +56,6 @@ def check_answers(
         Settings(16, beta=0.7, kind="hnsw"),
         Settings(16, kind="ivf-pq", reducer="pca"),
         Settings(16, kind="pq"),
-        Settings(16, kind="pq-l2"),
         Settings(40, kind="flat", reducer="all-but-the-top"),
     ],
     ids=lambda s: f"{s.reducer}-{s.kind}",

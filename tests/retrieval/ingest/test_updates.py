@@ -25,7 +25,6 @@ KINDS = [
     Settings(),
     Settings(gamma=0.0, kind="sq8", k=16),
     Settings(kind="rabitq", candidates=0),
-    Settings(kind="pq-l2"),
     Settings(kind="ivf-pq"),
     Settings(kind="hnsw"),
     Settings(kind="flat", reducer="all-but-the-top", k=32),

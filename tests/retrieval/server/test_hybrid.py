@@ -44,18 +44,3 @@ async def test_an_index_without_words_refuses_a_hybrid_search(tmp_path: Path) ->
             body = {"query": "cat", "hybrid": way}
             answer = await client.post("/indexes/notes/search", json=body)
             assert (answer.status_code, str(tmp_path) in answer.text) == (status, False)
-
-
-async def test_hits_of_several_queries_to_a_vector_store_are_interleaved(tmp_path: Path) -> None:
-    """The first hits of all queries come before the second ones; scores would order otherwise."""
-    path, texts = made(tmp_path / "notes.index"), ["the cat sat on the mat", "monday"]
-    with Collection.open(path, WordEncoder()) as collection:
-        first, second = collection.search_many(texts, 3)
-    expected = dict.fromkeys(hit.id for pair in zip(first, second, strict=True) for hit in pair)
-    best = {hit.id: hit.score for hit in [*second, *first]}
-    assert sorted(expected, key=lambda id: -best[id]) != [*expected]
-
-    async with asking({"notes": path}) as (client, _):
-        body = {"query": texts, "max_num_results": 3}
-        answer = await client.post("/v1/vector_stores/notes/search", json=body)
-    assert [hit["file_id"] for hit in answer.json()["data"]] == [*expected]

@@ -366,7 +366,7 @@ function dayAfter(day) {
   return new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);
 }
 
-/** The filters as OpenAI's vector stores have them; null without any. */
+/** The filters in OpenAI's format; null without any. */
 function condition() {
   const filters = [];
   for (const { column, field } of state.columns) {

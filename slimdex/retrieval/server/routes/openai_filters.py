@@ -1,4 +1,4 @@
-"""Filters of OpenAI's vector stores, as conditions on an index's columns."""
+"""Filters in OpenAI's format, as conditions on an index's columns."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 from mcp import Client, StdioServerParameters
 
@@ -43,12 +42,6 @@ def by_evaluation(index: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def by_service(index: Path) -> None:
-    with serving([index]) as running:
-        url = f"{running.url}/v1/vector_stores/{index.stem}/search"
-        assert httpx.post(url, json={"query": QUERY}, timeout=60).status_code == 200
-
-
 def by_remote_collection(index: Path) -> None:
     with serving([index]) as running:
         remote = RemoteCollection.open(f"{running.url}/indexes/{index.stem}")
@@ -75,7 +68,7 @@ def by_haystack(index: Path) -> None:
 
 
 PATHS = (
-    *(by_python, by_command, by_evaluation, by_service, by_remote_collection),
+    *(by_python, by_command, by_evaluation, by_remote_collection),
     *(by_agent, by_langchain, by_haystack),
 )
 

@@ -352,11 +352,8 @@ REFUSED: list[tuple[str, str, int]] = [
     ("DELETE /indexes/%ff", "", 400),
     ("PUT files/%ed%a0%bd.txt", "x", 400),
     ("GET /page/%ff", "", 400),
-    ("GET /v1/vector_stores/%ed%a0%bd", "", 400),
-    ("GET /v1/vector_stores/notes/files/%ff", "", 400),
     ("POST /v1/embeddings", f'{{"model": "{HALF}", "input": "cat"}}', 422),
     ("POST /v1/embeddings", f'{{"model": "notes", "input": "{HALF}"}}', 422),
-    ("POST /v1/vector_stores/notes/search", f'{{"query": "{HALF}"}}', 422),
     ("GET /nowhere", "", 404),
     ("GET /indexes/other", "", 404),
     ("GET search", "", 405),
@@ -405,7 +402,6 @@ SUGGESTED = [
     ("GET", f"{AT}?where=yeer=3", None, 'column "yeer" not found', "the column year"),
     ("GET", f"{AT}?where=kind=%22pets%22", None, 'column "pets"', "the text 'pets'"),
     ("GET", "/indexes/note", None, "index 'note'", "'notes'"),
-    ("GET", "/v1/vector_stores/nots", None, "index 'nots'", "'notes'"),
     ("POST", "/v1/embeddings", {"model": "nots", "input": "a"}, "index 'nots'", "'notes'"),
     ("POST", "/indexes/notes/serch", {}, "no such route", "'/indexes/notes/search'"),
     ("GET", "/helth", None, "no such route", "'/health'"),
@@ -428,11 +424,17 @@ async def test_a_wrong_name_has_a_suggestion(
     assert f"did you mean {right}" in line
 
 
-async def test_filter_keys_have_suggestions(notes: dict[str, Path]) -> None:
-    body = {"query": "a", "filters": {"type": "eq", "key": "knid", "value": "pets"}}
+async def test_filters_like_openais(notes: dict[str, Path]) -> None:
+    pets = {"type": "eq", "key": "kind", "value": "pets"}
+    early = {"type": "lt", "key": "year", "value": 2001}
     async with asking(notes) as (client, _):
-        answer = await client.post("/v1/vector_stores/notes/search", json=body)
-    assert "did you mean 'kind'?" in answer.json()["error"]["message"]
+        for joined, expected in (("and", {"1"}), ("or", {"1", "a/b c?"})):
+            where = {"type": joined, "filters": [pets, early]}
+            answer = await client.post(SEARCH, json={"query": "a", "where": where})
+            assert {*ids(answer)} == expected
+        body = {"query": "a", "where": pets | {"key": "knid"}}
+        answer = await client.post(SEARCH, json=body)
+    assert "did you mean 'kind'?" in answer.json()["error"]
 
 
 async def test_every_get_is_answered_to_head_without_a_body(notes: dict[str, Path]) -> None:
