@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 # Take long and rarely fail alone: `make check` runs them, and `make test` those that TESTS names.
 LONG := bench/engines retrieval/cluster retrieval/exporting retrieval/integrations retrieval/server
+SMALL := $(addprefix indexes/,codes execution search vectors) $(addprefix retrieval/,catalog lexical sources)
 
 .PHONY: demo test check small sweep explore newest lock manual docs api dist sbom clean
 
@@ -28,8 +29,8 @@ check: $(VENV)/ready  ## What CI runs: style, imports, dead code, types, every t
 	$(BIN)/mypy docs/site/*.py
 	$(PYTEST) -m "" --durations 20 $(TESTS)
 
-small: $(VENV)/small  ## What reads, stores and prints, without torch: for another Python.
-	$(PYTEST) tests/indexes tests/retrieval/sources tests/retrieval/catalog tests/retrieval/cli
+small: $(VENV)/small  ## What reads and stores, without encoders: for another Python.
+	$(PYTEST) $(SMALL:%=tests/%)
 
 sweep: $(VENV)/ready  ## Long sweeps whole; counts go to bench-results/sweep-counts.jsonl.
 	SLIMDEX_SWEEP=1 $(PYTEST) -m sweep $(TESTS)
