@@ -52,48 +52,6 @@ def remember(name: str, value: Any) -> None:
             raise
 
 
-class FileFact:
-    """Something known of files, remembered while their sizes, times and inodes stay the same.
-
-    Parameters
-    ----------
-    what : the fact, as part of a file's name in the cache.
-    paths : the files, of which some may be missing.
-    """
-
-    def __init__(self, what: str, *paths: Path) -> None:
-        self._paths = [path.absolute() for path in paths]
-        places = "\0".join(map(str, self._paths)).encode("utf-8", "surrogateescape")
-        self._name = f"{what}-{hashlib.sha256(places).hexdigest()[:32]}"
-        self._stamps = self._found()
-
-    def known(self) -> Any:
-        """Return the fact; None if unknown, or if the files have changed."""
-        known = remembered(self._name)
-        same = isinstance(known, dict) and known.get("stamps") == self._stamps
-        return known.get("fact") if same else None
-
-    def learn(self, fact: Any) -> None:
-        """Remember the fact, unless the files changed since this object was made, or just before.
-
-        A fact of files that may change again within the resolution of their times is not kept.
-        """
-        newest = max((max(stamp[1:3]) for stamp in self._stamps if stamp), default=0)
-        if time_ns() - newest > RACY and self._found() == self._stamps:
-            remember(self._name, {"stamps": self._stamps, "fact": fact})
-
-    def _found(self) -> list[list[int] | None]:
-        return [_stamp(path) for path in self._paths]
-
-
-def _stamp(path: Path) -> list[int] | None:
-    try:
-        facts = path.stat()
-    except FileNotFoundError:
-        return None
-    return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_dev]
-
-
 _IN_FULL: ContextVar[bool] = ContextVar("in_full", default=False)
 
 
@@ -108,11 +66,25 @@ def read_in_full() -> Iterator[None]:
 
 
 def known_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, remembered if the file is large."""
-    if path.stat().st_size < LARGE:
+    """SHA-256 of a file's bytes, remembered if the file is large.
+
+    It holds while the file's size, times and inode stay the same. Of a file that changes while it
+    is read, or may change again within the resolution of its times, none is remembered.
+    """
+    stamp = _stamp(path)
+    if stamp[0] < LARGE:
         return sha256(path)
-    fact = FileFact("sha256", path)
-    known = None if _IN_FULL.get() else fact.known()
-    if known is None:
-        fact.learn(known := sha256(path))
-    return str(known)
+    place = os.fsencode(path.absolute())
+    name = f"sha256-{hashlib.sha256(place).hexdigest()[:32]}"
+    known = None if _IN_FULL.get() else remembered(name)
+    if isinstance(known, dict) and known.get("stamp") == stamp and "sha256" in known:
+        return str(known["sha256"])
+    found = sha256(path)
+    if time_ns() - max(stamp[1:3]) > RACY and _stamp(path) == stamp:
+        remember(name, {"stamp": stamp, "sha256": found})
+    return found
+
+
+def _stamp(path: Path) -> list[int]:
+    facts = path.stat()
+    return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_dev]

@@ -10,7 +10,7 @@ from time import time
 import pytest
 
 from slimdex.retrieval import user_cache
-from slimdex.retrieval.user_cache import FileFact, cache_folder, known_sha256
+from slimdex.retrieval.user_cache import cache_folder, known_sha256
 
 LONG_AGO = time() - 3600
 
@@ -51,34 +51,35 @@ def test_a_changed_file_has_another_digest(big: Path, way: str) -> None:
     assert known_sha256(big) == hashlib.sha256(new).hexdigest() != before
 
 
+def remembered() -> list[Path]:
+    return [*cache_folder().glob("sha256-*.json")]
+
+
 def test_a_file_changed_just_now_is_not_remembered(
     big: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(user_cache, "RACY", 3600 * 10**9)
     known_sha256(big)
-    assert FileFact("sha256", big).known() is None
+    assert remembered() == []
 
 
-def test_a_fact_of_several_files_ends_with_any_of_them(big: Path) -> None:
-    other = big.parent / "other"
-    FileFact("pair", big, other).learn([1, "two"])
-    assert FileFact("pair", big, other).known() == [1, "two"]
-    assert FileFact("pair", big).known() is FileFact("else", big, other).known() is None
-    other.write_text("there now")
-    assert FileFact("pair", big, other).known() is None
+def test_a_file_that_changes_while_it_is_read_is_not_remembered(
+    big: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changing(path: Path) -> str:
+        found = sha256(path)
+        path.write_bytes(b"c" * user_cache.LARGE)
+        return found
 
-
-def test_a_file_that_changes_while_it_is_read_teaches_nothing(big: Path) -> None:
-    fact = FileFact("slow", big)
-    big.write_bytes(b"c" * user_cache.LARGE)
-    fact.learn("of the old bytes")
-    assert FileFact("slow", big).known() is None
-
-
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"stamps": 1}'])
-def test_a_damaged_fact_is_unknown(big: Path, damage: bytes) -> None:
+    monkeypatch.setattr(user_cache, "sha256", changing)
     known_sha256(big)
-    (kept,) = cache_folder().glob("sha256-*.json")
+    assert remembered() == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"stamp": 1}'])
+def test_a_damaged_digest_is_unknown(big: Path, damage: bytes) -> None:
+    known_sha256(big)
+    (kept,) = remembered()
     kept.write_bytes(damage)
     assert known_sha256(big) == sha256(big)
 

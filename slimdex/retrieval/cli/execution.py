@@ -40,7 +40,7 @@ class Index:
     def do(self, command: Command, note: Note = console.note) -> dict[str, Any]:
         """Run a command, showing its progress and notes; returns its result."""
         with console.progress(), listening(note=note):
-            return command.run(self.opened())
+            return command(self.opened())
 
     def opened(self) -> Collection:
         """The open index."""

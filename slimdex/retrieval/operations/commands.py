@@ -1,27 +1,28 @@
 """Commands on an open index, for the command line and for agents.
 
-Each returns JSON values. A command imports its own dependencies when it runs, so that searches do
-not wait for those of others.
+Each is a function of a collection that returns JSON values. It imports its own dependencies when it
+runs, so that searches do not wait for those of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note
 from slimdex.indexes.suggestions import did_you_mean
 
-from ..asked_sources import AskedSources
 from ..collection import Collection
 from ..documents import Document, document_json, hit_json, id_text, json_of
 from ..search.request import SearchRequest
 
 if TYPE_CHECKING:
+    from ..asked_sources import AskedSources
     from ..ingest.writer import Added
     from ..storage.snapshot import Snapshot
 
@@ -32,30 +33,16 @@ ID_DIGITS = 16
 """Length of an id made of a document's content."""
 
 
-class Command(Protocol):
-    """A command on an index."""
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Run the command; returns JSON values."""
-        ...
+Command = Callable[[Collection], dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Add:
-    """Add the documents of sources."""
+def add(collection: Collection, sources: AskedSources, refit: str) -> dict[str, Any]:
+    """Add the documents of sources; returns `Collection.info` after that, with "added"."""
+    from ..quality.refitting import check_refit
+    from .building import add as add_sources
 
-    sources: AskedSources
-    refit: str = "auto"
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return `Collection.info` after the addition, with "added"."""
-        from ..quality.refitting import check_refit
-        from .building import add as add_sources
-
-        check_refit(self.refit)
-        opened = self.sources.opened()
-        added = add_sources(collection, opened, refit=self.refit)
-        return with_addition(collection, added)
+    check_refit(refit)
+    return with_addition(collection, add_sources(collection, sources.opened(), refit=refit))
 
 
 def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
@@ -83,7 +70,7 @@ class Put:
 
     documents: Sequence[Mapping[str, Any]]
 
-    def run(self, collection: Collection) -> dict[str, Any]:
+    def __call__(self, collection: Collection) -> dict[str, Any]:
         """Return the documents' "ids", the counts and "notes" of `Added`, and all "documents"."""
         from ..adding import add_given
 
@@ -123,7 +110,7 @@ class Sync:
     refit: str = "auto"
     compacts: bool = False
 
-    def run(self, collection: Collection) -> dict[str, Any]:
+    def __call__(self, collection: Collection) -> dict[str, Any]:
         """Return the counts of `syncing.counts`, "gone" (deleted rows that still take space) and
         "file_notes" as `Added` has them."""
         from ..asked_sources import last_sources
@@ -147,7 +134,7 @@ class Delete:
     ids: Sequence[str | int] | None = None
     where: str | None = None
 
-    def run(self, collection: Collection) -> dict[str, Any]:
+    def __call__(self, collection: Collection) -> dict[str, Any]:
         """Return the numbers of deleted and left documents, and "gone": rows still taking space."""
         ids = None if self.ids is None else [*self.ids]
         deleted = collection.delete(ids, where=self.where)
@@ -155,68 +142,41 @@ class Delete:
         return {"deleted": deleted, "documents": len(collection), "gone": gone}
 
 
-@dataclass(frozen=True)
-class Dedup:
-    """Find near-duplicates, and delete all but the first of each group if it `deletes`."""
+def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, Any]:
+    """Find near-duplicates, and delete all but the first of each group if it `deletes`.
 
-    min_score: float
-    deletes: bool = False
+    Returns the "groups", and the numbers of duplicates, deleted and left documents.
+    """
+    from ..quality.near_duplicates import delete_near_duplicates
 
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return the "groups", and the numbers of duplicates, deleted and left documents."""
-        from ..quality.near_duplicates import delete_near_duplicates
-
-        if self.deletes:
-            groups = delete_near_duplicates(collection, self.min_score)
-        else:
-            groups = collection.near_duplicates(self.min_score)
-        duplicates = sum(len(group.others) for group in groups)
-        return {
-            "groups": [
-                {"kept": group.kept, "others": [other._asdict() for other in group.others]}
-                for group in groups
-            ],
-            "duplicates": duplicates,
-            "deleted": duplicates if self.deletes else 0,
-            "documents": len(collection),
-        }
+    if deletes:
+        groups = delete_near_duplicates(collection, min_score)
+    else:
+        groups = collection.near_duplicates(min_score)
+    duplicates = sum(len(group.others) for group in groups)
+    return {
+        "groups": [
+            {"kept": group.kept, "others": [other._asdict() for other in group.others]}
+            for group in groups
+        ],
+        "duplicates": duplicates,
+        "deleted": duplicates if deletes else 0,
+        "documents": len(collection),
+    }
 
 
-@dataclass(frozen=True)
-class Compact:
-    """Free the space of deleted and replaced documents."""
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return the numbers of freed rows and of documents."""
-        freed = collection.compact()
-        return {"freed": freed, "documents": len(collection)}
+def compact(collection: Collection) -> dict[str, Any]:
+    """Compact; returns the numbers of freed rows and of documents."""
+    freed = collection.compact()
+    return {"freed": freed, "documents": len(collection)}
 
 
-@dataclass(frozen=True)
-class Reduce:
-    """Reduce the vectors again, with some settings changed."""
-
-    settings: Mapping[str, Any]
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return `Collection.info` after the reduction."""
-        state = collection.state
-        wanted = state.requested.changed(self.settings, state.dim)
-        for line in collection.reduce(wanted):
-            note(line)
-        return collection.info()
-
-
-@dataclass(frozen=True)
-class IndexWords:
-    """Build the lexical index, or remove it."""
-
-    wanted: bool = True
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return the number of documents and the size of the lexical index (None without one)."""
-        collection.index_lexical(self.wanted)
-        return {"documents": len(collection), "lexical": collection.info()["lexical"]}
+def reduce(collection: Collection, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Reduce the vectors again, with some settings changed; returns `Collection.info` then."""
+    wanted = collection.state.requested.changed(settings, collection.state.dim)
+    for line in collection.reduce(wanted):
+        note(line)
+    return collection.info()
 
 
 @dataclass(frozen=True)
@@ -238,7 +198,7 @@ class Search:
         """The condition of the request."""
         return self.request.where
 
-    def run(self, collection: Collection) -> dict[str, Any]:
+    def __call__(self, collection: Collection) -> dict[str, Any]:
         """Return each query's hits, excerpts of their texts, and the score of random documents."""
         from ..search.excerpts import beginning, nearest_passages
 
@@ -280,20 +240,14 @@ def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
     return [by_lower[name.lower()] for name in names]
 
 
-@dataclass(frozen=True)
-class Fetch:
+def fetch(collection: Collection, id: str) -> dict[str, Any]:
     """Fetch a whole document by its id or, if none has this id, by a path with one document."""
-
-    id: str
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return the document."""
-        return document_json(collection.get(_id_of(collection, self.id)))
+    return document_json(collection.get(_id_of(collection, id)))
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of a document, which is named as for `Fetch`.
+    """Lines of a document, which is named as for `fetch`.
 
     Attributes
     ----------
@@ -332,32 +286,22 @@ class Lines:
         }
 
 
-@dataclass(frozen=True)
-class Read:
-    """Read lines of documents, at most `longest` characters of each."""
-
-    asked: Sequence[Lines]
-    longest: int | None = None
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return the "documents", each as `Lines.read` does, in the order asked for."""
-        found = collection.get([_id_of(collection, lines.id) for lines in self.asked])
-        read = [
-            lines.read(document, self.longest)
-            for lines, document in zip(self.asked, found, strict=True)
-        ]
-        return {"documents": read}
+def read_lines(collection: Collection, asked: Sequence[Lines], longest: int) -> dict[str, Any]:
+    """Read lines of documents, in the order asked for, at most `longest` characters of each."""
+    found = collection.get([_id_of(collection, lines.id) for lines in asked])
+    pairs = zip(asked, found, strict=True)
+    return {"documents": [lines.read(document, longest) for lines, document in pairs]}
 
 
 @dataclass(frozen=True)
 class Related:
-    """Find the documents nearest to one, which is named as for `Fetch`."""
+    """Find the documents nearest to one, which is named as for `fetch`."""
 
     id: str
     limit: int = 10
     where: str | None = None
 
-    def run(self, collection: Collection) -> dict[str, Any]:
+    def __call__(self, collection: Collection) -> dict[str, Any]:
         """Return the document's "id" and the "hits"."""
         id = _id_of(collection, self.id)
         hits = collection.related(id, self.limit, self.where)
@@ -374,69 +318,36 @@ def _id_of(collection: Collection, id: str) -> str:
     return found[0].id if len(found) == 1 else id
 
 
-@dataclass(frozen=True)
-class Listing:
+def listing(
+    collection: Collection, where: str | None = None, after: str | None = None, limit: int = 100
+) -> dict[str, Any]:
     """List documents by the order of their addition, a page at a time.
 
-    Attributes
+    Returns "documents", the "count" of all that match, whether there are "more", and "version".
+    Raises `InputError` if the condition is invalid, or `after` unknown.
+
+    Parameters
     ----------
     after : id of the last document of the page before.
     limit : documents of a page; it has fewer, but at least one, if they are long.
     """
-
-    where: str | None = None
-    after: str | None = None
-    limit: int = 100
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return "documents", the "count" of all that match, whether there are "more", "version".
-
-        Raises `InputError` if the condition is invalid, or `after` unknown.
-        """
-        version = collection.version
-        return collection.read(self._page) | {"version": version}
-
-    def _page(self, snapshot: Snapshot) -> dict[str, Any]:
-        rows = snapshot.rows_where(self.where)
-        count = len(rows)
-        if self.after is not None:
-            rows = rows[rows > snapshot.row_of(self.after)]
-        found = list[Document]()
-        for part in batches(min(self.limit, len(rows)), LISTED_AT_ONCE):
-            numbers = rows[: self.limit][part].tolist()
-            read = snapshot.documents(numbers)
-            found += [read[row] for row in numbers]
-            if sum(len(document.text) for document in found) >= LISTED_CHARACTERS:
-                break
-        documents = [document_json(document) for document in found]
-        return {"documents": documents, "count": count, "more": len(found) < len(rows)}
+    version = collection.version
+    return collection.read(partial(_page, where=where, after=after, limit=limit)) | {
+        "version": version
+    }
 
 
-@dataclass(frozen=True)
-class Info:
-    """Report contents, settings and costs of an index."""
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return `Collection.info`."""
-        return collection.info()
-
-
-@dataclass(frozen=True)
-class Health:
-    """Measure how far the documents are from those the index was fitted on."""
-
-    sample: int
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return `Collection.health`, with the word for its rows as "noun"."""
-        report = collection.health(sample=self.sample)
-        return report | {"noun": collection.snapshot.noun}
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Report the values of the documents' columns."""
-
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return `ColumnValues.facts`."""
-        return {"columns": collection.store.columns.facts()}
+def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) -> dict[str, Any]:
+    rows = snapshot.rows_where(where)
+    count = len(rows)
+    if after is not None:
+        rows = rows[rows > snapshot.row_of(after)]
+    found = list[Document]()
+    for part in batches(min(limit, len(rows)), LISTED_AT_ONCE):
+        numbers = rows[:limit][part].tolist()
+        read = snapshot.documents(numbers)
+        found += [read[row] for row in numbers]
+        if sum(len(document.text) for document in found) >= LISTED_CHARACTERS:
+            break
+    documents = [document_json(document) for document in found]
+    return {"documents": documents, "count": count, "more": len(found) < len(rows)}

@@ -41,6 +41,6 @@ class Following:
             if seen != self._seen or is_replaced(collection, self._left):
                 self._seen, self._since, self._is_settled = seen, now, False
             if not self._is_settled:
-                Sync(self._sources, compacts=True).run(collection)
+                Sync(self._sources, compacts=True)(collection)
                 self._left = collection.snapshot.manifest
                 self._is_settled = now - self._since > SETTLED_NS / 1e9

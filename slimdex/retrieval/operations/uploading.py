@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,44 +21,38 @@ from ..sources.text_files import FileFormat, ending_of, open_file
 from .building import Sources
 
 
-@dataclass(frozen=True)
-class AddFile:
+def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:
     """Add the documents of a file, like a file of a folder: its name is the document's id.
 
-    Attributes
+    Returns the counts and notes of `Added`, and all "documents" of the index as "total". Raises
+    `InputError` if the kind of file is unknown, or there is nothing to read in it.
+
+    Parameters
     ----------
     path : where the file is now; the index does not record it.
     name : path by which its sender calls it, see `upload_name`.
     """
+    sources = Sources([_opened(path, name)])
+    notes = agree_with(collection.store.columns.with_values, sources.opened)
+    columns = sources.columns(collection.store)
+    added = adding.add(collection, Addition(sources.documents(), columns))
+    notes = [*sources.notes, *notes, *added.notes, *sources.left_out()]
+    added = replace(added, notes=notes, file_notes=sources.file_notes())
+    return asdict(added) | {"total": len(collection)}
 
-    path: Path
-    name: str
 
-    def run(self, collection: Collection) -> dict[str, Any]:
-        """Return the counts and notes of `Added`, and all "documents" of the index as "total".
-
-        Raises `InputError` if the kind of file is unknown, or there is nothing to read in it.
-        """
-        sources = Sources([self._opened()])
-        notes = agree_with(collection.store.columns.with_values, sources.opened)
-        columns = sources.columns(collection.store)
-        added = adding.add(collection, Addition(sources.documents(), columns))
-        notes = [*sources.notes, *notes, *added.notes, *sources.left_out()]
-        added = replace(added, notes=notes, file_notes=sources.file_notes())
-        return asdict(added) | {"total": len(collection)}
-
-    def _opened(self) -> Source:
-        if ending_of(Path(self.name), FileFormat()) in READERS:
-            file = open_file(self.name, self.path)
-            file.id_prefix = self.name
-            return TableSource(file, ColumnNames())
-        source = FileSource.of_file(self.name, self.path, self.name)
-        if source is None:
-            raise InputError(
-                f"{self.name}: an unknown kind of file; expected a text, page, PDF, office file, "
-                f"mailbox, code or table ({', '.join(READERS)})"
-            )
-        return source
+def _opened(path: Path, name: str) -> Source:
+    if ending_of(Path(name), FileFormat()) in READERS:
+        file = open_file(name, path)
+        file.id_prefix = name
+        return TableSource(file, ColumnNames())
+    source = FileSource.of_file(name, path, name)
+    if source is None:
+        raise InputError(
+            f"{name}: an unknown kind of file; expected a text, page, PDF, office file, mailbox, "
+            f"code or table ({', '.join(READERS)})"
+        )
+    return source
 
 
 def upload_name(name: str) -> str:

@@ -25,19 +25,8 @@ from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.execution.progress import listening
 
 from ..documents import Hit, hit_from_json
-from ..operations.commands import (
-    Columns,
-    Command,
-    Delete,
-    Fetch,
-    Info,
-    Lines,
-    Put,
-    Read,
-    Related,
-    Search,
-    Sync,
-)
+from ..operations import commands
+from ..operations.commands import Command, Delete, Lines, Put, Related, Search, Sync
 from ..operations.places import file_of, link_of
 from ..search.excerpts import are_by_chance, excerpt
 from ..search.narrowing import narrowed
@@ -329,7 +318,8 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
     ) -> DocumentsRead:
         """Read lines of documents, several at once."""
         asked = [Lines(str(each.id), each.line, each.last_line) for each in documents]
-        found = await done(index, Read(asked, min(READ, READ_TOGETHER // len(asked))))
+        longest = min(READ, READ_TOGETHER // len(asked))
+        found = await done(index, partial(commands.read_lines, asked=asked, longest=longest))
         place = places.get(found["index"])
         read = [_lines_read(one, place) for one in found["documents"]]
         return DocumentsRead(documents=read, note=found.get("remark", ""))
@@ -341,7 +331,7 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
         start: Annotated[int, Field(ge=0, description="Offset of the first character.")] = 0,
     ) -> Text:
         """Read a document, some thousand characters at a time."""
-        found = await done(index, Fetch(str(id)))
+        found = await done(index, partial(commands.fetch, id=str(id)))
         return Text(
             id=found["id"],
             title=found["title"],
@@ -355,12 +345,14 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
     @server.tool(annotations=READS)
     async def info(index: IndexName = None) -> About:
         """Describe an index: number of documents, and columns that conditions may use."""
-        facts, columns = await done(index, Info()), await done(index, Columns())
+        facts = await done(
+            index, lambda found: found.info() | {"columns": found.store.columns.facts()}
+        )
         return About(
             name=facts["index"],
             documents=facts["documents"],
             note=facts.get("remark", ""),
-            columns=columns["columns"],
+            columns=facts["columns"],
             encoder=PureWindowsPath(facts["encoder"].get("model") or facts["encoder"]["type"]).name,
         )
 

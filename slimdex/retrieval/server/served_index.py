@@ -186,7 +186,7 @@ class ServedIndex:
     async def do(self, command: Command) -> dict[str, Any]:
         """Run a command that only reads; one with a condition has a time limit."""
         where = command.where if isinstance(command, Search | Related) else None
-        return await self.read_where(command.run, where)
+        return await self.read_where(command, where)
 
     async def read_where(self, function: Callable[[Collection], T], where: str | None) -> T:
         """Run a function that reads the collection, with a time limit if it has a condition."""

@@ -29,7 +29,8 @@ from ...adding import add_given
 from ...collection import Collection
 from ...documents import id_text, json_of
 from ...ingest.writer import Added
-from ...operations.uploading import AddFile, upload_name
+from ...operations.commands import Command
+from ...operations.uploading import add_file, upload_name
 from ...temporary_files import temporary_parent
 from ..access.middleware import needs, reads_by_line
 from ..access.tokens import Right
@@ -192,7 +193,7 @@ async def _file_reports(
     async with _received(request, index.limits, name) as path:
         if modified is not None:
             os.utime(path, (modified, modified))
-        async for report in _done(index, AddFile(path, name)):
+        async for report in _done(index, partial(add_file, path=path, name=name)):
             yield report
 
 
@@ -215,7 +216,7 @@ async def _received(request: Request, limits: Limits, name: str) -> AsyncGenerat
         yield path
 
 
-async def _done(index: ServedIndex, command: AddFile) -> AsyncGenerator[dict[str, Any]]:
+async def _done(index: ServedIndex, command: Command) -> AsyncGenerator[dict[str, Any]]:
     """Run the command; yield its progress and then its result."""
     loop, reports = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None]()
     last = ("", 0.0)
@@ -230,7 +231,7 @@ async def _done(index: ServedIndex, command: AddFile) -> AsyncGenerator[dict[str
 
     def run(collection: Collection) -> dict[str, Any]:
         with listening(progress):
-            return command.run(collection)
+            return command(collection)
 
     working = asyncio.ensure_future(index.change(run))
     working.add_done_callback(lambda _: reports.put_nowait(None))

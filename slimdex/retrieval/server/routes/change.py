@@ -17,7 +17,8 @@ from slimdex.indexes.options import AUTO
 from ...asked_sources import AskedSources
 from ...collection import Collection
 from ...documents import Document, check_columns
-from ...operations.commands import Command, Compact, Delete, Reduce, Sync
+from ...operations import commands
+from ...operations.commands import Command, Delete, Sync
 from ...storage.network_filesystems import is_on_share
 from ..access.middleware import needs
 from ..access.tokens import Right
@@ -64,7 +65,7 @@ async def delete_several(index: Index, body: DeleteBody) -> dict[str, Any]:
 
 
 async def _deleted(index: ServedIndex, command: Delete) -> dict[str, Any]:
-    counts = await index.change(command.run)
+    counts = await index.change(command)
     return {name: counts[name] for name in ("deleted", "documents")}
 
 
@@ -109,7 +110,7 @@ def _is_below(place: Path, folders: Sequence[Path]) -> bool:
 @routes.post("/indexes/{name}/compact")
 async def compact(index: Index) -> dict[str, Any]:
     """Free disk space and memory of deleted and replaced documents."""
-    return await index.change(Compact().run)
+    return await index.change(commands.compact)
 
 
 @routes.post("/indexes/{name}/reduce")
@@ -141,11 +142,11 @@ def _settings(body: ReduceBody) -> dict[str, Any]:
 
 
 def _reduced(collection: Collection, body: ReduceBody) -> dict[str, Any]:
-    facts = _with_notes(Reduce(_settings(body)), collection)
+    facts = _with_notes(partial(commands.reduce, settings=_settings(body)), collection)
     return {name: facts[name] for name in ("requested", "settings", "notes")}
 
 
 def _with_notes(command: Command, collection: Collection) -> dict[str, Any]:
     notes = list[str]()
     with listening(note=notes.append):
-        return command.run(collection) | {"notes": notes}
+        return command(collection) | {"notes": notes}

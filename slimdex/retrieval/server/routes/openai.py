@@ -24,7 +24,7 @@ from slimdex.indexes.search.reduced_index import reduced
 from ...atomic_files import size
 from ...collection import Collection
 from ...documents import Hit
-from ...operations.commands import Fetch, Listing
+from ...operations.commands import fetch, listing
 from ...search.request import SearchRequest
 from ..served_index import ServedIndex
 from .bodies import JsonRoute
@@ -211,7 +211,7 @@ def _store(index: ServedIndex) -> dict[str, Any]:
 async def files(name: str, request: Request, page: Annotated[Page, Depends()]) -> dict[str, Any]:
     """List the documents of an index as files, in the order of their addition ("asc")."""
     index = service_of(request).named(name)
-    found = await index.read(Listing(None, page.after, page.limit).run)
+    found = await index.read(partial(listing, after=page.after, limit=page.limit))
     data = [_file(index.name, document) for document in found["documents"]]
     return _listed(data, found["more"])
 
@@ -233,7 +233,7 @@ async def file_content(name: str, id: str, request: Request) -> dict[str, Any]:
 async def file(name: str, id: str, request: Request) -> dict[str, Any]:
     """Describe a document as a file of a vector store."""
     index = service_of(request).named(name)
-    return _file(name, await index.read(Fetch(id).run))
+    return _file(name, await index.read(partial(fetch, id=id)))
 
 
 def _file(store: str, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from slimdex.indexes.errors import InputError
 
 from ...collection import Collection
 from ...documents import Hit, document_json, hit_json, json_of
-from ...operations.commands import Listing
+from ...operations.commands import listing
 from ...search.excerpts import part_with, word_places
 from ...search.narrowing import narrowed
 from ...search.request import SearchRequest
@@ -178,8 +179,8 @@ async def documents(
 
     A page has at most `limit` documents, fewer if they are long. 0 only counts them.
     """
-    listing = Listing(where, after, limit)
-    return Json(await index.read_where(listing.run, where))
+    page = partial(listing, where=where, after=after, limit=limit)
+    return Json(await index.read_where(page, where))
 
 
 @routes.get("/indexes/{name}/related/{id:path}", responses={200: {"model": RelatedBody}})

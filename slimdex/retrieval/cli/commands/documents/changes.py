@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -25,10 +27,10 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add documents; one with an existing id replaces the older one."""
-    from slimdex.retrieval.operations.commands import Add
+    from slimdex.retrieval.operations import commands
 
     with cluster.started() as workers:
-        command = Add(sources.asked(vectors), refit)
+        command = partial(commands.add, sources=sources.asked(vectors), refit=refit)
         facts = Index(index, opening, writing, workers).do(command)
     console.show_index(facts, as_json)
 
@@ -59,18 +61,18 @@ def still_there(index: Path, gone: int) -> str:
 
 def compact(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
     """Free the space of deleted and replaced documents, on disk and in memory."""
-    from slimdex.retrieval.operations.commands import Compact
+    from slimdex.retrieval.operations import commands
 
-    done = Index(index, writing=writing).do(Compact())
+    done = Index(index, writing=writing).do(commands.compact)
     text = f"{done['freed']:,} rows freed, {done['documents']:,} documents left"
     console.show_result(done, text, as_json)
 
 
 def undo(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
     """Undo the last change of documents, settings or words; again, to make it again."""
-    from slimdex.retrieval.operations.undoing import Undo
-
-    done = Index(index, writing=writing).do(Undo())
+    done = Index(index, writing=writing).do(
+        lambda collection: asdict(collection.undo()) | {"documents": len(collection)}
+    )
     text = "the settings and files before"
     if done["restored"] or done["removed"]:
         text = f"{done['restored']:,} restored, {done['removed']:,} removed"
@@ -88,9 +90,10 @@ def dedup(
     as_json: Json = False,
 ) -> None:
     """List groups of near-duplicates; the first added of each is named first."""
-    from slimdex.retrieval.operations.commands import Dedup
+    from slimdex.retrieval.operations import commands
 
-    report = Index(index, writing=writing).do(Dedup(min_score, delete))
+    found = partial(commands.dedup, min_score=min_score, deletes=delete)
+    report = Index(index, writing=writing).do(found)
     if as_json:
         console.print_json(report)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from ... import console
@@ -79,9 +80,9 @@ def open_document(
     as_json: Json = False,
 ) -> None:
     """Print a whole document."""
-    from slimdex.retrieval.operations.commands import Fetch
+    from slimdex.retrieval.operations import commands
 
-    document = Index(index).do(Fetch(id))
+    document = Index(index).do(partial(commands.fetch, id=id))
     if as_json:
         console.print_json(document)
         return

@@ -19,11 +19,9 @@ def info(
     as_json: Json = False,
 ) -> None:
     """Show what an index holds, how it was made and what it costs."""
-    from slimdex.retrieval.operations.commands import Info
-
     from ... import reports
 
-    facts = Index(index, opening).do(Info())
+    facts = Index(index, opening).do(lambda collection: collection.info())
     if as_json:
         console.print_json(facts)
         return
@@ -40,16 +38,14 @@ def health(
     as_json: Json = False,
 ) -> None:
     """Measure how far the documents are from those the index was fitted on, and what that costs."""
-    from slimdex.retrieval.operations.commands import Health
-
     from ...reports import health_lines
 
-    report = Index(index, opening).do(Health(sample))
-    noun = report.pop("noun")
+    opened = Index(index, opening)
+    report = opened.do(lambda collection: collection.health(sample=sample))
     if as_json:
         console.print_json(report)
         return
-    console.show_pairs(health_lines(report, noun))
+    console.show_pairs(health_lines(report, opened.opened().snapshot.noun))
     for line in report["advice"]:
         console.note(line)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.indexes.errors import InputError
 
@@ -13,6 +14,9 @@ from ...options.encoding import RayOptions
 from ...options.opening import Dir, Json, OpenOptions, WriteOptions
 from ...options.quality import Labels, TargetOptions
 from ...options.settings import UNCHANGED, SettingsOptions
+
+if TYPE_CHECKING:
+    from slimdex.retrieval.collection import Collection
 
 
 def reduce(
@@ -24,10 +28,11 @@ def reduce(
     as_json: Json = False,
 ) -> None:
     """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
-    from slimdex.retrieval.operations.commands import Reduce
+    from slimdex.retrieval.operations import commands
 
     with cluster.started() as workers:
-        facts = Index(index, writing=writing, workers=workers).do(Reduce(settings.changes()))
+        command = partial(commands.reduce, settings=settings.changes())
+        facts = Index(index, writing=writing, workers=workers).do(command)
     console.show_index(facts, as_json)
 
 
@@ -39,9 +44,12 @@ def lexical(
     as_json: Json = False,
 ) -> None:
     """Build the lexical index (BM25) of an index without one; changes keep it up to date."""
-    from slimdex.retrieval.operations.commands import IndexWords
 
-    done = Index(index, writing=writing).do(IndexWords(not off))
+    def indexed(collection: Collection) -> dict[str, Any]:
+        collection.index_lexical(not off)
+        return {"documents": len(collection), "lexical": collection.info()["lexical"]}
+
+    done = Index(index, writing=writing).do(indexed)
     text = "lexical index removed"
     if (words := done["lexical"]) is not None:
         each = words["disk_bytes_per_vector"]

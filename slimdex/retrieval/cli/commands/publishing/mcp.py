@@ -88,7 +88,7 @@ def _serve(
             command = Sync(AskedSources(followed[name]))
         reads = name in fresh and not isinstance(command, Put | Delete | Sync)
         remark = await fresh[name].remark() if reads else ""
-        found = await anyio.to_thread.run_sync(lambda: command.run(opened[name].opened()))
+        found = await anyio.to_thread.run_sync(lambda: command(opened[name].opened()))
         return found | {"remark": remark}
 
     places = {name: index.path for name, index in opened.items()}
