@@ -75,7 +75,9 @@ def add(collection: Collection, addition: Addition, *, refit: str = "auto") -> A
     )
     if not added.documents:
         return added
-    return _settled(collection, added, before.searchable_count, start, refit)
+    seconds = perf_counter() - start
+    settled = refitting.after_addition(collection, before.searchable_count, seconds, refit)
+    return replace(added, notes=[*added.notes, *settled.notes], refitted=settled.refitted)
 
 
 def _committed(
@@ -108,15 +110,6 @@ def _show(collection: Collection, finished: Finished) -> None:
         collection.show()
     else:
         collection.show(Snapshot.of(collection.commit_log, finished.loaded))
-
-
-def _settled(collection: Collection, added: Added, before: int, start: float, refit: str) -> Added:
-    """Check the fit after an addition that began at `start`; refit if necessary.
-
-    `before` is as for `refitting.after_addition`.
-    """
-    settled = refitting.after_addition(collection, before, perf_counter() - start, refit)
-    return replace(added, notes=[*added.notes, *settled.notes], refitted=settled.refitted)
 
 
 def of_sources(

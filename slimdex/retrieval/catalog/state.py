@@ -34,8 +34,6 @@ figures of `indexes.reducers.drift`, which some reducers and codes lack."""
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
 _LEAST = {"dim": 1, "rows": 0, "generation": 1, "version": 1, "epoch": 0}
-STAGED = ("staged", "encoded", "source", "given")
-"""Fields of older states, about documents that an index contained before they were committed."""
 
 
 @dataclass(frozen=True)
@@ -297,10 +295,6 @@ class State:
         """Parse; raises `CorruptError` if a field is missing, unknown or invalid."""
         try:
             values = parsed(text, READABLE)
-            if values.get("staged", values["rows"]) != values["rows"]:
-                raise ValueError("an addition that an older slimdex began; expected it to end it")
-            for field_ in STAGED:
-                values.pop(field_, None)
             values["requested"] = Settings(**values["requested"])
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
@@ -336,8 +330,9 @@ class State:
             _check_fit(self.fit)
         proved = self.certificate.settings if self.certificate else None
         for settings in (self.requested, self.settings, proved):
-            if settings is not None:
-                _check_settings(settings, self.dim)
+            # what else suits the vectors is checked by fitting
+            if settings is not None and settings.k is not None and settings.k > self.dim:
+                raise ValueError(f"k={settings.k}; expected at most {self.dim}")
         _check_name("vectors", self.vectors)
         for role, file in (("norms", self.norms), ("words", self.words)):
             if file is not None:
@@ -414,9 +409,3 @@ def _check_fit(fit: Any) -> None:
     for name, value in fit.items():
         if type(value) not in (int, float) or not 0 <= value <= FIT[name]:
             raise ValueError(f"{name}={value!r} of fit; expected 0 to {FIT[name]}")
-
-
-def _check_settings(settings: Settings, dim: int) -> None:
-    """Check k, which the settings did not; what else suits the vectors is checked by fitting."""
-    if settings.k is not None and settings.k > dim:
-        raise ValueError(f"k={settings.k}; expected at most {dim}")

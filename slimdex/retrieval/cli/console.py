@@ -91,7 +91,7 @@ def show_pairs(pairs: Mapping[str, Any]) -> None:
 
 
 def show_measures(
-    columns: Mapping[str, Mapping[str, float | None]], labels: Mapping[str, str] | None = None
+    columns: Mapping[str, Mapping[str, float | None]], labels: Mapping[str, str]
 ) -> None:
     """Print a row for each measure and a column for each thing measured; None is blank.
 
@@ -105,7 +105,7 @@ def show_measures(
         table.add_column(name, justify="right", no_wrap=True)
     for measure in next(iter(columns.values())):
         values = (_number(measure, column[measure]) for column in columns.values())
-        table.add_row((labels or {}).get(measure, measure), *values)
+        table.add_row(labels.get(measure, measure), *values)
     terminal().print(table)
 
 

@@ -34,7 +34,9 @@ def one_line_errors() -> Iterator[None]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     try:
-        _check_arguments()
+        from slimdex.indexes.unicode_text import check_unicode
+
+        check_unicode(sys.argv, "an argument")
         yield
     except NoArgsIsHelpError as help:
         help.show()
@@ -104,9 +106,3 @@ def explained(error: BaseException) -> str | None:
     if os.strerror(errno.ENOSPC).lower() in str(error).lower():  # also DuckDB's and FAISS's
         return f"the disk is full ({error}); free some space and run the same command again"
     return str(error) if isinstance(error, OSError) else None
-
-
-def _check_arguments() -> None:
-    from slimdex.indexes.unicode_text import check_unicode
-
-    check_unicode(sys.argv, "an argument")

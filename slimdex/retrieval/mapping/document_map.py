@@ -26,6 +26,7 @@ from ..collection import Collection
 from ..documents import Document
 from ..exporting.selection import REDUCED, Selection
 from ..extras import require
+from ..search.excerpts import on_one_line, shortened
 from ..storage.snapshot import Snapshot
 from .colouring import colourings
 from .naming import names_of_clusters
@@ -120,15 +121,10 @@ def _data(
         "steps": STEPS,
         "ids": [document.id[:NAME] for document in documents],
         "titles": [document.title[:NAME] for document in documents],
-        "texts": [_excerpt(document.text) for document in documents],
+        "texts": [shortened(on_one_line(d.text[: 4 * EXCERPT]), EXCERPT) for d in documents],
         "clusters": {"name": "cluster", "labels": names, "codes": clusters.tolist()},
         "columns": [asdict(each) for each in colourings([d.metadata for d in documents])],
     }
-
-
-def _excerpt(text: str) -> str:
-    words = " ".join(text[: 4 * EXCERPT].split())
-    return words if len(words) <= EXCERPT else words[: EXCERPT - 1] + "…"
 
 
 def _page(name: str, data: dict[str, Any]) -> str:

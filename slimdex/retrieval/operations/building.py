@@ -66,8 +66,7 @@ def build(
             request(collection, settings)
             collection.commit_log.workers = workers
             added = add(collection, sources)
-            notes = [*_own_precision(collection, encoder), *_own_storage(collection, vector_dtype)]
-            notes += _own_passages(collection, passages)
+            notes = _kept(collection, encoder, vector_dtype, passages)
             return collection, replace(added, notes=[*notes, *added.notes])
     collection = Collection.create(
         path,
@@ -135,25 +134,20 @@ def _added(collection: Collection, sources: Sources, refit: str) -> Added:
     return replace(added, notes=notes, file_notes=sources.file_notes())
 
 
-def _own_precision(collection: Collection, given: Encoder) -> list[str]:
-    """A note if earlier documents were encoded in another precision, which is kept."""
-    asked, own = (encoder.spec().get("precision") for encoder in (given, collection.encoder))
-    return [] if asked == own else [f"encoded in {own} like the documents before, not in {asked}"]
-
-
-def _own_storage(collection: Collection, asked: str) -> list[str]:
-    """A note if existing vectors are stored in another type, which is kept."""
-    own = collection.state.stored
-    return [] if asked == own else [f"stored as {own} like the vectors before, not as {asked}"]
-
-
-def _own_passages(collection: Collection, asked: str | int | None) -> list[str]:
-    """A note if existing texts were cut to another passage length than is requested now."""
-    own = collection.state.passages
-    if passage_tokens(asked, collection.encoder) == own:
-        return []
-    said = "not cut" if own is None else f"cut into passages of at most {own} tokens"
-    return [f"{said} like the texts before, not by passages={asked}"]
+def _kept(
+    collection: Collection, encoder: Encoder, vector_dtype: str, passages: str | int | None
+) -> list[str]:
+    """Notes on what an unfinished build keeps, although something else is requested now."""
+    state, notes = collection.state, list[str]()
+    asked, own = (each.spec().get("precision") for each in (encoder, collection.encoder))
+    if asked != own:
+        notes.append(f"encoded in {own} like the documents before, not in {asked}")
+    if vector_dtype != state.stored:
+        notes.append(f"stored as {state.stored} like the vectors before, not as {vector_dtype}")
+    if passage_tokens(passages, collection.encoder) != (length := state.passages):
+        said = "not cut" if length is None else f"cut into passages of at most {length} tokens"
+        notes.append(f"{said} like the texts before, not by passages={passages}")
+    return notes
 
 
 def _check_unfinished(collection: Collection) -> None:

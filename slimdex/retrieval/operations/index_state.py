@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from slimdex.indexes.errors import SlimdexError
 
-from ..atomic_files import WORK, size
+from ..atomic_files import size
 from ..locks import FileLock
-from ..storage.work_folder import LOCK, resumable
+from ..storage.work_folder import is_held, resumable, work_folders
 from .installation import Finding, in_units, on_network
 
 if TYPE_CHECKING:
@@ -36,14 +36,10 @@ def index_findings(path: Path) -> Iterator[Finding]:
     yield from _left(path)
 
 
-def _is_writable(path: Path) -> bool:
-    return os.access(path, os.W_OK | os.X_OK)
-
-
 def _place(path: Path) -> Finding:
     used, free = size(path), shutil.disk_usage(path).free
     said = f"{path}: {in_units(used)}, {in_units(free)} free on its disk"
-    if not _is_writable(path):
+    if not os.access(path, os.W_OK | os.X_OK):
         said += ", can only be read"
     if network := on_network(path):
         remedy = "move it to a local disk, or give --shared-filesystem if locks work there"
@@ -73,15 +69,10 @@ def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
 
 def _left(path: Path) -> Iterator[Finding]:
     """Yield findings about the rest of killed processes, which the next change deals with."""
-    work = [each for each in path.iterdir() if WORK.fullmatch(each.name) and _is_left(each)]
+    work = [each for each in work_folders(path) if not is_held(each)]
     if encoded := [file for folder in work for file in resumable(folder)]:
         said = f"interrupted after {in_units(sum(map(size, encoded)))} of vectors were encoded"
         yield Finding("addition", said, "run the same command again")
     if work := [folder for folder in work if not resumable(folder)]:
         said = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"
         yield Finding("work folders", said, "the next change removes them")
-
-
-def _is_left(folder: Path) -> bool:
-    """True if the process that made a work folder has ended."""
-    return FileLock(folder, LOCK).holder() is None

@@ -32,16 +32,11 @@ def narrowed(where: str | None, globs: Sequence[str] = (), regex: str | None = N
     for name, pattern in (*(("glob", glob) for glob in globs), ("regex", regex)):
         if pattern == "":
             raise InputError(f"{name} ''; expected a pattern")
-    paths = [f'"path" GLOB {literal(path)}' for glob in globs for path in _of_paths(glob)]
+    globs = [glob.removeprefix(ANYWHERE) for glob in globs]
+    paths = [f'"path" GLOB {literal(path)}' for glob in globs for path in (glob, f"*/{glob}")]
     parts = [f"({' OR '.join(paths)})"] * bool(paths)
     if regex is not None:
         parts.append(f'regexp_matches("text", {literal(f"(?m){regex}")})')
     if where is not None and parts:
         parts.insert(0, f"({where}\n)")
     return " AND ".join(parts) or where
-
-
-def _of_paths(glob: str) -> tuple[str, str]:
-    """Return the patterns of a whole path and of its end."""
-    pattern = glob.removeprefix(ANYWHERE)
-    return pattern, f"*/{pattern}"

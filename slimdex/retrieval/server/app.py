@@ -23,7 +23,7 @@ from .routes import openai as routes_openai
 from .routes import page as routes_page
 from .routes import search as routes_search
 from .routes import status as routes_status
-from .routes.failures import first_line, headers_of, told_of
+from .routes.failures import first_line, told_of
 from .routes.search import Json
 from .service import Service
 
@@ -129,4 +129,5 @@ def _answer(
     told: object = line
     if request.url.path.startswith("/v1/"):
         told = {"message": line, "type": "invalid_request_error", "code": None, "param": None}
-    return Json({"error": told}, status, headers_of(status) | dict(headers or {}))
+    again = {"Retry-After": "1"} if status == 503 else {}
+    return Json({"error": told}, status, again | dict(headers or {}))

@@ -109,7 +109,6 @@ def run(
     service: Service,
     listening: Listening,
     started: Callable[[str], None] = lambda url: None,
-    log_level: str = "warning",
 ) -> None:
     """Serve until SIGINT or SIGTERM, then finish running requests and close the indexes.
 
@@ -119,7 +118,7 @@ def run(
     app = application(service, lambda: started(listening.url(tcp)))
     config = uvicorn.Config(
         guarded(app, listening.hosts, listening.tokens, service.limits, service.metrics),
-        log_level=log_level,
+        log_level="warning",
         access_log=False,
         server_header=False,
         ssl_certfile=listening.certificate,

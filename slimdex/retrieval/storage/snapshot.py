@@ -126,11 +126,6 @@ class Snapshot:
         return self.manifest.textless
 
     @property
-    def epoch(self) -> int:
-        """Epoch of the row numbers."""
-        return self.manifest.state.epoch
-
-    @property
     def columns(self) -> Mapping[str, str]:
         """The user's columns: name -> DuckDB type."""
         return self.manifest.columns

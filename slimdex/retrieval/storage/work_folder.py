@@ -57,7 +57,7 @@ def resumable(work: Path) -> list[Path]:
 
 def left_files(index: Path) -> list[Path]:
     """Files that interrupted changes of an index have left to the next one."""
-    folders = [folder for folder in work_folders(index) if not _is_held(folder)]
+    folders = [folder for folder in work_folders(index) if not is_held(folder)]
     return [file for folder in folders for file in resumable(folder)]
 
 
@@ -111,7 +111,8 @@ def _age(path: Path) -> float:
     return abs(time() - path.stat().st_mtime)
 
 
-def _is_held(work: Path) -> bool:
+def is_held(work: Path) -> bool:
+    """True unless the process that made a work folder has ended."""
     return FileLock(work, LOCK).holder() is not None
 
 

@@ -28,11 +28,6 @@ class TargetOptions:
         "Longest that 99 of 100 searches may take on this machine, from a vector to rows.",
     ] = None
 
-    @property
-    def is_given(self) -> bool:
-        """True if the user gave any of the options."""
-        return self != TargetOptions()
-
     def target(self) -> Target:
         """Return the checked target."""
         from ...quality.tuning.targets import Target
@@ -40,7 +35,7 @@ class TargetOptions:
 
         return Target(
             Target.agreement if self.agreement is None else self.agreement,
-            None if self.ram is None else parsed_size(self.ram, "--ram"),
+            None if self.ram is None else parsed_size(self.ram),
             self.p99_ms,
         ).checked()
 

@@ -12,12 +12,12 @@ UNITS |= {f"{letter}ib": 1024**i for i, letter in enumerate("kmgt", 1)}
 """Unit in lower case -> bytes."""
 
 
-def parsed_size(text: str, name: str = "size") -> int:
-    """Parse a number of bytes; raises `InputError` if it is invalid or less than 1.
+def parsed_size(text: str) -> int:
+    """Parse the number of bytes of --ram; raises `InputError` if it is invalid or less than 1.
 
     >>> parsed_size("200MB"), parsed_size("1.5 GiB"), parsed_size("4096")
     (200000000, 1610612736, 4096)
-    >>> parsed_size("many", "--ram")
+    >>> parsed_size("many")
     Traceback (most recent call last):
     ...
     slimdex.indexes.errors.InputError: --ram 'many'; expected bytes, such as 200MB or 1.5GiB
@@ -25,5 +25,5 @@ def parsed_size(text: str, name: str = "size") -> int:
     found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*+([a-zA-Z]*)\s*", text)
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None or round(float(found[1]) * unit) < 1:
-        raise InputError(f"{name} {text!r}; expected bytes, such as 200MB or 1.5GiB")
+        raise InputError(f"--ram {text!r}; expected bytes, such as 200MB or 1.5GiB")
     return round(float(found[1]) * unit)

@@ -32,7 +32,7 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
         fields = line.split("\t") if "\t" in line else line.split()
         if not fields or (number == 1 and fields[-1].isalpha()):  # a header: "score"
             continue
-        if len(fields) not in (3, 4) or not _is_int(fields[-1]):
+        if len(fields) not in (3, 4) or not re.fullmatch(r"\s*-?[0-9]+\s*", fields[-1]):
             raise InputError(
                 f"{path}, line {number}: {line!r}; expected query, document and a whole number"
             )
@@ -77,7 +77,3 @@ def _measures(found: Sequence[str], labels: Mapping[str, int]) -> tuple[float, .
     first = next((place for place, id in enumerate(found[:10], 1) if id in relevant), np.inf)
     recalls = [len(relevant.intersection(found[:k])) / max(len(relevant), 1) for k in (10, 100)]
     return ndcg(found, labels), 1 / first, *recalls
-
-
-def _is_int(text: str) -> bool:
-    return re.fullmatch(r"-?[0-9]+", text.strip()) is not None

@@ -53,11 +53,6 @@ def told_of(error: Exception, service: Service) -> tuple[int, str]:
     return status, service.without_paths(" ".join(line.split()))
 
 
-def headers_of(status: int) -> dict[str, str]:
-    """Extra headers of a status."""
-    return {"Retry-After": "1"} if status == 503 else {}
-
-
 def _told(error: Exception) -> tuple[int, str]:
     match error:
         case HTTPException():

@@ -102,7 +102,7 @@ def _holds_documents(path: Path) -> bool:
 
 
 def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
-    if not target.is_given:
+    if target == TargetOptions():
         return None
     if settings != type(settings)():
         raise InputError("build: settings beside --agreement, --ram or --p99-ms; expected either")

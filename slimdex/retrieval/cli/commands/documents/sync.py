@@ -108,9 +108,12 @@ class _Synced:
         return [Path(spec) for spec in specs]
 
     def _follow(self, ticks: Iterable[bool]) -> None:
+        from slimdex.retrieval.operations.following import is_replaced
+
         is_first, again = True, math.inf
         for changed in ticks:
-            if not changed and monotonic() < again and not self._is_replaced():
+            is_due = changed or monotonic() >= again
+            if not is_due and not is_replaced(self.index.opened(), self.left):
                 continue
             try:
                 self.once(watched=True)
@@ -124,11 +127,6 @@ class _Synced:
             if is_first:
                 console.note("watching; Ctrl-C ends it")
             is_first = False
-
-    def _is_replaced(self) -> bool:
-        from slimdex.retrieval.operations.following import is_replaced
-
-        return self.left is not None and is_replaced(self.index.opened(), self.left)
 
     def _report(self, found: dict[str, Any]) -> None:
         if self.as_json:
