@@ -174,6 +174,19 @@ def size(path: Path) -> int:
         return 0
 
 
+def in_units(count: float) -> str:
+    """Bytes in a readable unit.
+
+    >>> in_units(0), in_units(1_500), in_units(23_456_789), in_units(999_999_999)
+    ('0 B', '1.5 kB', '23.5 MB', '1 GB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{round(count, 1):,g} GB"
+
+
 @dataclass(frozen=True)
 class FileRecord:
     """Name, size and checksum of a file of an index."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from slimdex.indexes.errors import InputError
 
@@ -15,22 +16,15 @@ from . import faiss_folder, row_files, sentence_transformers_folder
 from .reduced_model import ReducedModel
 from .selection import FULL, REDUCED, VECTORS, Selection
 
-WriteRows = Callable[[Selection, Path], list[str]]
-"""Writes rows to a new path; returns notes for the user."""
-WriteModel = Callable[[ReducedModel, Path], list[str]]
-"""Writes a model to a folder; returns notes for the user."""
-ROW_FILES: Mapping[str, WriteRows] = {
+FILES = {
     "parquet": row_files.write_parquet,
     "jsonl": row_files.write_jsonl,
     "csv": row_files.write_csv,
 }
-ROW_FOLDERS: Mapping[str, WriteRows] = {"faiss": faiss_folder.write}
-"""Name -> format of documents with vectors."""
-MODEL_FOLDERS: Mapping[str, WriteModel] = {
-    "sentence-transformers": sentence_transformers_folder.write,
-}
-"""Name -> format of a folder with the encoder and reducer, without documents."""
-FORMATS = (*ROW_FILES, *ROW_FOLDERS, *MODEL_FOLDERS)
+"""Name -> function that writes documents with vectors to a new file; it returns notes."""
+FAISS, MODEL = "faiss", "sentence-transformers"
+"""Folders: one of documents with vectors; and one of the encoder and reducer, without documents."""
+FORMATS = (*FILES, FAISS, MODEL)
 
 
 @dataclass(frozen=True)
@@ -88,38 +82,22 @@ def export(
     path = Path(path)
     if to not in FORMATS:
         raise InputError(f"to={to!r}; expected {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
-    if vectors is None:
-        vectors = FULL if to in ROW_FILES else REDUCED
-    if vectors not in VECTORS:
-        raise InputError(f"vectors={vectors!r}; expected {' or '.join(VECTORS)}")
-    if to not in MODEL_FOLDERS:
-        return _export_rows(collection, path, to, vectors, where)
-    if where is not None:
+    kind = (FULL if to in FILES else REDUCED) if vectors is None else vectors
+    if kind not in VECTORS:
+        raise InputError(f"vectors={kind!r}; expected {' or '.join(VECTORS)}")
+    if to == MODEL and where is not None:
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
-    return _export_model(collection, path, to, vectors)
+    check_new(path, "file" if to in FILES else "folder")
+    if to == MODEL:
+        model = ReducedModel.of(collection, kind)
+        notes = publish_folder(path, lambda new: sentence_transformers_folder.write(model, new))
+        return Exported(to, path, kind, model.dim, None, None, notes)
 
-
-def _export_rows(
-    collection: Collection, path: Path, to: str, vectors: str, where: str | None
-) -> Exported:
     def written(new: Path, snapshot: Snapshot) -> Exported:
-        selection = Selection.of(snapshot, vectors, where)
-        notes = {**ROW_FILES, **ROW_FOLDERS}[to](selection, new)
-        counts = len(selection), selection.count_documents()
-        return Exported(to, path, vectors, selection.dim, *counts, notes)
+        selection = Selection.of(snapshot, kind, where)
+        notes = FILES.get(to, faiss_folder.write)(selection, new)
+        documents = len(np.unique(selection.firsts(selection.rows)))
+        return Exported(to, path, kind, selection.dim, len(selection), documents, notes)
 
-    def write(new: Path) -> Exported:
-        return collection.read(lambda snapshot: written(new, snapshot))
-
-    if to in ROW_FILES:
-        check_new(path, "file")
-        return publish_file(path, write)
-    check_new(path)
-    return publish_folder(path, write)
-
-
-def _export_model(collection: Collection, path: Path, to: str, vectors: str) -> Exported:
-    check_new(path)
-    model = ReducedModel.of(collection, vectors)
-    notes = publish_folder(path, lambda new: MODEL_FOLDERS[to](model, new))
-    return Exported(to, path, vectors, model.dim, None, None, notes)
+    publish = publish_file if to in FILES else publish_folder
+    return publish(path, lambda new: collection.read(lambda snapshot: written(new, snapshot)))

@@ -67,10 +67,6 @@ class Selection:
         """First row of each row's document (n,)."""
         return self.snapshot.document_rows.documents(rows)
 
-    def count_documents(self) -> int:
-        """Count the documents of the rows."""
-        return len(np.unique(self.firsts(self.rows)))
-
     def parts(self) -> Iterator[Rows]:
         """Yield the rows, some thousands at a time."""
         return (self.rows[part] for part in batches(len(self.rows), ROWS_AT_ONCE))

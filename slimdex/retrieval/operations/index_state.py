@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from slimdex.indexes.errors import SlimdexError
 
-from ..atomic_files import size
+from ..atomic_files import in_units, size
 from ..locks import FileLock
 from ..storage.work_folder import is_held, resumable, work_folders
-from .installation import Finding, in_units, on_network
+from .installation import Finding, on_network
 
 if TYPE_CHECKING:
     from ..storage.manifest import Manifest

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-from ..atomic_files import size
+from ..atomic_files import in_units, size
 from ..extras import install_command
 from ..user_cache import cache_folder
 
@@ -34,19 +34,6 @@ class Finding:
     name: str
     value: str
     remedy: str | None = None
-
-
-def in_units(count: float) -> str:
-    """Bytes in a readable unit.
-
-    >>> in_units(0), in_units(1_500), in_units(23_456_789), in_units(8.1e10)
-    ('0 B', '2 kB', '23 MB', '81 GB')
-    """
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.0f} GB"
 
 
 def installation_findings() -> Iterator[Finding]:

@@ -16,12 +16,13 @@ from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 
+from ...atomic_files import in_units
 from ...catalog.state import Certificate
 from ...trials.recall_trials import ERROR, Pool, Ranks, Trials, recalls
 from .metric_choice import Choice
 from .proving import Proving, Shares
 from .settings_grid import SettingsGrid
-from .targets import Target, Tried, Tuning, name_of, size_of
+from .targets import Target, Tried, Tuning, name_of
 
 TIMED = 200
 """Queries for timing a setting."""
@@ -186,7 +187,7 @@ class SettingsSearch:
         """The limit that a setting exceeds, if any."""
         target = self.target
         if target.ram is not None and tried.ram > target.ram:
-            return size_of(target.ram)
+            return in_units(target.ram)
         if target.p99_ms is not None and tried.p99_ms > target.p99_ms:
             return f"{target.p99_ms:g} ms"
         return None
@@ -238,7 +239,7 @@ class SettingsSearch:
     def _lacking(self) -> str:
         """Explain which target was missed, name the best setting, and say what would prove it."""
         target, limits = self.target, list[str]()
-        limits += [size_of(target.ram)] if target.ram is not None else []
+        limits += [in_units(target.ram)] if target.ram is not None else []
         limits += [f"{target.p99_ms:g} ms"] if target.p99_ms is not None else []
         said = f"an agreement of {target.agreement:g} is not proved"
         said += f" within {' and '.join(limits)}" * bool(limits)
@@ -255,7 +256,7 @@ class SettingsSearch:
         if self.reaching:
             near = min(self.reaching, key=self._excess)
             said += (
-                f"; the nearest that reaches {target.agreement:g} takes {size_of(near.ram)} and "
+                f"; the nearest that reaches {target.agreement:g} takes {in_units(near.ram)} and "
                 f"{near.p99_ms:.2f} ms ({name_of(near.settings)})"
             )
         return said

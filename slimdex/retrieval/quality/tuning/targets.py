@@ -13,6 +13,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.settings import Settings
 
+from ...atomic_files import in_units
 from ...catalog.state import Certificate
 from ...trials.recall_trials import ERROR
 
@@ -119,7 +120,7 @@ class Tuning:
         lines = [self.metric, *([self.asked] if self.asked else [])]
         if self.chosen is not None and self.certificate is not None:
             lines.append(
-                f"chosen: {name_of(self.chosen.settings)}, {size_of(self.chosen.ram)} in memory, "
+                f"chosen: {name_of(self.chosen.settings)}, {in_units(self.chosen.ram)} in memory, "
                 f"the least that was found to reach an agreement of {self.target.agreement:g}"
             )
             said = self.certificate.said(self.chosen.settings, self.rows, self.noun)
@@ -181,15 +182,3 @@ def name_of(settings: Settings) -> str:
     """Describe what determines memory and time."""
     count = AUTO if settings.candidates is None else f"{settings.candidates:,}"
     return f"{settings.kind}, k={settings.k}, {count} candidates"
-
-
-def size_of(count: int) -> str:
-    """Format a number of bytes.
-
-    >>> size_of(12_340_000), size_of(999), size_of(2_500_000_000)
-    ('12.3 MB', '999 bytes', '2.5 GB')
-    """
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} bytes"

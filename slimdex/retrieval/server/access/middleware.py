@@ -41,14 +41,6 @@ UNKNOWN = "unknown"
 """Label of all unknown paths and methods in metrics: callers may invent any number of them."""
 
 
-class Refusal(Exception):
-    """A request to be answered by the gate."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.headers = status, message, headers
-
-
 @dataclass
 class _Reading:
     """Bytes of a request's body in memory, until it is answered.
@@ -122,8 +114,8 @@ class AccessMiddleware:
             scope[RIGHT], scope[READING] = self._right(scope, headers), reading
             _check_address(scope)
             await self._app(scope, self._bounded(headers, receive, reading), answered)
-        except Refusal as refusal:
-            answer = JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)
+        except HTTPException as refusal:
+            answer = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
             await answer(scope, receive, answered)
         finally:
             self._held -= reading.held
@@ -137,22 +129,22 @@ class AccessMiddleware:
             await send({"type": "http.response.body"})
 
     def _right(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Right:
-        """Return the caller's rights; raise `Refusal` if there are none."""
+        """Return the caller's rights; raise `HTTPException` if there are none."""
         host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
         if not self._hosts.knows(host):
-            raise Refusal(
+            raise HTTPException(
                 403,
                 f"Host {host[:100]!r}; expected an address, localhost or a name of --allow-host",
             )
         if origin and not self._hosts.allows(origin, host):
-            raise Refusal(
+            raise HTTPException(
                 403, f"Origin {origin[:100]!r}; expected this page's own, or one of --cors"
             )
         right = Right.WRITE
         if self._tokens is not None:
             right = self._tokens.right_of(headers.get(b"authorization", b""))
         if not right and not _is_open(scope["path"]):
-            raise Refusal(
+            raise HTTPException(
                 401,
                 "expected a header Authorization: Bearer TOKEN with a token of this service",
                 {"WWW-Authenticate": "Bearer"},
@@ -204,7 +196,7 @@ class AccessMiddleware:
 
 
 def _check_address(scope: Scope) -> None:
-    """Raise `Refusal` for a path or query that is not UTF-8: different bytes would become one
+    """Raise `HTTPException` for a path or query that is not UTF-8: different bytes would become one
     text.
     """
     for name, raw in (("path", scope.get("raw_path") or b""), ("query", scope["query_string"])):
@@ -213,7 +205,7 @@ def _check_address(scope: Scope) -> None:
             given.decode()
         except UnicodeDecodeError as error:
             wrong = f"not Unicode: byte {error.start + 1:,} is wrong"
-            raise Refusal(400, f"{name} {given[:100]!r}: {wrong}; {EXPECTED}") from error
+            raise HTTPException(400, f"{name} {given[:100]!r}: {wrong}; {EXPECTED}") from error
 
 
 async def _discard(receive: Receive) -> None:
