@@ -111,21 +111,6 @@ def keep_conversion(key: str, conversion: Conversion) -> None:
             shutil.rmtree(new, ignore_errors=True)
 
 
-def was_refused(key: str) -> bool:
-    """Return whether an earlier conversion of this network failed."""
-    try:
-        return (cache_folder() / f"{key}.refused").is_file()
-    except (OSError, RuntimeError):
-        return False
-
-
-def remember_refusal(key: str) -> None:
-    """Record that this network can't be converted with these versions."""
-    with suppress(OSError, RuntimeError):
-        cache_folder().mkdir(parents=True, exist_ok=True)
-        (cache_folder() / f"{key}.refused").touch()
-
-
 def _version(package: str) -> str:
     try:
         return version(package)

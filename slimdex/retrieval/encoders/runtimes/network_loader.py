@@ -12,21 +12,13 @@ from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.execution.progress import progress
 
 from ...extras import require
-from ...user_cache import known_sha256
+from ...user_cache import known_sha256, remember, remembered
 from ..folder_checks import read_json
 from ..hub import ModelFiles, weights_sha256
 from ..pooling import Pooling
 from ..sentence_folder import Dense, SentenceFolder
 from ..tokens import fast_tokenizer
-from .cache import (
-    Conversion,
-    Facts,
-    conversion_key,
-    keep_conversion,
-    load_conversion,
-    remember_refusal,
-    was_refused,
-)
+from .cache import Conversion, Facts, conversion_key, keep_conversion, load_conversion
 from .networks.built import built_layers, built_network, first_texts
 from .openvino_runtime import OpenVinoRuntime, Runtime
 from .processor import has_gpu, may_have_gpu
@@ -83,11 +75,11 @@ class NetworkLoader:
         network = self._build(self._transformer)
         facts = self._transformer.facts(network.dim)
         tokenizer = fast_tokenizer(self._transformer.tokenizer)
-        refused = was_refused(key) and precision != "int8"
+        refused = remembered(f"{key}.refused") and precision != "int8"
         model = None if refused else openvino_model(network, precision, self._transformer)
         if model is None:
             if not on_gpu:
-                remember_refusal(key)
+                remember(f"{key}.refused", True)  # these versions can't convert it
             return torch_runtime(network, precision), facts, tokenizer
         if not self._trusted and hasattr(tokenizer, "save"):
             keep_conversion(key, Conversion(facts, tokenizer, model))
