@@ -6,9 +6,11 @@ import hashlib
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import local
 from time import perf_counter
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -77,13 +79,8 @@ class VectorFile:
         largest = float(max(X.max(), -X.min())) if X.size else 0.0
         if largest > limit:
             raise InputError(f"vector value {largest:g}; {self.dtype} holds up to {limit:g}")
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-        with os.fdopen(descriptor, "r+b") as file:
-            file.truncate(self.nbytes)
-            file.seek(self.nbytes)
+        with appending(self.path, self.nbytes) as file:
             file.write(self._packed(X).data)
-            file.flush()
-            os.fsync(file.fileno())
         self.rows += len(X)
         self._map = None
 
@@ -240,6 +237,18 @@ def check_length(mapped: mmap.mmap | bytes | None, path: Path) -> None:
         raise CorruptError(
             f"{path}: cut to {size:,} bytes while it was open; expected {len(mapped):,}"
         )
+
+
+@contextmanager
+def appending(path: Path, nbytes: int) -> Iterator[BinaryIO]:
+    """Open a file to append to its first `nbytes`; durable at the end."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    with os.fdopen(descriptor, "r+b") as file:
+        file.truncate(nbytes)
+        file.seek(nbytes)
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def extended_digests(path: Path, before: int, nbytes: int) -> Iterator[tuple[int, str]]:

@@ -6,7 +6,6 @@ part, or that have no text. It only grows; of several entries of a row, the last
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.vectors.vector_file import block_digests
+from slimdex.indexes.vectors.vector_file import appending, block_digests
 
 from .passages_table import DocumentRows
 
@@ -55,13 +54,8 @@ class ReadingFile:
 
     def followed_by(self, entries: Entries) -> ReadingFile:
         """Append entries durably; returns the longer file."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-        with os.fdopen(descriptor, "r+b") as file:
-            file.truncate(self.nbytes)
-            file.seek(self.nbytes)
+        with appending(self.path, self.nbytes) as file:
             file.write(np.ascontiguousarray(entries, dtype=ENTRY).data)
-            file.flush()
-            os.fsync(file.fileno())
         return ReadingFile(self.path, self.count + len(entries))
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import mmap
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from struct import Struct
-from typing import Any, BinaryIO
+from typing import Any
 from zlib import crc32
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.forks import cached_property
-from slimdex.indexes.vectors.vector_file import block_digests, check_length
+from slimdex.indexes.vectors.vector_file import appending, block_digests, check_length
 
 from ..catalog.passages_table import Cut, parts_read, parts_written
 from ..catalog.state import Lines
@@ -138,7 +137,8 @@ class DocumentFile:
             If a value can't be restored exactly.
         """
         end, rows = self.lines.bytes, self.rows
-        with _written(self._documents) as texts, _written(self._offsets) as offsets:
+        files = [appending(part.path, part.nbytes) for part in self.parts]
+        with files[0] as texts, files[1] as offsets:
             for values in documents:
                 line = line_of(values)
                 if len(line) > LONGEST_LINE:
@@ -206,18 +206,6 @@ def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Docume
         values += [None] * (len(columns) - len(values))
     metadata = restored(columns, values) if has_json else dict(zip(columns, values, strict=True))
     return Document(id, text, title, metadata, parts, passages)
-
-
-@contextmanager
-def _written(part: Part) -> Iterator[BinaryIO]:
-    """Open a file for appending after its committed size; durable at the end."""
-    descriptor = os.open(part.path, os.O_RDWR | os.O_CREAT, 0o666)
-    with os.fdopen(descriptor, "r+b") as file:
-        file.truncate(part.nbytes)
-        file.seek(part.nbytes)
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
