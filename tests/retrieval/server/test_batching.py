@@ -30,16 +30,16 @@ def batcher(run: Callable[[Sequence[int]], list[int]], waiting: int = 100) -> Ba
     return Batcher(run, limit=4, waiting=waiting)
 
 
-async def test_requests_that_wait_are_the_next_batch() -> None:
+async def test_requests_that_wait_are_the_next_batch_and_closing_waits_for_them() -> None:
     run = Doubling()
     batches = batcher(run)
-    first = asyncio.create_task(batches.ask(0))
+    tasks = [asyncio.create_task(batches.ask(0))]
     await asyncio.sleep(0.05)  # it is under way, alone
-    others = [asyncio.create_task(batches.ask(number)) for number in range(1, 8)]
+    tasks += [asyncio.create_task(batches.ask(number)) for number in range(1, 8)]
     await asyncio.sleep(0)
     run.may.set()
-    assert [await first, *await asyncio.gather(*others)] == [0, 2, 4, 6, 8, 10, 12, 14]
     await batches.close()
+    assert [task.result() for task in tasks] == [0, 2, 4, 6, 8, 10, 12, 14]
     assert run.batches == [[0], [1, 2, 3, 4], [5, 6, 7]]
 
 
@@ -90,16 +90,6 @@ async def test_requests_beyond_the_queue_are_refused() -> None:
     run.may.set()
     assert await asyncio.gather(*tasks) == [0, 2, 4]
     assert await batches.ask(9) == 18  # there is room again
-
-
-async def test_closing_waits_for_requests() -> None:
-    run = Doubling()
-    batches = batcher(run)
-    tasks = [asyncio.create_task(batches.ask(n)) for n in range(6)]
-    await asyncio.sleep(0.05)
-    run.may.set()
-    await batches.close()
-    assert [task.result() for task in tasks] == [0, 2, 4, 6, 8, 10]
 
 
 async def test_a_broken_batch_is_an_error_for_its_requests() -> None:

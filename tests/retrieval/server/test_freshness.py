@@ -62,13 +62,16 @@ async def test_a_failure_is_a_remark() -> None:
     assert said == "The index could not be brought up to date (notes: no files to read)."
 
 
-def test_sources_are_read_again_only_if_files_have_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to follow, whose files can't have changed unnoticed just now."""
     monkeypatch.setattr(following_module, "SETTLED_NS", 0)
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    (notes / "a.md").write_text("the cat sat")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("the cat sat")
+    return tmp_path / "notes"
+
+
+def test_sources_are_read_again_only_if_files_have_changed(notes: Path, tmp_path: Path) -> None:
     following = Following(AskedSources([str(notes)]))
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         following.catch_up(collection)
@@ -90,13 +93,8 @@ def test_sources_are_read_again_only_if_files_have_changed(
         assert {document.id for document in collection} == {"own", "b.md"}
 
 
-def test_sources_are_read_again_once_a_copy_was_restored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following_module, "SETTLED_NS", 0)
-    notes, path, copy = tmp_path / "notes", tmp_path / "i", tmp_path / "copy"
-    notes.mkdir()
-    (notes / "a.md").write_text("the cat sat")
+def test_sources_are_read_again_once_a_copy_was_restored(notes: Path, tmp_path: Path) -> None:
+    path, copy = tmp_path / "i", tmp_path / "copy"
     following = Following(AskedSources([str(notes)]))
     with Collection.create(path, WordEncoder()) as collection:
         following.catch_up(collection)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 import uvicorn
 
@@ -35,6 +37,9 @@ REPORTING = BULK + b"Accept: application/x-ndjson\r\n"
 UNKNOWN = b"POST /indexes/notes/search HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n"
 BYTE, KIBIBYTE = b"1\r\nx\r\n", b"400\r\n" + b"x" * 1024 + b"\r\n"
+LIMITS = Limits(body=2000, line=2000, idle=2 * SOON, commit=4)
+LARGE = 4 << 20
+UNFINISHED = SEARCH + b"Content-Length: %d\r\n\r\n" % LARGE + b" " * (LARGE - 100)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +105,52 @@ def test_a_connection_is_used_again(tmp_path: Path) -> None:
     assert asyncio.run(_served(made(tmp_path / "notes"), call)) == b"200422200"
 
 
-async def _served(path: Path, call: Callable[[int], Awaitable[bytes]]) -> bytes:
+@pytest.mark.slow
+def test_forty_bodies_that_never_end_take_no_more_than_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They get an answer soon, and there is room for others again."""
+    monkeypatch.setattr(middleware, "REST_S", SOON)
+    limits, own = Limits(body=LARGE, bodies=8 * LARGE, stall=2 * SOON), psutil.Process()
+
+    async def unfinished(port: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        with socket.socket() as connection:
+            connection.setblocking(False)
+            await loop.sock_connect(connection, ("127.0.0.1", port))
+            with suppress(ConnectionError):  # refused before all of it was sent
+                await loop.sock_sendall(connection, UNFINISHED)
+            with suppress(ConnectionError):
+                return (await loop.sock_recv(connection, 4096))[9:12]
+        return b"closed"
+
+    async def call(port: int) -> bytes:
+        for round in range(3):  # what the first one leaves to the allocator, the others use
+            before = own.memory_info().rss
+            sending = asyncio.gather(*(unfinished(port) for _ in range(40)))
+            while not sending.done():
+                assert own.memory_info().rss - before < (16 if round else 24) * LARGE
+                await asyncio.sleep(0.02)
+            answers = Counter(sending.result())
+            assert {b"408", b"503"} <= {*answers} <= {b"408", b"503", b"closed"}
+        return await _again(port)
+
+    assert asyncio.run(_served(made(tmp_path / "notes"), call, limits)) == b"200"
+
+
+async def _again(port: int) -> bytes:
+    """The status of a search whose body is as large as may be."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(UNFINISHED + b'{"query": "a cat"}'.rjust(100))
+    status = (await reader.readuntil(b"\r\n")).split(b" ")[1]
+    writer.close()
+    return status
+
+
+async def _served(
+    path: Path, call: Callable[[int], Awaitable[bytes]], limits: Limits = LIMITS
+) -> bytes:
     """The result of a function of the port of a service on a socket."""
-    limits = Limits(body=2000, line=2000, idle=2 * SOON, commit=4)
     opened = partial(Collection.open, encoder=WordEncoder())
     service = Service.open({"notes": path}, limits, open_one=opened)
     tokens = Tokens({TOKEN: Right.WRITE})
