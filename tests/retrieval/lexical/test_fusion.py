@@ -99,7 +99,9 @@ def test_scores_do_not_depend_on_the_filter(
     np.testing.assert_allclose(list(scores.values()), every.cosines + bonuses)
 
 
-@pytest.mark.parametrize("fusion", [Fusion(0.1), Fusion("auto")])
+@pytest.mark.parametrize(
+    "fusion", [Fusion(0.1), Fusion(0.9), Fusion("auto"), Fusion(None)], ids=str
+)
 def test_a_row_with_the_name_is_first_even_if_farthest(fusion: Fusion) -> None:
     near = Found(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
     words = Found(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))

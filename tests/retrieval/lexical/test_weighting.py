@@ -40,12 +40,6 @@ def test_words_of_all_rows_have_no_weight(count: int) -> None:
     assert not bonuses_of(words, array(1, 1), words, 250).any()
 
 
-def test_no_hits_and_a_single_row() -> None:
-    assert bonuses_of(array(), array(), array(), 0).tolist() == []
-    assert bonuses_of(array(0, 0), array(0.3, 0.2), array(), 2).tolist() == [0, 0]
-    assert bonuses_of(array(5), array(0.75), array(5), 1).tolist() == [0.25]
-
-
 def test_words_count_by_the_share_of_the_query_that_they_cover() -> None:
     """Of an ideal of 16, rows have 8, 4, 4 and 12; the best cosine is 0.5."""
     near, words = array(0.5, 0.4, 0.2, 0.0), array(12, 8, 4, 4)

@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.retrieval.lexical import segment_folder, word_index
-from slimdex.retrieval.lexical.fusion import Candidates, Fusion, Whole
 from slimdex.retrieval.lexical.tokens import LONGEST_TERM, name_words, words_in, words_of
-from slimdex.retrieval.lexical.word_index import Found, WordIndex
+from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.locks import FileLock
 from tests.chance import CHANCE
 
@@ -97,7 +96,7 @@ def test_common_words_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     index = WordIndex.create(tmp_path / "1", rows[:1500])
     index = extended(index, tmp_path / "2", rows[1500:])
     having = {f"w{w}": int((words == w).any(axis=1).sum()) for w in range(1, 5001)}
-    for query in texts[:30]:
+    for query in texts[:8]:
         rare = " ".join(word for word in query.split() if having[word] <= 400)
         assert len(rare) < len(query)
         expected = np.array(bm25(texts, rare))
@@ -214,17 +213,6 @@ def test_documents_of_the_name_rank_before_documents_that_mention_it(tmp_path: P
     assert spaced.search("my  Notes.md", 5).named.tolist() == [0]
     assert spaced.search("my  Notes.md", 5).rows[0] == 0
     assert made.search("os.path.join", 5, hidden=np.array([20])).named.tolist() == [21]
-    near = Found(np.array([0.9, 0.1], np.float32), np.array([3, 20]))
-    words = made.search("os.path.join", 1)
-    none = Found(near.scores[:0], near.rows[:0])
-    both = Candidates.joined(near, none, words, Whole(near, words, len(made)))
-    for fusion in (Fusion(0.05), Fusion(0.9), Fusion(None)):
-        assert both.rows[both.order(fusion.scores(both))].tolist() == [20, 3]
-
-
-def test_documents_are_found_by_their_names(index: WordIndex) -> None:
-    assert index.search("d17", 1).rows.tolist() == [17]
-    assert index.search("Number17!", 1).rows.tolist() == [17]
 
 
 def test_missing_words_are_reported(index: WordIndex) -> None:
@@ -316,17 +304,6 @@ def test_words_are_parts_of_runs_and_names(text: str) -> None:
 def test_words_of_unusual_texts(index: WordIndex, tmp_path: Path) -> None:
     long = "x" * 500
     assert words_of(f"{long} ok") == ["x" * LONGEST_TERM, "ok"]
-    assert words_of("C++ and e.g. a_case's") == [
-        "c",
-        "and",
-        "e",
-        "g",
-        "e.g",
-        "a",
-        "case",
-        "s",
-        "a_case",
-    ]
     assert words_of("") == words_of("?! _") == []
     assert words_of("Straße STRASSE") == ["strasse", "strasse"]
     assert "한국" in words_of("한국어는")

@@ -61,7 +61,7 @@ def every(collection: Collection) -> Callable[[str, str | float], list[Hit]]:
     st.integers(1, 80),
     st.none() | st.integers(1, 300),
 )
-@settings(max_examples=CHANCE.examples(60))
+@settings(max_examples=CHANCE.examples(25))
 def test_the_order_does_not_depend_on_filter_limit_batch_or_candidates(
     collection: Collection,
     every: Callable[[str, str | float], list[Hit]],

@@ -6,7 +6,6 @@ import copy
 import gzip
 import io
 import json
-import os
 import shutil
 import tempfile
 import time
@@ -36,7 +35,7 @@ from tests.encoders import ReadingEncoder
 
 from ..forging import forge
 
-EXAMPLES = int(os.environ.get("SLIMDEX_EXAMPLES", CHANCE.count(150, 40)))
+EXAMPLES = CHANCE.count(150, 15)
 LONGEST = 20
 """Seconds of work for one input, however busy the machine."""
 ROWS = [
@@ -65,14 +64,11 @@ def npy(array: Any) -> bytes:
 LINES = "\n".join(json.dumps(row) for row in ROWS).encode()
 VALID = {
     ".jsonl": LINES,
-    ".ndjson": LINES,
     ".jsonl.gz": gzip.compress(LINES, mtime=0),
     ".json": json.dumps(ROWS).encode(),
     ".csv": CSV.encode(),
-    ".csv.gz": gzip.compress(CSV.encode(), mtime=0),
     ".tsv": CSV.replace(",", "\t").encode(),
     ".txt": b"one\n\ntwo caf\xc3\xa9\n",
-    ".txt.gz": gzip.compress(b"one\ntwo\n", mtime=0),
     ".parquet": parquet(),
 }
 PIECES = [b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\r", b"\n", b'"', b"'", b"{", b",", b"\t", b"["]
@@ -291,13 +287,6 @@ def test_states(opened: Collection, data: st.DataObject) -> None:
         if not values:
             break
     quietly(lambda: State.from_json(json.dumps(values)))
-
-
-@fuzzed
-@given(st.data())
-def test_state_texts(opened: Collection, data: st.DataObject) -> None:
-    text = data.draw(damaged(opened.state.to_json().encode())).decode(errors="replace")
-    quietly(lambda: State.from_json(text))
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.choice import languages
 from slimdex.retrieval.encoders.choice.languages import other_languages
 from slimdex.retrieval.operations.building import Sources, add, build
@@ -74,32 +73,24 @@ def test_code_and_english_are_no_other_language() -> None:
     [
         (CHINESE, "all-MiniLM-L6-v2", "CJK script"),
         (CHINESE, "/models/all-MiniLM-L6-v2", "CJK script"),
-        (JAPANESE, "all-MiniLM-L6-v2", "Hiragana script"),
-        (ARABIC, "all-MiniLM-L6-v2", "Arabic script"),
         pytest.param(GERMAN, "all-MiniLM-L6-v2", "language 'de'", marks=detected),
         (["The cat sat.", "The dog ran.", "Rain fell."], "all-MiniLM-L6-v2", None),
         (CHINESE, "unknown", None),
     ],
 )
-def test_build_notes_languages_that_the_model_does_not_know(
+def test_languages_that_the_model_does_not_know_are_noted(
     tmp_path: Path, texts: list[str], model: str, noted: str | None
 ) -> None:
     source = tmp_path / "texts.txt"
     source.write_text("\n".join(texts) + "\n")
-    sources = Sources.open(str(source))
-    made, added = build(tmp_path / "i", sources, lambda: NamedEncoder(model), Settings())
-    made.close()
-    notes = [note for note in added.notes if "English" in note]
-    assert len(notes) == (noted is not None)
-    if noted is not None:
-        start = f"100% of these texts are not in English (most often {noted})"
-        assert notes[0].startswith(start)
-        assert "the model multilingual-e5-small" in notes[0]
-
-
-def test_add_notes_languages_that_the_model_does_not_know(tmp_path: Path) -> None:
-    source = tmp_path / "more.txt"
-    source.write_text("Сегодня идёт дождь, завтра снег.\n")
-    with Collection.create(tmp_path / "i", NamedEncoder("all-MiniLM-L6-v2")) as collection:
-        notes = add(collection, Sources.open(str(source))).notes
-    assert any("most often Cyrillic script" in note for note in notes)
+    made, added = build(
+        tmp_path / "i", Sources.open(str(source)), lambda: NamedEncoder(model), Settings()
+    )
+    start = f"100% of these texts are not in English (most often {noted})"
+    with made:
+        source.write_text("\n".join(reversed(texts)) + "\n")
+        for notes in (added.notes, add(made, Sources.open(str(source))).notes):
+            found = [note for note in notes if "English" in note]
+            assert len(found) == (noted is not None)
+            assert all(note.startswith(start) for note in found)
+            assert all("the model multilingual-e5-small" in note for note in found)

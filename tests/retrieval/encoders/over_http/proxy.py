@@ -33,6 +33,7 @@ class Proxy:
     change : of the vectors, before they are sent.
     limit : most texts of a request.
     asked : paths, headers and bodies of all requests.
+    ports : of the callers, a port for each connection.
     """
 
     upstream: str
@@ -44,6 +45,7 @@ class Proxy:
     limit: int = 1000
     url: str = ""
     asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    ports: list[int] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
     running: int = 0
     most_running: int = 0
@@ -79,6 +81,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.proxy.asked.append((self.path, dict(self.headers), None))
+        self.proxy.ports.append(self.client_address[1])
         found = GETS[self.proxy.speaks].get(urlsplit(self.path).path)
         self.answer(404 if found is None else 200, found or {"error": "Not Found"})
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -19,8 +22,7 @@ from .proxy import Fault, Proxy, Vectors, changed, page, reset, slow, status, tr
 PASSING: dict[str, Fault] = {
     "429": status(429),
     "500": status(500),
-    "503": status(503),
-    "slow": slow(1.0),
+    "slow": slow(0.2),
     "truncated": truncated,
     "reset": reset,
 }
@@ -35,19 +37,14 @@ def encoder(proxy: Proxy) -> HttpEncoder:
 
 @pytest.mark.parametrize("name", PASSING)
 def test_a_passing_fault_is_retried(
-    proxy: Proxy,
-    encoder: HttpEncoder,
-    expected: Matrix,
-    name: str,
-    monkeypatch: pytest.MonkeyPatch,
+    proxy: Proxy, expected: Matrix, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "TIMEOUT", 0.3 if name == "slow" else 20.0)
-    fresh = HttpEncoder(proxy.url) if name == "slow" else encoder
+    monkeypatch.setattr(connection, "TIMEOUT", 0.1 if name == "slow" else 20.0)
+    encoder = HttpEncoder(proxy.url)
     proxy.asked.clear()
-    proxy.faults = [PASSING[name]] * (connection.TRIES - 1)
-    assert np.allclose(fresh.encode(TEXTS), expected, atol=1e-6)
-    assert proxy.faults == []
-    assert len(proxy.asked) == connection.TRIES
+    proxy.faults = [PASSING[name]] * 2
+    assert np.allclose(encoder.encode(TEXTS), expected, atol=1e-6)
+    assert len(proxy.asked) == 3
 
 
 def test_tries_end(proxy: Proxy, encoder: HttpEncoder) -> None:
@@ -85,7 +82,7 @@ def test_a_server_says_when_to_try_again(proxy: Proxy, encoder: HttpEncoder) -> 
     proxy.faults = [status(429, Retry_After="1")]
     began = time.monotonic()
     encoder.encode(TEXTS)
-    assert 1 <= time.monotonic() - began < 10
+    assert time.monotonic() - began >= 1
     proxy.faults = [status(429, Retry_After="4000")]
     with pytest.raises(InputError, match=r"429 try later; asks to wait for 4000 seconds$"):
         encoder.encode(TEXTS)
@@ -99,9 +96,9 @@ def test_batches_by_number_and_characters_several_at_once(
         return rows
 
     proxy.change = late
-    texts = [TEXTS[i % 4] for i in range(200)]
-    assert np.allclose(encoder.encode(texts), expected[np.arange(200) % 4], atol=1e-6)
-    assert sorted(len(body["input"]) for _, _, body in proxy.asked) == [8, *[32] * 6]
+    texts = [TEXTS[i % 4] for i in range(100)]
+    assert np.allclose(encoder.encode(texts), expected[np.arange(100) % 4], atol=1e-6)
+    assert sorted(len(body["input"]) for _, _, body in proxy.asked) == [4, 32, 32, 32]
     assert 2 <= proxy.most_running <= 4
     proxy.asked.clear()
     encoder.encode(["cat " * 3000, "dog " * 3000, "rain"])
@@ -157,3 +154,21 @@ def test_the_environments_proxy_is_used(proxy: Proxy, monkeypatch: pytest.Monkey
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert HttpEncoder("http://nowhere.invalid/v1").spec()["model"] == "notes"
     assert proxy.asked[0][0] == "http://nowhere.invalid/v1/models"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_fork_opens_connections_of_its_own(proxy: Proxy) -> None:
+    """On the parent's, answers would be mixed up."""
+    server = connection.JsonServer(proxy.url)
+    server.ask("/v1/models")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, about threads
+        child = os.fork()
+    if not child:  # pragma: no cover - another process
+        signal.alarm(30)
+        server.ask("/v1/models")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    server.ask("/v1/models")
+    mine, other, again = proxy.ports
+    assert mine == again != other

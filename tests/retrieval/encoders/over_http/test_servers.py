@@ -9,6 +9,7 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.encoders.over_http import connection
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.retrieval.server.running import DIM
@@ -80,8 +81,11 @@ def test_an_address_without_vectors_is_refused(proxy: Proxy) -> None:
 
 
 @pytest.mark.slow
-def test_llama_cpp_encodes_as_slimdex_does(llama_service: str) -> None:
-    texts = [*TEXTS, "naïve café, Zürich", "日本語", "for i in range(3): pass", "word " * 100]
+def test_llama_cpp_encodes_as_slimdex_does(
+    llama_service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "FIRST_WAIT", 0.01)
+    texts = [*TEXTS, "naïve café, Zürich", "日本語", "for i in range(3): pass", "word " * 30]
     encoder = HttpEncoder(llama_service)
     found = encoder.encode(texts)
     assert (encoder.spec()["api"], encoder.max_length) == ("openai", 512)

@@ -18,9 +18,8 @@ from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.opening import encoder_from_spec, is_static, open_encoder
-from tests.slow import slow
 
-from .written_files import FORMATS, Writer, glove, some_vectors
+from .written_files import glove, some_vectors
 
 WORDS = ["the", "cat", "sat", "on", "mat", ".", "dog", "n't", "do", "rain"]
 TEXTS = ["The cat sat on the mat.", "A dog, a cat", "don't rain", "rain rain", "the"]
@@ -73,15 +72,6 @@ def test_the_mean_by_hand(tmp_path: Path) -> None:
     assert encoder.count_tokens(["cat,dog", "no"]) == 3
 
 
-@pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
-def test_every_format_gives_the_same_vectors(tmp_path: Path, write: Writer) -> None:
-    encoder = StaticEncoder(write(tmp_path / "v", WORDS, VECTORS))
-    expected = [np.mean([ROW[word] for word in tokens], axis=0) for tokens in TOKENS]
-    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-6)
-    other = StaticEncoder(glove(tmp_path / "other", WORDS, VECTORS))
-    assert is_same_encoder(encoder.spec(), other.spec())
-
-
 def test_capitals_count_where_there_are_any(tmp_path: Path) -> None:
     encoder = StaticEncoder(glove(tmp_path / "v", ["Apple", "apple"], np.eye(2, dtype=np.float32)))
     assert encoder.encode(["Apple", "apple", "APPLE"]).tolist() == [[1, 0], [0, 1], [0, 0]]
@@ -89,6 +79,8 @@ def test_capitals_count_where_there_are_any(tmp_path: Path) -> None:
 
 def test_long_texts_are_cut_only_if_that_is_asked(words: Path, tmp_path: Path) -> None:
     encoder = StaticEncoder(words)
+    expected = [np.mean([ROW[word] for word in tokens], axis=0) for tokens in TOKENS]
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-6)
     assert encoder.token_counts([*TEXTS, ""]) == [*map(len, TOKENS), 0]
     long = [Document("long", "The cat sat on the mat. " * 9), Document("short", "rain")]
     with Collection.create(tmp_path / "whole", encoder) as collection:
@@ -173,20 +165,6 @@ def test_what_is_saved_gives_the_same_vectors(
     with pytest.raises(InputError, match=r"no folder .*none; expected an existing one"):
         saved.save(tmp_path / "none" / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "glove.txt", "out"]
-
-
-def test_a_folder_that_can_not_be_written_leaves_nothing(
-    words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from slimdex.retrieval import atomic_files
-
-    def fail(*_: object) -> None:
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(atomic_files, "sync", fail)
-    with pytest.raises(OSError, match="No space"):
-        StaticEncoder(words).save(tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["glove.txt"]
 
 
 SENTENCES = [
@@ -279,26 +257,21 @@ BAD_FILES = {
     "modules.json": '[{"type": "x.StaticEmbedding"}, {"type": "x.Dense"}]',
     "model.safetensors": "x" * 20,
 }
+MISSING = {"no tokenizer": "tokenizer.json", "no weights": "model.safetensors"}
 
 
-@pytest.mark.parametrize("name", [*BAD_ARRAYS, *BAD_FILES])
+@pytest.mark.parametrize("name", [*BAD_ARRAYS, *BAD_FILES, *MISSING])
 def test_a_folder_with_a_bad_file_is_refused(tmp_path: Path, words: Path, name: str) -> None:
     folder = tmp_path / "m"
     StaticEncoder(words).save(folder)
     if name in BAD_ARRAYS:
         save_file(BAD_ARRAYS[name], folder / "model.safetensors")
-    else:
+    elif name in BAD_FILES:
         (folder / name).write_text(BAD_FILES[name])
-    with pytest.raises(InputError, match="expected"):
+    else:
+        (folder / MISSING[name]).unlink()
+    with pytest.raises(InputError, match=MISSING.get(name, "expected")):
         StaticEncoder(folder)
-
-
-@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors"])
-def test_a_folder_without_a_file_is_refused(tmp_path: Path, words: Path, name: str) -> None:
-    StaticEncoder(words).save(tmp_path / "m")
-    (tmp_path / "m" / name).unlink()
-    with pytest.raises(InputError, match=name):
-        StaticEncoder(tmp_path / "m")
 
 
 def test_what_is_opened_is_what_the_path_holds(tiny_bert: Path, words: Path, folder: Path) -> None:
@@ -326,7 +299,6 @@ def test_an_index_opens_again_by_itself(words: Path, tmp_path: Path) -> None:
         made.add(documents)
     with Collection.open(tmp_path / "i") as opened:
         assert opened.search("rain", limit=1)[0].id == "3"
-        assert opened.search("Dog cat", limit=1)[0].id == "1"
         scores = {hit.id: hit.score for hit in opened.search("rain", limit=9)}
         assert np.isfinite([*scores.values()]).all()
         assert scores.get("5", 0) == 0  # no word of it is known
@@ -335,8 +307,7 @@ def test_an_index_opens_again_by_itself(words: Path, tmp_path: Path) -> None:
     words.rename(tmp_path / "moved.txt")
     with pytest.raises(InputError, match=r"if it has moved, pass model=PATH"):
         Collection.open(tmp_path / "i").search("rain")
-    with Collection.open(tmp_path / "i", model=str(tmp_path / "moved.txt")) as opened:
-        assert opened.search("rain", limit=1)[0].id == "3"
+    with Collection.open(tmp_path / "i") as opened:
         opened.move_model(str(tmp_path / "moved.txt"))
     with Collection.open(tmp_path / "i") as opened:
         assert opened.search("rain", limit=1)[0].id == "3"
@@ -383,10 +354,10 @@ def expected_distilled(model: Path, dim: int) -> tuple[list[str], Any]:
     return tokens, (u * s)[:, :dim]
 
 
-@pytest.mark.parametrize("dim", [8, *slow([32])])
-def test_distilled_vectors_are_model2vecs(tiny_bert: Path, tmp_path: Path, dim: int) -> None:
+def test_distilled_vectors_are_model2vecs(tiny_bert: Path, tmp_path: Path) -> None:
     from slimdex.retrieval.encoders.distillation import distill
 
+    dim = 8
     said: list[tuple[str, int, int]] = []
     with listening(lambda *at: said.append(at)):
         encoder = distill(str(tiny_bert), tmp_path / "d", dim=dim)
@@ -408,11 +379,11 @@ def test_distilled_vectors_are_model2vecs(tiny_bert: Path, tmp_path: Path, dim: 
     np.testing.assert_allclose(encoder.encode("Cat dog"), expected, atol=1e-5)
     distill(str(tiny_bert), tmp_path / "again", dim=dim)
     again = load_file(tmp_path / "again" / "model.safetensors")["embeddings"]
-    np.testing.assert_allclose(again[:, :8], ours["embeddings"][:, :8], atol=1e-4)
+    np.testing.assert_allclose(again, ours["embeddings"], atol=1e-4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["roberta", "t5", "gpt2"])
+@pytest.mark.parametrize("architecture", ["t5", "gpt2"])
 def test_other_architectures_are_distilled(tmp_path: Path, architecture: str) -> None:
     from slimdex.retrieval.encoders.distillation import distill
     from tests.encoders import make_tiny_model

@@ -62,28 +62,29 @@ def nested() -> bytes:
 
 def packed() -> bytes:
     """A page's content of 1 GB, compressed twice."""
-    once = zlib.compressobj(9)
-    spaces = b" " * MIB
-    data = b"".join(once.compress(spaces) for _ in range(1000)) + once.flush()
+    once, spaces = zlib.compressobj(9), b" " * MIB
+    data = once.compress(spaces) + once.flush(zlib.Z_FULL_FLUSH)
+    data += 1000 * (once.compress(spaces) + once.flush(zlib.Z_FULL_FLUSH)) + once.flush()
     content = stream(b"/Filter [/FlateDecode /FlateDecode]", zlib.compress(data, 9))
     return document(content, FONT)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems limit no address space")
-@pytest.mark.parametrize("made", [looping, nested, packed])
-def test_expanding_pdfs_are_refused_within_bounds(tmp_path: Path, made: object) -> None:
-    assert callable(made)
-    bomb = made()
-    assert len(bomb) < 3000
-    (tmp_path / "bomb.pdf").write_bytes(bomb)
-    for name in ("after.pdf", "before.pdf"):
+def test_expanding_pdfs_are_refused_within_bounds(tmp_path: Path) -> None:
+    for made in (looping, nested, packed):
+        bomb = made()
+        assert len(bomb) < 3000
+        (tmp_path / f"{made.__name__}.pdf").write_bytes(bomb)
+    for name in ("after.pdf", "mild.pdf", "without.pdf"):
         (tmp_path / name).write_bytes(document(stream(b"", SHOW), FONT))
     start = monotonic()
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     found, said, peak = json.loads(done.stdout)
-    assert list(found.values()) == ["tea", "tea"]
-    assert [line for line in said if "bomb.pdf" in line] == said
-    assert "bomb.pdf (its reader died; it may need too much memory)" in said[0]
+    assert list(found.values()) == ["tea", "tea", "tea"]
+    (line,) = said
+    assert line.startswith("3 files could not be read: ")
+    for name in ("looping", "nested", "packed"):
+        assert f"{name}.pdf (its reader died; it may need too much memory)" in line
     assert peak < 600 * MIB
-    assert monotonic() - start < 30
+    assert monotonic() - start < 60

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.retrieval.sources.files import front_matter
-from slimdex.retrieval.sources.files.decoding import decoded
 from slimdex.retrieval.sources.files.formats import (
     html_pages,
     mail,
@@ -97,13 +96,8 @@ def test_markdown() -> None:
 @pytest.mark.parametrize(
     ("text", "heading", "anchor"),
     [
-        ("# Tea { #hot }", "Tea", "hot"),
-        ("# Tea {#hot}", "Tea", "hot"),
-        ("# Tea {: #hot .class key=val }", "Tea", "hot"),
-        ('# Tea {: .a data-toc-label="The tea" #hot }', "Tea", "hot"),
         ("# Tea ## {#hot}", "Tea", "hot"),
         ("# Tea {#hot} ##", "Tea", "hot"),
-        ("Tea {#hot.v1}\n========", "Tea", "hot.v1"),
         ("# Tea {id=hot}", "Tea", "hot"),
         ("# Tea\n{: #hot }", "Tea", "hot"),
         ("{#hot .class}\n# Tea", "Tea", "hot"),
@@ -116,10 +110,8 @@ def test_markdown() -> None:
         ("# [Tea](a){ .b } { #hot }", "Tea", "hot"),
         ("> - # *Tea* {#hot}", "Tea", "hot"),
         ("# The set {1, 2}", "The set {1, 2}", "the-set-1-2"),
-        ("# The set {n}", "The set {n}", "the-set-n"),
         ("# The set {n=1}", "The set {n=1}", "the-set-n1"),
         ("# Code `{ #x }`", "Code { #x }", "code--x-"),
-        ("# Jinja {{ x }}", "Jinja {{ x }}", "jinja--x-"),
         ("# Jinja {{ #x }}", "Jinja {{ #x }}", "jinja--x-"),
         ("# Jinja {# x #}", "Jinja {# x #}", "jinja--x-"),
         ("# Braces \\{#x}", "Braces {#x}", "braces-x"),
@@ -167,24 +159,46 @@ def test_attribute_lists_as_python_markdown_reads_them(items: list[str], colon: 
     assert not any(ids) or [part.anchor for part in found.parts if part.headings] == ids
 
 
+ALIASES = [
+    "a0: &a0 [x, x, x, x, x, x, x, x, x]",
+    *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)),
+]
+"""Gigabytes."""
+
+
 @pytest.mark.parametrize(
-    "text",
-    ["---\n: [\n---\nText", "---\n- a\n---\nText", "---\nno end", "+++\na = \n+++\nText"],
+    ("fence", "block"),
+    [
+        *(("---", ": ["), ("---", "- a"), ("+++", "a = "), ("---", "\n".join(ALIASES))),
+        *(("---", "{" * 101), ("---", "a: " + "[" * 30_000), ("---", "{\\" * 10_000)),
+        *(("+++", "a." * 16_000 + "a = 1"), ("+++", "[" + "a." * 16_000 + "a]")),
+    ],
 )
-def test_invalid_front_matter_stays_in_the_text(text: str) -> None:
+def test_invalid_and_endless_front_matter_stays_in_the_text(fence: str, block: str) -> None:
+    """PyYAML and tomllib would take seconds to minutes."""
+    text = f"{fence}\n{block}\n{fence}\nText"
     assert front_matter.split(text) == ({}, text)
 
 
-def test_front_matter_of_aliases_is_text_and_not_gigabytes() -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
-    text = "---\n" + "\n".join(lines) + "\n---\nText"
-    assert front_matter.split(text) == ({}, text)
-
-
-def test_front_matter_of_a_day_that_is_none_is_read() -> None:
-    values, rest = front_matter.split("---\ntitle: Trip\ndate: 2023-06-31\n---\nText")
-    assert (values, rest) == ({"title": "Trip", "date": "2023-06-31"}, "Text")
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("---\ntitle: Trip\ndate: 2023-06-31\n---\n", {"title": "Trip", "date": "2023-06-31"}),
+        (
+            "---\non: a\nno: b\n010: c\n1.10: d\n~: e\ntrue: f\n---\n",
+            {"on": "a", "no": "b", "010": "c", "1.10": "d", "~": "e", "true": "f"},
+        ),
+        (
+            '+++\nversion = 1.10\nsize = 1.5\nmost = inf\ntitle = "A"\ndate = 2024-05-01\n+++\n',
+            {"version": "1.10", "size": 1.5, "most": "inf", "title": "A", "date": "2024-05-01"},
+        ),
+        (f"---\na: {'[' * 2}1.5{']' * 2}\n---\n", {"a": [[1.5]]}),
+        ("---\nno end\n", None),
+    ],
+)
+def test_values_of_front_matter(text: str, values: dict[str, Any] | None) -> None:
+    expected = ({}, f"{text}Text") if values is None else (values, "Text")
+    assert front_matter.split(f"{text}Text") == expected
 
 
 WRITTEN = (
@@ -195,16 +209,16 @@ WRITTEN = (
 
 
 @pytest.mark.parametrize("text", WRITTEN)
-@pytest.mark.parametrize("quote", ["", "'", '"'])
-def test_a_text_of_front_matter_is_as_written(text: str, quote: str) -> None:
-    value = quote + text + quote
-    block = f"title: {value}\nlang: {value}\nby: {value}\nabstract: {value}\nkeywords: [{value}]"
-    found = markdown.read(f"---\n{block}\n---\nText")
-    facts = {name: found.facts[name] for name in ("language", "author", "description", "tags")}
-    expected = {"language": text, "author": text, "description": text, "tags": [text]}
-    assert (found.title, facts) == (text, expected)
-    column = json.loads(json.dumps(found.facts["front_matter"]["lang"]))
-    assert column == text or (quote == "" and json.dumps(column) == text)
+def test_a_text_of_front_matter_is_as_written(text: str) -> None:
+    for mark in ("", "'", '"'):
+        value = mark + text + mark
+        names = ("title", "lang", "by", "abstract")
+        block = "".join(f"{name}: {value}\n" for name in names) + f"keywords: [{value}]"
+        found = markdown.read(f"---\n{block}\n---\nText")
+        facts = [found.facts[name] for name in ("language", "author", "description", "tags")]
+        assert (found.title, facts) == (text, [text, text, text, [text]])
+        column = json.loads(json.dumps(found.facts["front_matter"]["lang"]))
+        assert column == text or (mark == "" and json.dumps(column) == text)
 
 
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none())
@@ -213,11 +227,6 @@ def test_front_matter_keeps_the_types_of_json(value: object) -> None:
     values, _ = front_matter.split(f"---\nvalue: {text}\n---\n")
     assert values == {"value": value}
     assert front_matter.as_text(values["value"]) == text
-
-
-def test_names_in_front_matter_are_as_written() -> None:
-    values, _ = front_matter.split("---\non: a\nno: b\n010: c\n1.10: d\n~: e\ntrue: f\n---\n")
-    assert values == {"on": "a", "no": "b", "010": "c", "1.10": "d", "~": "e", "true": "f"}
 
 
 @pytest.mark.parametrize(
@@ -234,13 +243,6 @@ def test_names_in_front_matter_are_as_written() -> None:
 )
 def test_dates_of_yaml(text: str, expected: datetime | None) -> None:
     assert markdown.read(f"---\ndate: {text}\n---\nText").facts["date"] == expected
-
-
-def test_toml_front_matter() -> None:
-    values, _ = front_matter.split("+++\nversion = 1.10\nsize = 1.5\nmost = inf\n+++\nText")
-    assert values == {"version": "1.10", "size": 1.5, "most": "inf"}
-    values, rest = front_matter.split('+++\ntitle = "A"\ndate = 2024-05-01\n+++\nText')
-    assert (values, rest) == ({"title": "A", "date": "2024-05-01"}, "Text")
 
 
 PAGE = b"""<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
@@ -397,30 +399,8 @@ def test_code_without_its_grammar(
     assert [part.headings for part in code.parts] == headings
 
 
-def test_a_notebook() -> None:
-    book = {
-        "nbformat": 4,
-        "metadata": {},
-        "cells": [
-            {"id": "a", "cell_type": "markdown", "source": ["# Tea\n", "\n", "Hot."]},
-            {
-                "id": "b",
-                "cell_type": "code",
-                "source": "1 + 1",
-                "outputs": [{"data": {"text/plain": ["2"], "image/png": "AAAA"}}],
-            },
-        ],
-    }
-    found = notebooks.read(json.dumps(book))
-    assert found.title == "Tea"
-    assert pieces(found) == [
-        (("Tea",), "tea", "Tea\n\nHot."),
-        (("Tea",), "cell-id=b", "1 + 1\n\n2"),
-    ]
-
-
 OUTPUTS = [{"output_type": "pyout", "text": ["2"], "png": "AAAA"}]
-OLDER: dict[int, dict[str, Any]] = {
+NOTEBOOKS: dict[int, dict[str, Any]] = {
     1: {"cells": [{"cell_type": "text", "text": "# Tea"}, {"cell_type": "code", "code": "1 + 1"}]},
     2: {
         "worksheets": [
@@ -440,21 +420,37 @@ OLDER: dict[int, dict[str, Any]] = {
             }
         ]
     },
+    4: {
+        "cells": [
+            {"id": "a", "cell_type": "markdown", "source": ["# Tea\n", "\n", "Hot."]},
+            {
+                "id": "b",
+                "cell_type": "code",
+                "source": "1 + 1",
+                "outputs": [{"data": {"text/plain": ["2"], "image/png": "AAAA"}}],
+            },
+        ]
+    },
 }
-TEXTS = {
-    1: "Tea\n\n1 + 1",
-    2: "Tea\n\n1 + 1\n\n2",
-    3: "Tea\n\n1 + 1\n\n2\n\nHot\n\nBoil.",
+PARTS: dict[int, list[tuple[tuple[str, ...], str, str]]] = {
+    1: [(("Tea",), "tea", "Tea"), (("Tea",), "", "1 + 1")],
+    2: [((), "", "Tea"), ((), "", "1 + 1\n\n2")],
+    3: [
+        (("Tea",), "tea", "Tea"),
+        (("Tea",), "", "1 + 1\n\n2"),
+        (("Tea", "Hot"), "hot", "Hot"),
+        (("Tea", "Hot"), "", "Boil."),
+    ],
+    4: [(("Tea",), "tea", "Tea\n\nHot."), (("Tea",), "cell-id=b", "1 + 1\n\n2")],
 }
 
 
-@pytest.mark.parametrize("number", OLDER)
-def test_notebooks_of_older_formats(number: int) -> None:
-    found = notebooks.read(json.dumps({"nbformat": number, "metadata": {}, **OLDER[number]}))
-    assert found.text == TEXTS[number]
-    if number == 3:
-        headings = [heading for heading, _, _ in pieces(found)]
-        assert headings == [("Tea",), ("Tea",), ("Tea", "Hot"), ("Tea", "Hot")]
+@pytest.mark.parametrize("number", NOTEBOOKS)
+def test_notebooks(number: int) -> None:
+    book = {"nbformat": number, "metadata": {}, **NOTEBOOKS[number]}
+    found = notebooks.read(json.dumps(book))
+    assert pieces(found) == PARTS[number]
+    assert found.title == ("" if number == 2 else "Tea")
 
 
 CELLS = st.lists(
@@ -644,13 +640,10 @@ def test_mail_of_which_the_plain_text_is_blank(blank: str) -> None:
     for parts in ([plain, HTML], [HTML, plain], [plain, HTML, calendar], [plain, related]):
         assert mail.read(of_parts("alternative", *parts)).text == "340 €"
     assert mail.read(of_parts("mixed", plain, HTML)).text == "340 €"
+    said = b"Content-Type: text/plain\n\nYour client shows no HTML."
+    assert mail.read(of_parts("alternative", said, HTML)).text == "Your client shows no HTML."
     only_image = b"Content-Type: image/png; name=a.png\n\nx"
     assert mail.read(of_parts("alternative", plain, only_image)).text == "Attached: a.png"
-
-
-def test_mail_of_which_the_plain_text_says_something() -> None:
-    plain = b"Content-Type: text/plain\n\nYour client shows no HTML."
-    assert mail.read(of_parts("alternative", plain, HTML)).text == "Your client shows no HTML."
 
 
 BODIES = [
@@ -717,20 +710,17 @@ def test_bytes_of_headers_are_of_the_charset_of_the_text() -> None:
     assert (found.title, found.text) == ("朱镕", "Attached: 镕.png")
 
 
-def test_an_attachment_whose_name_is_in_several_parts() -> None:
-    data = (
-        b"Content-Type: application/pdf\nContent-Disposition: attachment;\n"
-        b" filename*0*=gb2312''%D6%EC%E9;\n filename*1*=F.p;\n filename*2=df\n\nx"
-    )
-    assert mail.read(data).text == "Attached: 朱镕.pdf"
-
-
 @pytest.mark.parametrize(
     ("data", "text"),
     [
         (of_parts("mixed", b"\nOne", b"\nTwo").removesuffix(b"--b--\n"), "One\n\nTwo"),
         (b"Content-Type: multipart/mixed; boundary=x\n\nNo parts", "No parts"),
         (b"Content-Type: multipart/mixed\n\nNo parts", "No parts"),
+        (  # an attachment whose name is in several parts
+            b"Content-Type: application/pdf\nContent-Disposition: attachment;\n"
+            b" filename*0*=gb2312''%D6%EC%E9;\n filename*1*=F.p;\n filename*2=df\n\nx",
+            "Attached: 朱镕.pdf",
+        ),
         (b"Content-Transfer-Encoding: base64\n\nVGVh*IQ", "Tea!"),
         (b"Content-Transfer-Encoding: quoted-printable\n\nT=65a =ZZ=\n!", "Tea =ZZ!"),
         (of_parts("mixed", b"Content-Type: message/rfc822\n\nSubject: A\n\nInner"), "Inner"),
@@ -770,9 +760,9 @@ LINES_OF_TEXT = [
 ]
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("first", SEPARATORS)
-def test_what_separates_messages(first: str, end: bytes) -> None:
+def test_what_separates_messages(first: str) -> None:
+    end = b"\r\n" if " - " in first else b"\n"
     lines = [*LINES_OF_TEXT, "> From a", ">From a", ">>From a", "end"]
     kept = [line.replace(">From", "From", 1) for line in lines]
     for between in ([], [""]):  # with an empty line before a separator, and without
@@ -781,14 +771,6 @@ def test_what_separates_messages(first: str, end: bytes) -> None:
         body = "\n".join(["Subject: A", "", *[t for line in kept for t in ("", line)], ""])
         expected = [body.encode().replace(b"\n", end), b"Subject: B\n\nb\n".replace(b"\n", end)]
         assert [*mail.messages(BytesIO(data))] == expected
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252", "koi8-r"])
-def test_texts_of_any_encoding(encoding: str) -> None:
-    german = "Über die Größe der Öfen läßt sich vieles sagen, was niemand gern hört. " * 4
-    russian = "Все счастливые семьи похожи друг на друга, каждая несчастлива по-своему. " * 4
-    text = russian if encoding == "koi8-r" else german
-    assert decoded(text.encode(encoding)) == text
 
 
 @pytest.mark.parametrize(
@@ -852,21 +834,3 @@ def test_parts_are_in_order_and_within_the_text(lines: list[str], kind: str) -> 
         assert not found.text[part.start].isspace() or kind.startswith(".")
     if kind.startswith("."):  # code is as it was, but for what nobody sees
         assert found.text == text.replace("\x00", "").replace("\f", "").rstrip()
-
-
-@pytest.mark.parametrize(
-    ("fence", "block"),
-    [
-        ("---", "{" * 101),
-        ("---", "a: " + "[" * 30_000),
-        ("---", "{\\" * 10_000),
-        ("+++", "a." * 16_000 + "a = 1"),
-        ("+++", "[" + "a." * 16_000 + "a]"),
-    ],
-)
-def test_front_matter_that_is_nested_without_end_stays_in_the_text(fence: str, block: str) -> None:
-    """PyYAML and tomllib would take seconds to minutes."""
-    text = f"{fence}\n{block}\n{fence}\nText"
-    assert front_matter.split(text) == ({}, text)
-    shallow = f"---\na: {'[' * 50}1.5{']' * 50}\n---\nText"
-    assert front_matter.split(shallow)[1] == "Text"

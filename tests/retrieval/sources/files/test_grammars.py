@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from slimdex.retrieval.sources.files.formats.definitions import (
 from slimdex.retrieval.sources.files.kinds import CODE
 
 from .reading import pieces
-from .test_missing_libraries import READ_A_FOLDER, without
 
 pytest.importorskip("tree_sitter")
 
@@ -87,12 +85,3 @@ def test_broken_code_keeps_its_whole_functions() -> None:
     text = "int a(void) {\n}\n\nMACRO(x, %%) ((\n\nint b(void)\n{\n  return 1;\n}\n"
     found = by_grammar(text, ".c") or []
     assert (found[0].name, found[0].line, found[0].end) == ("a", 1, 2)
-
-
-@pytest.mark.slow
-def test_code_is_read_where_the_grammars_are_missing(tmp_path: Path) -> None:
-    folder = tmp_path / "tree"
-    folder.mkdir()
-    (folder / "a.c").write_text(C)
-    found, said = json.loads(without("tree_sitter", READ_A_FOLDER, folder, folder=tmp_path / "no"))
-    assert (found, said) == (["a.c"], [])

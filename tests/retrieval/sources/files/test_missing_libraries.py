@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,17 +18,18 @@ from .test_books import lines, pdf_file
 
 zstandard = pytest.importorskip("zstandard")
 
-READ_A_FOLDER = """
+READ = """
 import json, sys
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.sources.source import open_source
 
-try:
-    source = open_source(sys.argv[1])
-    found = [document.id for batch in source.batches() for document in batch]
-    print(json.dumps([found, source.left_out()]))
-except InputError as error:
-    print(json.dumps([[], [str(error)]]))
+for name in sys.argv[1:]:
+    try:
+        source = open_source(name)
+        found = [document.id for batch in source.batches() for document in batch]
+        print(json.dumps([found, source.left_out()]))
+    except InputError as error:
+        print(json.dumps([[], [str(error)]]))
 """
 NEEDS = {
     "lxml": ["page.html"],
@@ -38,6 +40,8 @@ NEEDS = {
     "zstandard": ["packed.txt.zst"],
 }
 """Module -> which of the files need it."""
+OTHERS = [*(module for module in NEEDS if module != "yaml"), "tree_sitter"]
+"""Code is read without its grammar."""
 
 
 @pytest.fixture
@@ -53,61 +57,54 @@ def folder(tmp_path: Path) -> Path:
     (notes / "latin.txt").write_bytes(words.encode("latin-1") * 20)
     (notes / "packed.txt.zst").write_bytes(zstandard.compress(b"packed"))
     (notes / "plain.txt").write_text("plain")
+    (notes / "code.c").write_text("int f(void) {\n}\n")
     return notes
 
 
-def without(module: str, program: str, *words: object, folder: Path) -> str:
-    """What a program prints where a module can't be imported, nor in the processes it starts."""
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(f"import sys\nsys.modules[{module!r}] = None\n")
-    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+def read_without(modules: list[str], paths: list[Path], site: Path) -> list[Any]:
+    """What is read and left out where modules can't be imported, nor in processes that start."""
+    site.mkdir()
+    lines = "".join(f"sys.modules[{module!r}] = None\n" for module in modules)
+    (site / "sitecustomize.py").write_text(f"import sys\n{lines}")
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, words)],
+        [sys.executable, "-c", READ, *map(str, paths)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_every_library_of_the_extra_is_tried() -> None:
-    assert set(NEEDS) == set(LIBRARIES)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", NEEDS)
+@pytest.mark.parametrize("modules", [["yaml"], OTHERS], ids=["yaml", "others"])
 def test_files_that_need_a_missing_library_are_reported(
-    module: str, folder: Path, tmp_path: Path
+    modules: list[str], folder: Path, tmp_path: Path
 ) -> None:
-    found, said = json.loads(without(module, READ_A_FOLDER, folder, folder=tmp_path / "site"))
-    there = sorted(path.name for path in folder.iterdir())
-    assert found == [name for name in there if name not in NEEDS[module]]
-    why = f"requires {LIBRARIES[module]}: {install_command('files')}"
-    told = ", ".join(f"{name} ({why})" for name in NEEDS[module])
-    files = "1 file" if len(NEEDS[module]) == 1 else f"{len(NEEDS[module])} files"
-    guessed = "not UTF-8, encoding guessed (set it with encoding=latin-1 or another): latin.txt"
-    assert said == [
-        *([guessed] if "latin.txt" in found else []),
-        *([f"{files} could not be read: {told}"] if told else []),
-    ]
+    assert set(NEEDS) == set(LIBRARIES)
+    ((found, said),) = read_without(modules, [folder], tmp_path / "site")
+    needed = {name: module for module in modules for name in NEEDS.get(module, [])}
+    assert found == [path.name for path in sorted(folder.iterdir()) if path.name not in needed]
+    for name, module in needed.items():
+        why = f"requires {LIBRARIES[module]}: {install_command('files')}"
+        assert f"{name} ({why})" in said[-1]
+    assert said[-1].count("requires") == len(needed)
 
 
-@pytest.mark.parametrize(
-    ("module", "library", "name"),
-    [
-        ("python_calamine", "python-calamine", "book.xlsx"),
-        ("zstandard", "zstandard", "table.csv.zst"),
-        ("pypdfium2", "pypdfium2", "notes/paper.pdf"),
-    ],
-)
 def test_a_single_file_that_needs_a_missing_library_is_refused(
-    module: str, library: str, name: str, folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "book.xlsx").write_bytes(b"PK")
     (tmp_path / "table.csv.zst").write_bytes(zstandard.compress(b"id,text\n1,tea\n"))
-    path = tmp_path / name
-    found, said = json.loads(without(module, READ_A_FOLDER, path, folder=tmp_path / "site"))
-    assert (found, len(said)) == ([], 1)
-    assert said[0].startswith(str(path))
-    assert f"requires {library}: {install_command('files')}" in said[0]
+    needs = {
+        "python-calamine": tmp_path / "book.xlsx",
+        "zstandard": tmp_path / "table.csv.zst",
+        "pypdfium2": folder / "paper.pdf",
+    }
+    modules = [library.replace("-", "_") for library in needs]
+    answers = read_without(modules, [*needs.values()], tmp_path / "site")
+    for (library, path), (found, said) in zip(needs.items(), answers, strict=True):
+        assert (found, len(said)) == ([], 1)
+        assert said[0].startswith(str(path))
+        assert f"requires {library}: {install_command('files')}" in said[0]

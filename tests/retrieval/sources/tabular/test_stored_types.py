@@ -36,7 +36,6 @@ VALUES: dict[str, tuple[str, Any]] = {
     "'22:00:00+09'::TIMETZ": ("TIME", time(13)),
     "'01:30:00+05:30'::TIMETZ": ("TIME", time(20)),
     f"[{MOMENT}, NULL]": ("TIMESTAMP[]", [NAIVE, None]),
-    f"[[{MOMENT}]]": ("TIMESTAMP[][]", [[NAIVE]]),
     f"[{MOMENT}]::TIMESTAMPTZ[1]": ("TIMESTAMP[1]", (NAIVE,)),
     f"{{'seen': {MOMENT}, 'n': 1}}": ("STRUCT(seen TIMESTAMP, n INTEGER)", {"seen": NAIVE, "n": 1}),
     "NULL::STRUCT(seen TIMESTAMPTZ)": ("STRUCT(seen TIMESTAMP)", None),
@@ -45,21 +44,15 @@ VALUES: dict[str, tuple[str, Any]] = {
     f"union_value(seen := {MOMENT})": ("TIMESTAMP", NAIVE),
     f"{MOMENT}::UNION(seen TIMESTAMPTZ, n INTEGER)": ("JSON", "2024-05-01 13:00:00"),
     "34::VARIANT": ("JSON", 34),
-    "[34::VARIANT, 'a'::VARIANT]": ("JSON", [34, "a"]),
-    "{'v': 34::VARIANT, 'n': 1.5::DOUBLE}": ("JSON", {"v": 34, "n": 1.5}),
-    "MAP {'k': 34::VARIANT}": ("JSON", {"k": 34}),
     "{'a': [1, 2]}::VARIANT": ("JSON", {"a": [1, 2]}),
-    "NULL::VARIANT": ("JSON", None),
     "union_value(n := 5)": ("INTEGER", 5),
     "5::UNION(n INTEGER, s VARCHAR)": ("JSON", 5),
     "'x'::UNION(n INTEGER, s VARCHAR)": ("JSON", "x"),
-    "[union_value(n := 5)]": ("INTEGER[]", [5]),
     "(1, 'a', NULL)": ("JSON", [1, "a", None]),
     "1234567890123456789012345678901234567890::BIGNUM": (
         "JSON",
         1234567890123456789012345678901234567890,
     ),
-    "[12::BIGNUM]": ("JSON", [12]),
     "170141183460469231731687303715884105727::HUGEINT": ("HUGEINT", 2**127 - 1),
     "340282366920938463463374607431768211455::UHUGEINT": ("UHUGEINT", 2**128 - 1),
     "1.25::DECIMAL(30, 5)": ("DECIMAL(30,5)", Decimal("1.25000")),
@@ -67,7 +60,6 @@ VALUES: dict[str, tuple[str, Any]] = {
     "'12:00:00.5'::TIME_NS": ("TIME", time(12, 0, 0, 500_000)),
     "'2024-05-01 13:00:00'::TIMESTAMP_NS": ("TIMESTAMP_NS", NAIVE),
     "'a'::ENUM('a', 'b')": ("VARCHAR", "a"),
-    "['a'::ENUM('a', 'b')]": ("VARCHAR[]", ["a"]),
     "'0101'::BIT": ("BIT", "0101"),
     r"'\xAA'::BLOB": ("BLOB", b"\xaa"),
     f"'{ONE_ID}'::UUID": ("UUID", UUID(ONE_ID)),
@@ -165,16 +157,6 @@ def test_requested_types_of_times_with_zones(
         assert next(source.batches())[0].metadata == expected
 
 
-def test_columns_of_one_name() -> None:
-    """Of two columns, the first was lost."""
-    query = "SELECT 1 AS id, 'x' AS text, 2 AS a, 3 AS a, 4 AS A, 5 AS a_1"
-    expected = {"a": 2, "a_1": 3, "A_2": 4, "a_1_1": 5}
-    assert next(open_source(f"sql:{query}").batches())[0].metadata == expected
-    with relation(query) as given:
-        (document,) = as_documents(given).documents
-    assert document.metadata == expected
-
-
 Example = tuple[str, Any, Any, bool]
 """SQL of a value, the value, its value within JSON, and whether it is stored as JSON."""
 LEAVES: list[Example] = [
@@ -217,7 +199,7 @@ def nested(inner: st.SearchStrategy[Example]) -> st.SearchStrategy[Example]:
 
 
 @pytest.mark.slow
-@settings(max_examples=CHANCE.examples(40))
+@settings(max_examples=CHANCE.examples(20))
 @given(st.recursive(st.sampled_from(LEAVES), nested, max_leaves=5))
 def test_values_within_others_are_converted(example: Example) -> None:
     sql, value, json, is_json = example

@@ -1,4 +1,4 @@
-"""Small workbooks of texts, numbers and booleans, in the formats that openpyxl can't write."""
+"""Small workbooks of texts and numbers, in formats that openpyxl can't write."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 from struct import pack
 from xml.sax.saxutils import escape
 
-Cell = str | float | bool | None
+Cell = str | float | None
 Rows = Sequence[Sequence[Cell]]
 NOTHING, END = 0xFFFFFFFF, 0xFFFFFFFE
 """No entry, and no further sector, of a compound file."""
 SECTOR = 512
-RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
-OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 ODS = "urn:oasis:names:tc:opendocument:xmlns:"
 
 
@@ -40,52 +38,9 @@ def _ods_cell(cell: Cell) -> str:
         return "<table:table-cell/>"
     if isinstance(cell, str):
         kind, text = 'office:value-type="string"', escape(cell)
-    elif isinstance(cell, bool):
-        text = str(cell).lower()
-        kind = f'office:value-type="boolean" office:boolean-value="{text}"'
     else:
         kind, text = f'office:value-type="float" office:value="{cell!r}"', repr(cell)
     return f"<table:table-cell {kind}><text:p>{text}</text:p></table:table-cell>"
-
-
-def write_xlsb(path: Path, rows: Rows) -> None:
-    """Write a binary workbook with a sheet named One."""
-    sheet = _record(0x94, pack("<4I", 0, len(rows) - 1, 0, max(map(len, rows)) - 1))
-    sheet += _record(0x91)
-    for number, row in enumerate(rows):
-        sheet += _record(0, pack("<I", number) + bytes(21))
-        for column, cell in enumerate(row):
-            place = pack("<II", column, 0)
-            if isinstance(cell, str):
-                sheet += _record(6, place + _wide(cell))
-            elif isinstance(cell, bool):
-                sheet += _record(4, place + bytes([cell]))
-            elif cell is not None:
-                sheet += _record(5, place + pack("<d", cell))
-    book = (
-        _record(0x9C, pack("<II", 0, 1) + _wide("rId1") + _wide("One"))
-        + _record(0x90)
-        + _record(0x84)
-    )
-    relation = (
-        f'<Relationships xmlns="{RELATIONS}"><Relationship Id="rId1" Type="{OFFICE}/worksheet" '
-        'Target="worksheets/sheet1.bin"/></Relationships>'
-    )
-    with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr("xl/workbook.bin", book)
-        packed.writestr("xl/_rels/workbook.bin.rels", relation)
-        packed.writestr("xl/worksheets/sheet1.bin", sheet + _record(0x92))
-
-
-def _record(kind: int, data: bytes = b"") -> bytes:
-    """A record of a binary workbook: its kind and length in groups of seven bits."""
-    head = bytes([kind]) if kind < 0x80 else bytes([kind & 0x7F | 0x80, kind >> 7])
-    head += bytes([len(data) & 0x7F | 0x80, len(data) >> 7])
-    return head + data
-
-
-def _wide(text: str) -> bytes:
-    return pack("<I", len(text)) + text.encode("utf-16-le")
 
 
 def write_xls(path: Path, rows: Rows) -> None:
@@ -108,12 +63,10 @@ def _biff(kind: int, data: bytes = b"") -> bytes:
     return pack("<HH", kind, len(data)) + data
 
 
-def _xls_cell(place: bytes, cell: str | float | bool) -> bytes:
+def _xls_cell(place: bytes, cell: str | float) -> bytes:
     if isinstance(cell, str):
         text = cell.encode("utf-16-le")
         return _biff(0x204, place + pack("<HB", len(cell), 1) + text)
-    if isinstance(cell, bool):
-        return _biff(0x205, place + bytes([cell, 0]))
     return _biff(0x203, place + pack("<d", cell))
 
 
