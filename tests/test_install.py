@@ -12,6 +12,7 @@ import tarfile
 import venv
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,7 +129,8 @@ def test_every_source_makes_the_same_wheel(
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1750000000")
     checkout = tmp_path / "checkout" / "tree"
     shutil.copytree(archives / "checkout", checkout, copy_function=shutil.copyfile)
-    for kind, options in (("zip", {}), ("tar.gz", {"filter": "data"})):
+    kinds: dict[str, Any] = {"zip": {}, "tar.gz": {"filter": "data"}}
+    for kind, options in kinds.items():
         (archive,) = archives.glob(f"*.{kind}")
         shutil.unpack_archive(archive, tmp_path / kind, **options)
     wheels = []
