@@ -312,3 +312,11 @@ def test_words_of_unusual_texts(index: WordIndex, tmp_path: Path) -> None:
     assert "half" in words_of(surrogate)
     more = extended(index, tmp_path / "more", [("", surrogate)])
     assert more.search(surrogate, 3).rows[0] == 60
+
+
+def test_ideal_is_the_score_of_a_row_of_mean_length_with_each_word_once(tmp_path: Path) -> None:
+    texts = ["red green blue grey", "red black white grey", "pink black white green"]
+    index = WordIndex.create(tmp_path / "words", [("", text) for text in texts])
+    found = index.search("red green", 3)
+    assert found.rows[0] == 0
+    assert found.ideal == pytest.approx(found.scores[0], rel=1e-5)
