@@ -74,7 +74,7 @@ def test_a_quick_run_from_encoding_to_the_page(
     for name in ("peer_study.ROUNDS", "peer_study.BUILDS", "search_study.QUICK_ROUNDS"):
         monkeypatch.setattr(f"slimdex.bench.experiments.{name}", 1)
     monkeypatch.setattr("slimdex.bench.data.datasets.QUICK_DOCUMENTS", 700)
-    words = ("--models", tiny_bert, "--quick")
+    words = ("--models", tiny_bert, "--max-length", 64, "--quick")
     said = bench("retrieval", *words, folder=tmp_path)
     (file,) = (tmp_path / "bench-results").glob("retrieval-*.jsonl")
     rows = [json.loads(line) for line in file.read_text().splitlines()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +21,8 @@ from slimdex import Collection, Document, GivenEncoder
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.sources import given_vectors as given_vectors
+from slimdex.retrieval.cli.app import app
+from slimdex.retrieval.sources import given_vectors
 from slimdex.retrieval.sources.given_vectors import (
     ArrayVectors,
     open_vectors,
@@ -223,6 +226,17 @@ def write_parquet(path: Path, X: Matrix, column: str = "emb", type_: str = f"FLO
         connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
         connection.execute(f"COPY t TO '{path}' (FORMAT parquet)")
     return path
+
+
+def test_a_command_adds_vectors_of_a_file(X: Matrix, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "d.parquet", X)
+    words = [str(tmp_path / "d.parquet"), "--vectors", "emb", "--json"]
+    runner, out = CliRunner(), str(tmp_path / "i")
+    exact = ["--k", str(D), "--gamma", "0", "--kind", "flat"]
+    runner.invoke(app, ["build", *words, "--out", out, *exact], catch_exceptions=False)
+    done = runner.invoke(app, ["add", out, *words], catch_exceptions=False)
+    added = json.loads(done.stdout)
+    assert (added["documents"], added["replaced"], added["unchanged"]) == (N, 0, N)
 
 
 def test_invalid_sources_of_vectors_are_refused(

@@ -199,6 +199,16 @@ def test_a_key_is_read_from_a_file(proxy: Proxy, index: Path, lines: Path, tmp_p
     assert slimdex("search", index, "cat", "--api-key-file", file).exit_code == 0
     new = ("--model", proxy.url, "--out", tmp_path / "j", "--api-key-file", file)
     assert slimdex("build", lines, *new).exit_code == 0
+    queries, labels = tmp_path / "queries.jsonl", tmp_path / "labels.tsv"
+    queries.write_text(json.dumps({"id": "q", "text": "a cat"}))
+    labels.write_text(f"query-id\tcorpus-id\tscore\nq\t{TEXTS[0]}\t1\n")
+    judged = ("eval", index, "--queries", queries, "--qrels", labels)
+    for words in (("add", index, lines), ("sync", index, lines), ("health", index), judged):
+        proxy.asked.clear()
+        assert slimdex(*words, "--api-key-file", file).exit_code == 0
+        assert {headers["Authorization"] for _, headers, _ in proxy.asked} == {f"Bearer {KEY}"}
+    refused = slimdex("tune", index, "--api-key-file", file)
+    assert isinstance(refused.exception, InputError)  # too few documents
     assert {headers["Authorization"] for _, headers, _ in proxy.asked} == {f"Bearer {KEY}"}
     for content in ("", "two words", "two\nlines", "clé"):
         file.write_text(content)
