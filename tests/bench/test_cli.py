@@ -103,7 +103,10 @@ def test_a_quick_run_from_encoding_to_the_page(
 
 
 @pytest.mark.slow
-def test_similarity_by_the_poolings_of_a_model(tiny_bert: Path, tmp_path: Path) -> None:
+def test_similarity_by_the_poolings_of_a_model(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slimdex.bench.experiments.similarity_study.MAX_LENGTH", 64)
     write_pairs(tmp_path / "sts")
     said = bench("sts", "--data", ".", "--models", tiny_bert, folder=tmp_path)
     assert f"\n{tiny_bert.name}, english\n" in said
