@@ -99,8 +99,8 @@ $(VENV)/docs: $(VENV)/python
 # fifteen seconds, and pip two minutes.
 $(VENV)/ready: $(VENV)/python
 	$(INSTALL) uv torch
-	$(BIN)/uv pip install --quiet --python $(BIN)/python \
-	  $(LOCK:%=--constraints % --build-constraints %) -e '.[test]'
+	UV_CONSTRAINT=$(LOCK) UV_BUILD_CONSTRAINT=$(LOCK) \
+	  $(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[test]'
 	touch $@ $(VENV)/demo $(VENV)/docs
 
 $(VENV)/small: $(VENV)/python
