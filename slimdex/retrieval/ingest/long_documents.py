@@ -5,7 +5,7 @@ Most texts are short: those with few bytes are skipped, and only the others' tok
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -48,7 +48,8 @@ def cut_staged(
         has_parts |= bool(parts)
         long = dict[int, tuple[str, str]]()
         if encoder is not None and tokens is not None:
-            long = _long(commit_log, part, tokens, encoder)
+            longer = store.documents.longer(part.start, part.stop, int(SURE * tokens))
+            long = _long({row: (title, text) for row, title, text in longer}, tokens, encoder)
             count = _counter(encoder()) if long else None
         short = sorted(parts.keys() - long.keys())
         whole = store.documents.whole(short) if short else {}
@@ -74,27 +75,24 @@ def cut_staged(
 
 
 def _long(
-    commit_log: CommitLog, part: slice, tokens: int, encoder: Callable[[], Encoder]
+    texts: Mapping[int, tuple[str, str]], tokens: int, encoder: Callable[[], Encoder]
 ) -> dict[int, tuple[str, str]]:
-    """Map rows to title and text of the documents with more than these tokens."""
-    candidates = commit_log.store.documents.longer(part.start, part.stop, int(SURE * tokens))
-    long = {r: (title, text) for r, title, text in candidates if len(text) > LONGEST_UNIT * tokens}
-    rest = [(r, title, text) for r, title, text in candidates if r not in long]
-    if rest:
-        counts = _counter(encoder())([content(title, text) for _, title, text in rest])
-        for (row, title, text), count in zip(rest, counts, strict=True):
-            if count > tokens:
-                long[row] = title, text
-    return long
+    """Those of titles and texts that have more than these tokens together."""
+    long = {i: each for i, each in texts.items() if len(each[1]) > LONGEST_UNIT * tokens}
+    rest = {i: content(*each) for i, each in texts.items() if i not in long}
+    counts = _counter(encoder())([*rest.values()]) if rest else ()
+    return long | {i: texts[i] for i, n in zip(rest, counts, strict=True) if n > tokens}
 
 
 def contents_of(
     documents: Sequence[Document], tokens: int | None, encoder: Callable[[], Encoder]
 ) -> list[str]:
     """Texts to encode of documents that are cut into passages of so many tokens; None for none."""
-    contents, long = list[str](), set[int]()
+    contents, long = list[str](), dict[int, tuple[str, str]]()
     if tokens is not None:
-        long = _long_ones(documents, tokens, encoder)
+        texts = {i: (document.title, document.text) for i, document in enumerate(documents)}
+        sizes = {i: len(content(*each).encode(errors="replace")) for i, each in texts.items()}
+        long = _long({i: texts[i] for i in texts if sizes[i] > SURE * tokens}, tokens, encoder)
     for i, document in enumerate(documents):
         title, text = document.title, document.text
         if i in long and tokens is not None:
@@ -105,20 +103,6 @@ def contents_of(
         else:
             contents.append(content(title, text))
     return contents
-
-
-def _long_ones(
-    documents: Sequence[Document], tokens: int, encoder: Callable[[], Encoder]
-) -> set[int]:
-    """Places of the documents with more than these tokens."""
-    texts = [content(document.title, document.text) for document in documents]
-    places = [
-        i for i, text in enumerate(texts) if len(text.encode(errors="replace")) > SURE * tokens
-    ]
-    if not places:
-        return set()
-    counts = _counter(encoder())([texts[i] for i in places])
-    return {i for i, count in zip(places, counts, strict=True) if count > tokens}
 
 
 def _counter(encoder: Encoder) -> Count:
