@@ -13,10 +13,10 @@ from .rows import MEASURED
 
 Models = Annotated[str, "Models, as for `slimdex build --model`, separated by commas."]
 Out = Annotated[Path, "Folder for the rows of results."]
-Cache = Annotated[Path, "Folder where encoded vectors are kept, on a disk."]
 Results = Annotated[Path, "Folder with the rows of results."]
 Quick = Annotated[bool, "--quick", "Measure a small part, in under 3 minutes."]
 CACHE = Path("bench-cache")
+"""Folder where encoded vectors are kept."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class SetOptions:
     ] = "docstrings"
     models: Models = "all-MiniLM-L6-v2"
     out: Out = MEASURED
-    cache: Cache = CACHE
     precision: Annotated[
         str | None,
         "Precision to encode in: auto, fp32, bf16, fp16 or int8; default: fp32, but auto "
@@ -40,14 +39,6 @@ class SetOptions:
     pooling: Pooling = None
     max_length: MaxLength = None
     quick: Quick = False
-
-
-def whole_numbers(option: str, words: str, least: int) -> list[int]:
-    """Parse whole numbers separated by commas, each at least `least`."""
-    found = [int(word) if word.isdecimal() else -1 for word in words.split(",")]
-    if min(found) < least:
-        raise InputError(f"{option} {words!r}; expected whole numbers from {least} on")
-    return found
 
 
 def chosen(option: str, words: str, known: list[str]) -> list[str]:

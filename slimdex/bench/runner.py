@@ -15,7 +15,7 @@ from slimdex.retrieval.extras import install_command
 from .data.datasets import Dataset, load_dataset, names_of
 from .experiments.retrieval_study import Task, results_file
 from .machine import provenance
-from .options import SetOptions
+from .options import CACHE, SetOptions
 from .rows import ResultsFile, Row
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Runner:
             for dataset in chosen:
                 small = dataset.quick() if options.quick else dataset
                 with console.progress():
-                    task = Task.encoded(small, encoder, options.cache)
+                    task = Task.encoded(small, encoder, CACHE)
                 results = results_file(task, self.name, options.out)
                 yield Job(task, encoder, again, results, about)
 

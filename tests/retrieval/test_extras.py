@@ -21,7 +21,7 @@ from tests.bench.test_cli import refused
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NAMED_OTHERWISE = {"qdrant_edge": "qdrant-edge-py", "svs": "scalable-vs"}
+NAMED_OTHERWISE = {"qdrant_edge": "qdrant-edge-py"}
 BROUGHT_BY_THESE = {
     *("anyio", "pydantic", "pydantic-core", "starlette"),
     *("datasets", "grpcio", "markupsafe"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ..options import Models, Out, Quick
+from ..options import Models, Out
 from ..rows import MEASURED
 
 LIBRARIES = (
@@ -20,7 +20,6 @@ def encode(
     ] = None,
     models: Models = "all-MiniLM-L6-v2",
     out: Out = MEASURED,
-    quick: Quick = False,
 ) -> None:
     """Measure how fast texts are encoded, by slimdex and other libraries in turns."""
     from slimdex.retrieval.cli import console
@@ -32,7 +31,7 @@ def encode(
     from ..rows import ResultsFile
     from ..runner import tell
 
-    texts = Texts.read(data, quick=quick)
+    texts = Texts.read(data)
     about = provenance(LIBRARIES)
     for model in models.split(","):
         full_name, place = model_place(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ..options import SetOptions
+from ..options import CACHE, SetOptions
 
 
 def hybrid(
@@ -19,7 +19,7 @@ def hybrid(
     Runner(
         "hybrid",
         lambda job: measure_hybrid(
-            job.task, job.encoder, options.cache, job.results, job.about, names=names
+            job.task, job.encoder, CACHE, job.results, job.about, names=names
         ),
         ["tantivy", "faiss-cpu", "numpy"],
         {"seed": 0},

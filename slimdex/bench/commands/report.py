@@ -25,7 +25,7 @@ def report(
         console.line(str(path))
 
 
-def tables(results: Annotated[Path, "Folder with the rows of results."] = FOLDER) -> None:
+def tables() -> None:
     """Write results into README.md and docs of this checkout, between marks, and pictures."""
     from slimdex.retrieval.cli import console
 
@@ -33,12 +33,12 @@ def tables(results: Annotated[Path, "Folder with the rows of results."] = FOLDER
     from ..reporting.page import write_pictures
     from ..reporting.sections import marked, section, sections_with_rows, write_section
 
-    with_rows = sections_with_rows(results)
+    with_rows = sections_with_rows(FOLDER)
     if not with_rows:
-        raise InputError(f"{results}: no rows of results; expected retrieval-, peers- or others")
+        raise InputError(f"{FOLDER}: no rows of results; expected retrieval-, peers- or others")
     for page, names in marked(Path()).items():
         written = [name for name in names if name in with_rows]
-        changed = [name for name in written if write_section(page, name, section(name, results))]
+        changed = [name for name in written if write_section(page, name, section(name, FOLDER))]
         console.line(f"{page}: {', '.join(changed) or 'nothing'} changed")
-    for picture in write_pictures(Path("docs/research"), read_all(results)):
+    for picture in write_pictures(Path("docs/research"), read_all(FOLDER)):
         console.line(str(picture))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ..options import SetOptions, chosen
+from ..options import CACHE, SetOptions, chosen
 
 
 def search(
@@ -30,7 +30,7 @@ def search(
             names,
             job.results,
             job.about,
-            folder=options.cache,
+            folder=CACHE,
             rounds=QUICK_ROUNDS if options.quick else ROUNDS,
         ),
         sorted({"duckdb", "openvino"} | packages),

@@ -13,9 +13,6 @@ QUICK_DOCUMENTS = 300
 
 
 def start(
-    source: Annotated[str, "Documents, as for `slimdex build`."] = "python:",
-    query: Annotated[str, "Query that is asked."] = "remove a directory tree",
-    model: Annotated[str, "Model, as for `slimdex build --model`."] = "all-MiniLM-L6-v2",
     install: Annotated[
         bool, "--install", "Install each library into a new environment, and time that too."
     ] = False,
@@ -42,8 +39,7 @@ def start(
     packages = {"duckdb", "openvino", *(each for own in PACKAGES.values() for each in own)}
     about = provenance(sorted(packages))
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder, console.progress():
-        most = QUICK_DOCUMENTS if quick else None
-        job = Job.of_source(source, model, query, Path(folder), most)
+        job = Job.of_docstrings(Path(folder), QUICK_DOCUMENTS if quick else None)
         results = ResultsFile(out / f"start-{job.name}.jsonl")
         rounds = QUICK_ROUNDS if quick else ROUNDS
         failed = measure_start(job, rounds, install=install, results=results, about=about)

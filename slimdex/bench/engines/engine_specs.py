@@ -19,7 +19,7 @@ from .peer_libraries import (
     TurboQuant,
     Usearch,
 )
-from .peer_quantizers import RESCORED, RabitqGraph, RabitqLists, Scann, Svs, TurboVec
+from .peer_quantizers import RESCORED, RabitqGraph, RabitqLists, Scann
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,6 @@ PEERS: dict[str, Peer] = {
     "rabitqlib IVF": Peer(("rabitqlib",), RabitqLists, LIST_EFFORTS),
     "SymphonyQG": Peer(("rabitqlib",), RabitqGraph, GRAPH_EFFORTS),
     "ScaNN": Peer(("scann",), Scann, LIST_EFFORTS),
-    "SVS": Peer(("scalable-vs",), Svs, GRAPH_EFFORTS),
-    "turbovec": Peer(("turbovec",), TurboVec),
     "Chroma": Peer(("chromadb",), Chroma, (100, 200, 400)),
     "LanceDB": Peer(("lancedb", "pyarrow"), LanceDb, (32, 128, 512)),
     "Qdrant edge": Peer(("qdrant-edge-py",), QdrantEdge, GRAPH_EFFORTS),

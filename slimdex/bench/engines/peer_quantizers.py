@@ -1,4 +1,4 @@
-"""Peers that compress vectors in memory: rabitqlib, ScaNN, SVS, turbovec.
+"""Peers that compress vectors in memory: rabitqlib and ScaNN.
 
 Each has settings from its documentation; only the effort of a search varies.
 """
@@ -104,64 +104,3 @@ class Scann(PeerEngine):
             return np.asarray(scores, np.float32)[None], np.asarray(rows).astype(np.int64)[None]
         rows, scores = self._index.search_batched_parallel(queries, **ask)
         return np.asarray(scores, np.float32), np.asarray(rows).astype(np.int64)
-
-
-class TurboVec(PeerEngine):
-    """turbovec: codes of 4 bits for each dimension, all scanned; it has no effort."""
-
-    def __init__(self) -> None:
-        import turbovec
-
-        self._library = turbovec
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self._index = self._library.TurboQuantIndex(vectors.dim, 4)
-        self._index.calibrate(sample(vectors, lists_for(len(vectors))))
-        for chunk in vectors.scan():
-            self._index.add(normalize_rows(chunk))
-        self._index.prepare()
-        self.row_bytes = len(self._index.to_bytes()) / self.rows
-
-    def search(self, queries: Matrix, k: int) -> Answer:
-        scores, rows = self._index.search(normalize_rows(queries), k)
-        return np.asarray(scores, np.float32), np.asarray(rows).astype(np.int64)
-
-
-class Svs(PeerEngine):
-    """Intel's SVS: a Vamana graph over LVQ codes of 4 and 8 bits; effort is its window."""
-
-    LINKS = 32
-
-    def __init__(self) -> None:
-        import svs
-
-        self._library = svs
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        path, library = folder / "vectors.bin", self._library
-        _write_bin(vectors, path)
-        data = library.VectorDataLoader(str(path), library.DataType.float32, vectors.dim)
-        parameters = library.VamanaBuildParameters(
-            graph_max_degree=self.LINKS, window_size=GRAPH_EFFORT, alpha=0.95
-        )
-        codes = library.LVQLoader(data, primary=4, residual=8)
-        self._index = library.Vamana.build(parameters, codes, library.DistanceType.MIP, cores())
-        path.unlink()
-        parts = [str(folder / name) for name in ("config", "graph", "data")]
-        self._index.save(*parts)
-        files = [path for part in parts for path in Path(part).iterdir()]
-        self.row_bytes = sum(path.stat().st_size for path in files) / self.rows
-
-    def search(self, queries: Matrix, k: int) -> Answer:
-        self._index.num_threads = cores()
-        self._index.search_window_size = max(self.effort, k)
-        rows, scores = self._index.search(normalize_rows(queries), k)
-        return np.asarray(scores, np.float32), np.asarray(rows).astype(np.int64)
-
-
-def _write_bin(vectors: VectorFile, path: Path) -> None:
-    """Write unit rows as SVS reads them: their number and dimensions, then float32."""
-    with path.open("wb") as file:
-        file.write(np.array([len(vectors), vectors.dim], dtype=np.int32).tobytes())
-        for chunk in vectors.scan():
-            file.write(normalize_rows(chunk).astype(np.float32).tobytes())

@@ -21,7 +21,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS
 from slimdex.retrieval.encoders.runtimes.processor import openvino_library
 
-from ..data.datasets import DOCSTRINGS, Dataset, load_dataset
+from ..data.datasets import DOCSTRINGS, load_dataset
 from ..data.pairs import Pairs, read_seven, spearman
 from ..engines.encoders import CONTENDERS, Encodes, missing_contenders
 from ..engines.remote_object import Subprocess
@@ -32,8 +32,6 @@ from .contenders import Contender, in_turns, replace_rows
 ROUNDS = 4
 SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50
 """Texts in a round: sentences, documents, and sentences encoded one at a time."""
-QUICK = 10
-"""Divisor of these numbers for a quick run."""
 WARM_UP = 20
 PRODUCT_ROWS = 4096
 RATE_SECONDS = 0.5
@@ -49,34 +47,19 @@ class Texts:
     sts: Sequence[Pairs] = field(default=())
 
     @classmethod
-    def read(cls, data: Path | None, *, quick: bool) -> Texts:
-        """Read a folder with sts and retrieval/scifact; without one, Python's docstrings."""
-        if data is None:
-            found = cls.of_docstrings(load_dataset(DOCSTRINGS, None))
-        else:
-            found = cls.of_sets(read_seven(data / "sts"), load_dataset("retrieval/scifact", data))
-        return found.quick() if quick else found
+    def read(cls, data: Path | None) -> Texts:
+        """Read a folder with sts and retrieval/scifact; without one, Python's docstrings.
 
-    @classmethod
-    def of_sets(cls, sts: Sequence[Pairs], documents: Dataset) -> Texts:
-        """Take STS-B's sentences as short texts, a collection's documents as long ones."""
+        Short texts are STS-B's sentences, or first paragraphs of docstrings; long ones are
+        documents, or the rest of docstrings.
+        """
+        if data is None:
+            docstrings = load_dataset(DOCSTRINGS, None)
+            short = list(dict.fromkeys(docstrings.query_texts))[:SHORT_TEXTS]
+            return cls(docstrings.name, short, docstrings.texts[:LONG_TEXTS])
+        sts, documents = read_seven(data / "sts"), load_dataset("retrieval/scifact", data)
         short = sts[0].sentences[:SHORT_TEXTS]
         return cls(f"STS, {documents.name}", short, documents.texts[:LONG_TEXTS], sts)
-
-    @classmethod
-    def of_docstrings(cls, docstrings: Dataset) -> Texts:
-        """Take first paragraphs of docstrings as short texts, the rest of them as long ones."""
-        short = list(dict.fromkeys(docstrings.query_texts))[:SHORT_TEXTS]
-        return cls(docstrings.name, short, docstrings.texts[:LONG_TEXTS])
-
-    def quick(self) -> Texts:
-        """Return a small part."""
-        return Texts(
-            f"{self.name} (quick)",
-            self.short[: SHORT_TEXTS // QUICK],
-            self.long[: LONG_TEXTS // QUICK],
-            self.sts[:1],
-        )
 
 
 class _Process:

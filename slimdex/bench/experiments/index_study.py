@@ -44,7 +44,7 @@ ALL, COLD, CONDITION = "all documents", "cold disk", "condition"
 """Ways of asking."""
 FILTER = "filter"
 """A condition to the documents that it holds for."""
-SEARCH, ENCODE, HITS, TEXT, TEXT_ALL = PARTS = ("search", "encode", "hits", "text", "text_all")
+SEARCH, ENCODE, HITS, TEXT, TEXT_ALL = "search", "encode", "hits", "text", "text_all"
 """Vector to rows, text to vector, vector to documents, text to documents; the last on all threads,
 as a user gets it."""
 Calls = Mapping[str, Callable[[int], object]]
@@ -124,7 +124,7 @@ def by_candidates(
 ) -> Iterator[Row]:
     """Measure a row for each number of candidates, None for the index's own.
 
-    Rows have ``candidates``, ``agreement@10`` and, for each of `PARTS`, ``p50_ms_...`` to
+    Rows have ``candidates``, ``agreement@10`` and, for each part, ``p50_ms_...`` to
     ``p99_ms_...``.
     """
     index, snapshot = collection.reduced_index, collection.snapshot

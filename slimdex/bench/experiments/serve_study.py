@@ -35,7 +35,9 @@ from ..machine import version_of
 from ..rows import ResultsFile, Row, key_of
 
 LIMIT = 10
-WARM_UP_S = 3.0
+CALLERS = (1, 8, 64)
+"""Numbers of concurrent callers."""
+WARM_UP_S, MEASURED_S = 3.0, 10.0
 PATIENCE_S = 120.0
 IN_PROCESS, SERVICE, CHROMA = "in process", "slimdex serve", "Chroma's server"
 TEXTS, VECTORS = "texts", "vectors"
@@ -70,31 +72,21 @@ class Load:
     failed: int
 
 
-def measure_serve(
-    index: Path,
-    queries: Sequence[str],
-    callers: Sequence[int],
-    seconds: float,
-    results: ResultsFile,
-    about: Row,
-) -> None:
-    """Write a row for each way of searching and number of callers, for `seconds` each.
+def measure_serve(index: Path, queries: Sequence[str], results: ResultsFile, about: Row) -> None:
+    """Write a row for each way of searching and number of callers.
 
     Raises `InputError` if a request fails.
     """
-    study = _Study(index, queries, callers, seconds)
-    total = 2 + len(callers) * (3 if study.chroma else 2)
+    study = _Study(index, queries)
+    total = 2 + len(CALLERS) * (3 if study.chroma else 2)
     for done, row in enumerate(study.rows(), start=1):
         results.append(row | about)
         progress("measuring", done, total)
 
 
 class _Study:
-    def __init__(
-        self, index: Path, queries: Sequence[str], callers: Sequence[int], seconds: float
-    ) -> None:
-        self._index, self._callers, self._seconds = index, callers, seconds
-        self._texts = list(queries)
+    def __init__(self, index: Path, queries: Sequence[str]) -> None:
+        self._index, self._texts = index, list(queries)
         self.chroma = version_of("chromadb") is not None
         with Collection.open(index) as collection:
             self._vectors = encode_queries(collection.encoder, self._texts)
@@ -129,7 +121,7 @@ class _Study:
 
     def _alone(self, collection: Collection, asked: str, queries: Any) -> Row:
         times = list[float]()
-        end = monotonic() + WARM_UP_S + self._seconds
+        end = monotonic() + WARM_UP_S + MEASURED_S
         for query in cycle(queries):
             start = perf_counter()
             collection.search(query, LIMIT)
@@ -143,9 +135,9 @@ class _Study:
     def _loaded(
         self, method: str, asked: str, url: str, bodies: Sequence[str], process: psutil.Process
     ) -> Iterator[Row]:
-        for callers in self._callers:
+        for callers in CALLERS:
             load(url, bodies, callers, WARM_UP_S)
-            found = load(url, bodies, callers, self._seconds)
+            found = load(url, bodies, callers, MEASURED_S)
             if found.failed:
                 raise InputError(f"{method}: {found.failed} requests failed; expected none")
             own = {"searches_per_s": found.requests_per_s}

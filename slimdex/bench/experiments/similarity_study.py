@@ -25,6 +25,7 @@ from slimdex.retrieval.encoders.pooling import WK
 
 from ..data.cached_vectors import encoded
 from ..data.pairs import Pairs, correlations
+from ..options import CACHE
 from ..rows import ResultsFile, Row, key_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ TARGET = "target"
 OWN, CLS = "own", "cls"
 """The model's own pooling with its further modules; and a mode that the papers do not whiten."""
 LAST, FIRST_LAST = (-1,), (1, -1)
+MODES = ("mean", CLS, WK)
+LANGUAGE, MAX_LENGTH = "english", 128
+"""Of the sets, and tokens to read of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -81,54 +85,38 @@ def ways_of(mode: str, width: int) -> list[list[Way]]:
     return found
 
 
-def measure_model(
-    model: str,
-    sets: Sequence[Pairs],
-    language: str,
-    modes: Sequence[str],
-    max_length: int,
-    folders: tuple[Path, Path],
-    about: Row,
-) -> ResultsFile:
-    """Append the missing rows of a model; returns its file of rows.
-
-    Parameters
-    ----------
-    language : of the sets, as in rows.
-    folders : for rows, and for encoded vectors.
-    """
+def measure_model(model: str, sets: Sequence[Pairs], out: Path, about: Row) -> ResultsFile:
+    """Append the missing rows of a model; returns its file of rows."""
     static = is_static(model)  # word vectors have no layers and no maximum length
-    length = None if static else max_length
+    length = None if static else MAX_LENGTH
     encoder = open_local(model, precision="fp32", max_length=length)
     facts: Row = {
         "model": Path(encoder.spec()["model"]).name,
         "sha256": encoder.spec()["sha256"],
-        "max_length": max_length,
-        "language": language,
+        "max_length": MAX_LENGTH,
+        "language": LANGUAGE,
         "width": encoder.width,
         "sets": [pairs.name for pairs in sets],
     }
-    results = ResultsFile(folders[0] / f"sts-{facts['model']}.jsonl")
-    groups = [way for mode in ([OWN] if static else modes) for way in ways_of(mode, encoder.width)]
+    results = ResultsFile(out / f"sts-{facts['model']}.jsonl")
+    groups = [way for mode in ([OWN] if static else MODES) for way in ways_of(mode, encoder.width)]
     for done, ways in enumerate(groups, start=1):
         keys = {way: key_of(facts | way.columns()) for way in ways}
         missing = [way for way in ways if keys[way] not in results.rows]
         if missing:
             pooling = None if ways[0].mode == OWN else ways[0].pooling
             pooled = open_local(model, pooling=pooling, precision="fp32", max_length=length)
-            vectors = _vectors(pooled, sets, folders[1])
+            vectors = _vectors(pooled, sets)
             for way, row in measured(missing, sets, vectors).items():
                 results.append({"key": keys[way]} | facts | way.columns() | row | about)
         progress(facts["model"], done, len(groups))
     return results
 
 
-def _vectors(
-    encoder: LocalEncoder, sets: Sequence[Pairs], cache: Path
-) -> Callable[[Sequence[str]], Matrix]:
+def _vectors(encoder: LocalEncoder, sets: Sequence[Pairs]) -> Callable[[Sequence[str]], Matrix]:
     """Encode all texts of sets; returns a function from texts to vectors."""
     texts = list(dict.fromkeys(t for pairs in sets for t in (*pairs.sentences, *pairs.others)))
-    file = encoded(encoder, texts, cache)
+    file = encoded(encoder, texts, CACHE)
     places = {text: row for row, text in enumerate(texts)}
     return lambda few: file.take(np.array([places[text] for text in few]))
 

@@ -26,6 +26,7 @@ from ..machine import not_installed
 from ..rows import ResultsFile, Row, key_of
 
 ROUNDS, QUICK_ROUNDS = 10, 3
+MODEL, QUERY = "all-MiniLM-L6-v2", "remove a directory tree"
 ROOT = Path(__file__).parents[3]
 OURS = "slimdex"
 SEARCH = f"{OURS} search"
@@ -58,15 +59,15 @@ class Job:
     folder: Path
 
     @classmethod
-    def of_source(cls, source: str, model: str, query: str, folder: Path, most: int | None) -> Job:
-        """Write the documents of a source, or the first `most`, to a file of the folder."""
-        batches = open_source(source).batches()
+    def of_docstrings(cls, folder: Path, most: int | None) -> Job:
+        """Write Python's docstrings, or the first `most`, to a file of the folder."""
+        batches = open_source("python:").batches()
         found = [document for batch in batches for document in batch][:most]
         lines = [json.dumps({"id": each.id, "text": each.content}) + "\n" for each in found]
         documents = folder / "documents.jsonl"
         documents.write_text("".join(lines), encoding="utf-8")
-        name, place = model_place(model)
-        return cls(Path(name).name, str(place), documents, query, folder)
+        name, place = model_place(MODEL)
+        return cls(Path(name).name, str(place), documents, QUERY, folder)
 
     @property
     def variables(self) -> dict[str, str]:

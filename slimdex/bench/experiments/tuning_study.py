@@ -54,7 +54,6 @@ TRIALS = 1000
 """Trials of the bound, for each setting."""
 SHARES, CANDIDATES = (6, 3, 1.5), (100, 200, 400)
 """Settings whose bounds are measured: k, as d divided by these, and candidates."""
-PARTS = ("metric", "target", "coverage")
 REAL = 2000
 """Maximum number of real queries."""
 MEASURE = "ndcg@10"
@@ -144,10 +143,9 @@ def measure_tuning(
     encoder: Encoder,
     results: ResultsFile,
     about: Row,
-    parts: Sequence[str] = PARTS,
     settings: Settings = DEFAULTS,
 ) -> None:
-    """Append the rows of these parts that are missing."""
+    """Append the rows of the parts that are missing."""
     measures: dict[str, Callable[[Subject], Iterator[Row]]] = {
         "metric": measure_metric,
         "target": measure_target,
@@ -156,7 +154,7 @@ def measure_tuning(
     done = {
         row["what"] for row in results.rows.values() if row["vectors"] == task.facts()["vectors"]
     }
-    missing = [part for part in parts if part not in done]
+    missing = [part for part in measures if part not in done]
     if not missing:
         return
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:

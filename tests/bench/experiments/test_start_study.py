@@ -34,14 +34,14 @@ def documents(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_rows_of_a_small_run(
-    tiny_bert: Path, documents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(start_study, "MODEL", str(tiny_bert))
     monkeypatch.setattr(start_study, "QUICK_ROUNDS", 1)
     one = {"sentence-transformers": start_study.PACKAGES["sentence-transformers"]}
     monkeypatch.setattr(start_study, "PACKAGES", one)
     monkeypatch.setattr(command, "QUICK_DOCUMENTS", 2)
-    words = ["start", "--source", documents, "--model", tiny_bert, "--query", "the cat", "--quick"]
-    said = bench(*words, folder=tmp_path)
+    said = bench("start", "--quick", folder=tmp_path)
     rows = {row["method"]: row for row in read_rows(tmp_path / "bench-results", "start")}
     assert list(rows)[:4] == ["python -c pass", "slimdex --help", "slimdex info", "slimdex search"]
     assert "sentence-transformers" in rows
@@ -85,10 +85,10 @@ def test_the_size_of_an_environment_leaves_its_tools_out(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_an_installation_that_fails_says_why(
-    documents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    words = ["start", "--install", "--quick", "--source", str(documents), "--out", str(tmp_path)]
+    words = ["start", "--install", "--quick", "--out", str(tmp_path)]
     with pytest.raises(WorkerError, match=r"No matching distribution|a subprocess"):
         CliRunner().invoke(app, words, catch_exceptions=False)

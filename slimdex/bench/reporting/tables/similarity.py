@@ -31,22 +31,10 @@ def study_tables(rows: Sequence[Row]) -> list[Table]:
                 *_cells(row, plain[row["pooling"]], averaged),
             ]
             for row in own
-            if _is_shown(row) and row["pooling"] in plain
         ]
         heads = ["", *averaged[:-1], HEAD] if BY_SUBTASKS in averaged else ["", *averaged]
         tables.append(Table(f"{model}, {language}", "", heads, lines))
     return tables
-
-
-def _is_shown(row: Row) -> bool:
-    """Select rows of the papers' tables: no reducer, flow, whitening, and the rotation."""
-    if row["layers"] not in ([-1], [1, -1]):
-        return False
-    if row["reducer"] in ("none", "flow"):
-        return True
-    half, third = (round(row["width"] / part / 4) * 4 for part in (2, 3))
-    shown = [(1.0, 1.0, None), (1.0, 1.0, third), (0.0, 0.0, half)]
-    return row["reducer"] == "whitening" and (row["beta"], row["gamma"], row["k"]) in shown
 
 
 def row_name(row: Row) -> str:
