@@ -21,6 +21,9 @@ from threadpoolctl import threadpool_limits
 FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 """Processor flags that matter for speed: wide registers, products of int8 and bf16."""
 LIBRARIES = ("slimdex", "numpy", "faiss-cpu", "torch", "transformers")
+_PROCESSORS: Iterable[int] = (
+    os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+)
 
 
 @dataclass(frozen=True)
@@ -104,15 +107,6 @@ def limit_threads(threads: int | None) -> None:
         for task in Path("/proc/self/task").iterdir():
             with suppress(OSError):  # a thread may have ended meanwhile
                 os.sched_setaffinity(int(task.name), set(available[:count]))
-
-
-def _processors() -> set[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
-    return set(range(os.cpu_count() or 1))
-
-
-_PROCESSORS = _processors()
 
 
 def processor_name(info: Mapping[str, str]) -> str:

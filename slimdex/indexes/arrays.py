@@ -128,6 +128,17 @@ def batches(n: int, size: int = SCAN_ROWS, start: int = 0) -> Iterator[slice]:
         yield slice(low, min(low + size, n))
 
 
+def sampled(n: int, most: int, seed: int) -> Rows:
+    """Numbers of n rows, ascending: all, or a random sample of `most`.
+
+    >>> sampled(3, 5, seed=0).tolist(), len(sampled(9, 5, seed=0))
+    ([0, 1, 2], 5)
+    """
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
 def contains(values: Rows, rows: Rows) -> NDArray[np.bool_]:
     """Return a mask of the `rows`, of any shape, that occur in the sorted `values`.
 

@@ -38,11 +38,11 @@ def shortened(text: str, length: int = 200) -> str:
     return repr(text) if len(text) <= length else f"{text[:length]!r}..."
 
 
-def shortened_repr(value: object, length: int = 40) -> str:
-    """Show a value of the wrong type in a message, cut to `length` characters.
+def shortened_repr(value: object) -> str:
+    """Show a value of the wrong type in a message, cut to 40 characters.
 
-    >>> shortened_repr({"year": 1990}, 5)
-    "{'yea..."
+    >>> shortened_repr([1990] * 9)
+    '[1990, 1990, 1990, 1990, 1990, 1990, 199...'
     """
     shown = repr(value)
-    return shown if len(shown) <= length else f"{shown[:length]}..."
+    return shown if len(shown) <= 40 else f"{shown[:40]}..."

@@ -36,26 +36,6 @@ def _best_places(scores: NDArray[np.float32], k: int) -> Rows:
     return np.argsort(falling, kind="stable")[:k]
 
 
-class Best:
-    """Running top k of scores that arrive in chunks.
-
-    `scores` and `rows` (queries, k) are best first, padded with -inf and -1.
-    """
-
-    def __init__(self, queries: int, k: int) -> None:
-        self.scores: Matrix = np.full((queries, k), -np.inf, dtype=np.float32)
-        self.rows: Rows = np.full((queries, k), -1, dtype=np.int64)
-
-    def update(self, scores: Matrix, rows: Rows) -> None:
-        """Add scores (queries, n) of new rows (n,)."""
-        k = self.scores.shape[1]
-        new_scores, new_rows = top_k(scores, rows, k)
-        both, both_rows = np.hstack([self.scores, new_scores]), np.hstack([self.rows, new_rows])
-        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
-        self.scores = np.take_along_axis(both, order, axis=1)
-        self.rows = np.take_along_axis(both_rows, order, axis=1)
-
-
 def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tuple[Matrix, Rows]:
     """Select the k best of scores (queries, n_i) for rows (n_i,) that arrive in chunks, padded.
 
@@ -63,10 +43,15 @@ def best_of(chunks: Iterable[tuple[Matrix, Rows]], queries: int, k: int) -> tupl
     >>> best_of(chunks, 1, 2)[1].tolist()
     [[1, 2]]
     """
-    best = Best(queries, k)
-    for scores, rows in chunks:
-        best.update(scores, rows)
-    return best.scores, best.rows
+    best: Matrix = np.full((queries, k), -np.inf, dtype=np.float32)
+    places: Rows = np.full((queries, k), -1, dtype=np.int64)
+    for chunk in chunks:
+        scores, rows = top_k(*chunk, k)
+        both, both_rows = np.hstack([best, scores]), np.hstack([places, rows])
+        order = np.argsort(-both, axis=1, kind="stable")[:, :k]
+        best = np.take_along_axis(both, order, axis=1)
+        places = np.take_along_axis(both_rows, order, axis=1)
+    return best, places
 
 
 def compacted(scores: Matrix, rows: Rows, kept: NDArray[np.bool_], k: int) -> tuple[Matrix, Rows]:

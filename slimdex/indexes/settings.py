@@ -14,9 +14,10 @@ from .errors import InputError, shortened_repr
 from .options import AUTO, REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
-from .reducers.reducer import Reducer, RowFile
+from .reducers.reducer import Reducer
 from .reducers.registry import reducer_class
 from .suggestions import check_choice
+from .vectors.vector_file import VectorFile
 
 MOST_CANDIDATES = 1 << 40
 """More than the rows of any index; the catalog can't store numbers beyond 64 bits."""
@@ -147,7 +148,7 @@ class Settings(Choices):
         """
         return settings in (self.resolved(dim, 0), self.resolved(dim, sys.maxsize))
 
-    def fit_reducer(self, vectors: RowFile, moments: Moments) -> Reducer:
+    def fit_reducer(self, vectors: VectorFile, moments: Moments) -> Reducer:
         """Fit the reducer to these vectors, with subspaces balanced for the kind; requires k."""
         assert self.k is not None
         reducer = self._reducer.configured(self.k, self.beta, self.gamma)

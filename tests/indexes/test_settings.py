@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import KINDS, PQ
 from slimdex.indexes.errors import InputError
@@ -14,6 +15,7 @@ from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.vector_file import VectorFile
 
 
 def moments(n: int, d: int = 40) -> Moments:
@@ -183,20 +185,9 @@ def test_few_dimensions_are_searched_exactly(dim: int) -> None:
     assert Settings(kind="sq8").checked(dim).fitted(moments(700, dim))[0].kind == "sq8"
 
 
-class Unread:
-    """Rows that must not be read: a linear reducer is fitted to their moments."""
-
-    dim = 40
-
-    def __len__(self) -> int:
-        raise AssertionError
-
-    def take(self, rows: Rows) -> Matrix:
-        raise AssertionError
-
-
 def fitted(settings: Settings, seen: Moments) -> Linear:
-    reducer = settings.fit_reducer(Unread(), seen)
+    """A linear reducer is fitted to moments: there is no file of rows."""
+    reducer = settings.fit_reducer(VectorFile(Path("none"), 40), seen)
     assert isinstance(reducer, Linear)
     return reducer
 

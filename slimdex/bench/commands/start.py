@@ -28,14 +28,13 @@ def start(
         ROUNDS,
         Job,
         measure_start,
-        missing_libraries,
     )
-    from ..machine import provenance
+    from ..machine import not_installed, provenance
     from ..rows import ResultsFile
     from ..runner import note_absent, tell
 
     if not install:
-        note_absent([*missing_libraries()])
+        note_absent([*not_installed(PACKAGES)])
     packages = {"duckdb", "openvino", *(each for own in PACKAGES.values() for each in own)}
     about = provenance(sorted(packages))
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder, console.progress():

@@ -30,8 +30,8 @@ class Judge:
     `scores` and `rows` are those of the exact search, (queries, depth), as deep as `self.depth`.
     """
 
-    def __init__(self, dataset: Dataset, scores: Matrix, rows: Rows, seed: int = 0) -> None:
-        self._dataset, self._seed = dataset, seed
+    def __init__(self, dataset: Dataset, scores: Matrix, rows: Rows) -> None:
+        self._dataset = dataset
         scores, self._exact_rows = self._without_own(scores, rows)
         self._exact = self._per_query(scores, self._exact_rows)
 
@@ -41,7 +41,7 @@ class Judge:
         found = self._per_query(scores, rows)
         agreed = agreement(rows, self._exact_rows, 10)
         differences = {name: 100 * (found[name] - self._exact[name]) for name in found}
-        low, high = interval(np.stack([*differences.values(), agreed]), self._seed)
+        low, high = interval(np.stack([*differences.values(), agreed]))
         out: dict[str, Any] = {}
         for i, (name, values) in enumerate(found.items()):
             out[name] = float(100 * values.mean())
@@ -65,9 +65,7 @@ def depth_for(dataset: Dataset, depth: int = DEPTH) -> int:
     return min(depth + bool((dataset.own_rows >= 0).any()), len(dataset.ids))
 
 
-def interval(
-    values: NDArray[np.float64], seed: int = 0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def interval(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper ends (m,) of the mean of each row of values (m, queries).
 
     For a single query both are its value.
@@ -86,6 +84,6 @@ def interval(
         batch=50,
         confidence_level=CONFIDENCE,
         method="percentile",
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(0),
     ).confidence_interval
     return found.low, found.high

@@ -17,7 +17,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.vector_file import STORED, VectorFile
+from slimdex.indexes.vectors.vector_file import VectorFile
 
 OPQ_ROWS = 256 * 64
 """Maximum rows to train OPQ on, 64 for each centroid: 60,000 rows take ten minutes."""
@@ -68,14 +68,14 @@ class Engine(Protocol):
 class SlimdexEngine:
     """slimdex's own index as `retrieval` makes it, without documents; also every FAISS kind.
 
-    Its effort is the number of rescored candidates; `vector_dtype` is that of full vectors.
+    Its effort is the number of rescored candidates.
     """
 
-    def __init__(self, settings: Settings, vector_dtype: str = "fp16") -> None:
-        self._settings, self._dtype = settings, vector_dtype
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
-        """Write the vectors in the stored type, fit reducer and metric, train and encode.
+        """Write the vectors as float16, fit reducer and metric, train and encode.
 
         Without rescoring no vectors are written; codes are made of the float32 rows.
         """
@@ -84,7 +84,7 @@ class SlimdexEngine:
         file, self._metric = vectors, None
         if settings.rescores:
             with _stage(seconds, "write_s"):
-                file = VectorFile(folder / "vectors", vectors.dim, 0, STORED[self._dtype])
+                file = VectorFile(folder / "vectors", vectors.dim)
                 for chunk in vectors.scan():
                     file.append(chunk)
         with _stage(seconds, "fit_s"):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.retrieval.atomic_files import size
 
 from .engine import Footprint
 from .peer_libraries import GRAPH_EFFORT, GRAPH_LINKS, Answer, Nearest, PeerEngine, padded
@@ -26,8 +27,7 @@ class Database(PeerEngine):
         return padded([self.nearest(query, k) for query in queries], k)
 
     def footprint(self) -> Footprint:
-        files = (path for path in self.folder.rglob("*") if path.is_file())
-        return Footprint(disk_row=sum(path.stat().st_size for path in files) / self.rows)
+        return Footprint(disk_row=size(self.folder) / self.rows)
 
 
 class Chroma(Database):

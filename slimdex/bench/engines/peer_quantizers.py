@@ -11,6 +11,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, batches, normalize_rows
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.runtimes.processor import cores
 
 from .peer_libraries import GRAPH_EFFORT, Answer, PeerEngine, lists_for, sample, unit_rows
@@ -93,7 +94,7 @@ class Scann(PeerEngine):
         kept = self._library.ReorderType.BFLOAT16
         self._index = builder.reorder(RESCORED, quantize=kept).build()
         self._index.serialize(str(folder))
-        self.row_bytes = sum(path.stat().st_size for path in folder.iterdir()) / self.rows
+        self.row_bytes = size(folder) / self.rows
 
     def search(self, queries: Matrix, k: int) -> Answer:
         queries = normalize_rows(queries)

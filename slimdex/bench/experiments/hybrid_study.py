@@ -166,7 +166,8 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     """Yield a row for each way, for the set's own queries, and for names if there are any."""
     ways = [EXACT, EXACT_RULE, MEANING, WORDS, *map(way_of, FUSIONS)]
     found = np.empty((len(ways), 3, len(judging.judged)))
-    exact = _exact_index(task, snapshot)
+    vectors = normalize_rows(task.vectors.take(np.arange(len(task.vectors))))
+    exact = _ExactIndex(snapshot.index, vectors)
     for i, query in enumerate(judging.judged):
         vector = judging.vectors[i : i + 1]
         near, words, fused = fused_orders(snapshot, vector, query.text)
@@ -197,11 +198,6 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
                 "recall@10": float(recall.mean()),
                 "first_share": float(first.mean()),
             }
-
-
-def _exact_index(task: Task, snapshot: Snapshot) -> _ExactIndex:
-    vectors = normalize_rows(task.vectors.take(np.arange(len(task.vectors))))
-    return _ExactIndex(snapshot.index, vectors)
 
 
 def _exact_orders(

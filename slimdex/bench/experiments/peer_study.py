@@ -64,10 +64,10 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
 
 
 def measure_peers(
-    task: Task, methods: Sequence[Method], results: ResultsFile, about: Row, *, seed: int = 0
+    task: Task, methods: Sequence[Method], results: ResultsFile, about: Row
 ) -> list[str]:
     """Write a row for each effort of each method, unless all exist; returns failures."""
-    keys = {(m, e): _key(task, methods, m, e, seed) for m in methods for e in m.efforts}
+    keys = {(m, e): _key(task, methods, m, e) for m in methods for e in m.efforts}
     if results.rows.keys() == set(keys.values()):
         return []
     depth = depth_for(task.dataset, ANSWERS)
@@ -89,7 +89,7 @@ def measure_peers(
 
     with ExitStack() as stack:
         built = _built(task, methods, keys, stack)
-        exact = Judge(task.dataset, *built[0].process.remote.answer(depth), seed)
+        exact = Judge(task.dataset, *built[0].process.remote.answer(depth))
         in_turns(built, judge, "answers")
         for name, threads in (("one", 1), ("all", None)):
             in_turns(built, ask, f"{name} thread{'s' if threads is None else ''}", ROUNDS)
@@ -97,9 +97,9 @@ def measure_peers(
     return replace_rows(results, built, about)
 
 
-def _key(task: Task, methods: Sequence[Method], method: Method, effort: int, seed: int) -> str:
+def _key(task: Task, methods: Sequence[Method], method: Method, effort: int) -> str:
     names = sorted(m.name for m in methods)  # figures beside other methods are not comparable
-    return key_of(task.facts() | method.columns(effort) | {"with": names, "seed": seed})
+    return key_of(task.facts() | method.columns(effort) | {"with": names, "seed": 0})
 
 
 def _built(

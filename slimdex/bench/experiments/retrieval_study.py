@@ -72,21 +72,19 @@ class Task:
         }
 
 
-def measure_grid(
-    task: Task, results: ResultsFile, about: Row, *, quick: bool = False, seed: int = 0
-) -> None:
+def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = False) -> None:
     """Append the rows of the grid that are missing; `about` are columns of every row."""
     methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
     missing = missing_peers()
     methods = [method for method in methods if method.name not in missing]
     stage, judge = f"{task.dataset.name}, {task.model}", None
     for done, method in enumerate(methods):
-        efforts = unmeasured(task, method, results, seed)
+        efforts = unmeasured(task, method, results)
         if efforts:
             progress(stage, done, len(methods))
-            judge = judge or Judge(task.dataset, *exact_answers(task), seed)
+            judge = judge or Judge(task.dataset, *exact_answers(task))
             for row in measured(task, method, efforts, judge):
-                key = row_key(task, method, row["effort"], seed)
+                key = row_key(task, method, row["effort"])
                 results.append({"key": key} | row | about)
     progress(stage, len(methods), len(methods))
 
@@ -98,15 +96,15 @@ def exact_answers(task: Task) -> tuple[Any, Any]:
         return process.remote.answer(depth_for(task.dataset))
 
 
-def unmeasured(task: Task, method: Method, results: ResultsFile, seed: int) -> tuple[int, ...]:
+def unmeasured(task: Task, method: Method, results: ResultsFile) -> tuple[int, ...]:
     """Efforts of a method that have no row yet, or failed."""
-    rows = {e: results.rows.get(row_key(task, method, e, seed)) for e in method.efforts}
+    rows = {e: results.rows.get(row_key(task, method, e)) for e in method.efforts}
     return tuple(effort for effort, row in rows.items() if row is None or "error" in row)
 
 
-def row_key(task: Task, method: Method, effort: int, seed: int) -> str:
-    """Key of a row, from its vectors, method and seed."""
-    return key_of(task.facts() | method.columns(effort) | {"seed": seed})
+def row_key(task: Task, method: Method, effort: int) -> str:
+    """Key of a row, from its vectors and method."""
+    return key_of(task.facts() | method.columns(effort) | {"seed": 0})
 
 
 def measured(task: Task, method: Method, efforts: Sequence[int], judge: Judge) -> Iterator[Row]:

@@ -19,6 +19,7 @@ import numpy as np
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import best_of
+from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.base import Encoder
 
 from ..data.datasets import Dataset
@@ -158,7 +159,7 @@ def _built(
             told["build_s"] = builder.remote.build(task.documents)
         except WorkerError as error:
             return [_Asked(name, builder, told, str(error), effort=store.default)]
-    told["disk_row_bytes"] = _on_disk(folder) / len(task.vectors)
+    told["disk_row_bytes"] = size(folder) / len(task.vectors)
 
     def started() -> Subprocess[MeasuredStore]:
         return stack.enter_context(store_process(name, open_encoder, folder, texts))
@@ -247,7 +248,3 @@ def _one_turn(asked: _Asked, turn: int) -> None:
             asked.seconds[f"callers_{name}"] += crowd.times
             asked.crowds[name].append(crowd.seconds)
             asked.row["faults"] = asked.row.get("faults", 0) + crowd.faults
-
-
-def _on_disk(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

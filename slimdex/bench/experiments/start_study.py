@@ -198,8 +198,3 @@ def _versions(commands: Sequence[Command]) -> Row:
         for package in PACKAGES.get(command.row["method"], OWN_PACKAGES)
         if package in command.environment.versions
     }
-
-
-def missing_libraries() -> dict[str, str]:
-    """Map missing libraries to the packages to install."""
-    return not_installed(PACKAGES)

@@ -13,7 +13,7 @@ it gets half of them, and the other half judges.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +40,6 @@ from slimdex.retrieval.quality.tuning.tuner import Asked, chosen_metric, tune
 from slimdex.retrieval.trials.query_pools import ASKED, document_pool
 from slimdex.retrieval.trials.recall_trials import ERROR, NEAREST, Pool, Trials, recalls
 
-from ..data.datasets import Dataset
 from ..data.paired_measures import interval
 from ..rows import ResultsFile, Row, key_of
 from .retrieval_study import Task
@@ -57,7 +56,6 @@ SHARES, CANDIDATES = (6, 3, 1.5), (100, 200, 400)
 REAL = 2000
 """Maximum number of real queries."""
 MEASURE = "ndcg@10"
-DEFAULTS = Settings()
 
 
 class Subject:
@@ -66,32 +64,19 @@ class Subject:
     Parameters
     ----------
     folder : for the collection, and for files of trials.
-    settings : of the collection.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        encoder: Encoder,
-        folder: Path,
-        settings: Settings = DEFAULTS,
-        seed: int = 0,
-    ) -> None:
-        self.task, self.encoder, self.settings, self.seed = task, encoder, settings, seed
+    def __init__(self, task: Task, encoder: Encoder, folder: Path) -> None:
+        self.task, self.encoder, self.folder = task, encoder, folder
         data = task.dataset
-        order = np.random.default_rng(seed).permutation(len(data.query_ids))[:REAL]
-        self.asked = np.sort(order)
-        self.folder = folder
-        self.collection = self.built("default", range(len(data.ids)))
+        self.asked = np.sort(np.random.default_rng(0).permutation(len(data.query_ids))[:REAL])
+        self.collection = Collection.create(folder / "default", encoder, passages="off")
+        vectors = task.vectors.take(np.arange(len(data.ids)))
+        self.collection.add(map(Document, data.ids, data.texts), vectors=vectors)
         self.snapshot = self.collection.snapshot
-        self.real = real_queries(task, self.asked)
-
-    def built(self, name: str, rows: Sequence[int] | Rows) -> Collection:
-        """Build a collection of some of the documents, with their vectors."""
-        new = Collection.create(self.folder / name, self.encoder, self.settings, passages="off")
-        vectors = self.task.vectors.take(np.asarray(rows))
-        new.add(documents_of(self.task, rows), vectors=vectors)
-        return new
+        # A query that is a document is no answer to itself.
+        own = data.own_rows[self.asked][:, None]
+        self.real = Pool(ASKED, task.queries.take(self.asked), own[:, (own >= 0).any(axis=0)])
 
     @cached_property
     def trials(self) -> Trials:
@@ -103,30 +88,15 @@ class Subject:
         return self.trials.exact(self.real, Rescorer.fit(self.trials.moments, *cell))
 
     def judged(self, rows: Rows) -> NDArray[np.float64]:
-        """nDCG@10 of each real query, in points, by its ten rows."""
-        return judged(self.task.dataset, self.asked, rows)
+        """nDCG@10 of each real query, in points, by its ten rows, best first."""
+        data = self.task.dataset
+        names = [data.query_ids[i] for i in self.asked.tolist()]
+        scores = np.where(rows >= 0, -np.arange(rows.shape[1], dtype=np.float64), -np.inf)
+        return 100 * per_query(scores, rows, names, data.ids, data.qrels)[MEASURE]
 
     def recall(self, index: ReducedIndex, truth: Rows) -> float:
         """Share of the true neighbours that real queries find."""
         return float(self.trials.found(index, self.real, truth)[0].mean())
-
-
-def documents_of(task: Task, rows: Sequence[int] | Rows) -> Iterator[Document]:
-    """Yield some of a task's encoded documents."""
-    return (Document(task.dataset.ids[row], task.dataset.texts[row]) for row in rows)
-
-
-def real_queries(task: Task, asked: Rows) -> Pool:
-    """Select some of a set's queries; a query that is a document is no answer to itself."""
-    own = task.dataset.own_rows[asked][:, None]
-    return Pool(ASKED, task.queries.take(asked), own[:, (own >= 0).any(axis=0)])
-
-
-def judged(dataset: Dataset, asked: Rows, rows: Rows) -> NDArray[np.float64]:
-    """nDCG@10 in points of some queries, each by its rows, best first."""
-    names = [dataset.query_ids[i] for i in asked.tolist()]
-    scores = np.where(rows >= 0, -np.arange(rows.shape[1], dtype=np.float64), -np.inf)
-    return 100 * per_query(scores, rows, names, dataset.ids, dataset.qrels)[MEASURE]
 
 
 def answers(index: ReducedIndex, pool: Pool) -> Rows:
@@ -143,7 +113,6 @@ def measure_tuning(
     encoder: Encoder,
     results: ResultsFile,
     about: Row,
-    settings: Settings = DEFAULTS,
 ) -> None:
     """Append the rows of the parts that are missing."""
     measures: dict[str, Callable[[Subject], Iterator[Row]]] = {
@@ -158,7 +127,7 @@ def measure_tuning(
     if not missing:
         return
     with TemporaryDirectory(prefix="slimdex-bench-") as folder:
-        subject = Subject(task, encoder, Path(folder), settings)
+        subject = Subject(task, encoder, Path(folder))
         for part in missing:
             for row in list(measures[part](subject)):
                 known = task.facts() | {"what": part, "queries": len(subject.real)} | row
@@ -169,7 +138,7 @@ def measure_tuning(
 
 def measure_metric(subject: Subject) -> Iterator[Row]:
     """Measure exact search in the metric of each choice, judged by half of the queries."""
-    order = np.random.default_rng(subject.seed).permutation(len(subject.real))
+    order = np.random.default_rng(0).permutation(len(subject.real))
     choosing, judging = np.sort(order[::2]), np.sort(order[1::2])
     values = {}
     for number, cell in enumerate(CELLS, start=1):
@@ -185,7 +154,7 @@ def measure_metric(subject: Subject) -> Iterator[Row]:
     cells["labels"] = chosen_metric(core, snapshot, asked).cell
     cells["oracle"] = max(values, key=lambda cell: float(values[cell].mean()))
     deltas = np.stack([values[cell] - values[DEFAULT] for cell in cells.values()])
-    low, high = interval(deltas, subject.seed)
+    low, high = interval(deltas)
     for i, (way, (beta, gamma)) in enumerate(cells.items()):
         row: Row = {"way": way, "beta": beta, "gamma": gamma, "queries": len(judging)}
         row |= {MEASURE: float(values[beta, gamma].mean())}
@@ -269,7 +238,7 @@ def _smallest(
 
 def measure_coverage(subject: Subject) -> Iterator[Row]:
     """Compare bounds by queries made of documents with the agreement for real queries."""
-    trials, (beta, gamma), rng = subject.trials, DEFAULT, np.random.default_rng(subject.seed)
+    trials, (beta, gamma), rng = subject.trials, DEFAULT, np.random.default_rng(0)
     store, encoder = subject.collection.store, subject.encoder
     pool = document_pool(subject.snapshot, store, encoder, POOL, rng)
     truth = trials.exact(pool, Rescorer.fit(trials.moments, beta, gamma))

@@ -87,18 +87,13 @@ def label(row: Row) -> str:
     return f"{words}, {row['effort']} rescored" if row["effort"] else words
 
 
-def pareto(rows: Iterable[Row], cost: str, gain: str) -> list[Row]:
-    """Rows that no other beats in both, from the cheapest to the best.
-
-    >>> rows = [{"b": 8, "q": 3}, {"b": 2, "q": 1}, {"b": 4, "q": 1}, {"b": 4, "q": 2}]
-    >>> pareto(rows, "b", "q")
-    [{'b': 2, 'q': 1}, {'b': 4, 'q': 2}, {'b': 8, 'q': 3}]
-    """
-    front: list[Row] = []
-    for row in sorted(rows, key=lambda r: (r[cost], -r[gain])):
-        if not front or row[gain] > front[-1][gain]:
-            front.append(row)
-    return front
+def front(rows: Iterable[Row]) -> list[Row]:
+    """Rows that no smaller one beats in quality, from the smallest to the best."""
+    found: list[Row] = []
+    for row in sorted(rows, key=lambda r: (r["ram_row_bytes"], -r["ndcg@10_delta"])):
+        if not found or row["ndcg@10_delta"] > found[-1]["ndcg@10_delta"]:
+            found.append(row)
+    return found
 
 
 def shared_sets(rows: Sequence[Row], model: str) -> list[str]:
@@ -151,7 +146,7 @@ def lines_of(means: Sequence[Row]) -> list[Row]:
     shown = []
     for (_, how), line in lines.items():
         if how == CODES_ONLY:
-            shown += pareto(line, "ram_row_bytes", "ndcg@10_delta")
+            shown += front(line)
         else:
             best = {r["ram_row_bytes"]: r for r in sorted(line, key=lambda r: r["ndcg@10_delta"])}
             shown += best.values()

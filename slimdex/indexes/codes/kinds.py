@@ -33,7 +33,6 @@ class Kind:
     Parameters
     ----------
     name : as on the command line.
-    summary : one line for help texts.
     factory : (k, rows at training) -> FAISS factory string.
     min_rows : smallest training set.
     multiple : k must be a multiple of this.
@@ -42,7 +41,6 @@ class Kind:
     """
 
     name: str
-    summary: str
     factory: Callable[[int, int], str]
     min_rows: int = 1
     multiple: int = 1
@@ -92,13 +90,12 @@ def probed_lists(lists: int) -> int:
     return min(round(3.5 * math.pow(lists, 0.7)), lists)
 
 
-FLAT = Kind("flat", "float32, exact: 4k bytes a row", lambda k, n: "Flat")
-FP16 = Kind("fp16", "float16: 2k bytes a row", lambda k, n: "SQfp16")
-SQ8 = Kind("sq8", "8 bits a dimension: k bytes a row", lambda k, n: "SQ8")
-SQ4 = Kind("sq4", "4 bits a dimension: k/2 bytes a row", lambda k, n: "SQ4")
+FLAT = Kind("flat", lambda k, n: "Flat")
+FP16 = Kind("fp16", lambda k, n: "SQfp16")
+SQ8 = Kind("sq8", lambda k, n: "SQ8")
+SQ4 = Kind("sq4", lambda k, n: "SQ4")
 PQ = Kind(
     "pq",
-    "4 bits for every 4 dimensions: k/8 bytes a row",
     lambda k, n: f"PQ{k // 4}x4fs",
     min_rows=PQ_ROWS,
     multiple=4,
@@ -108,16 +105,15 @@ PQ = Kind(
 """Decoded rows are shorter than the unit rows they encode, by different amounts, so inner products
 rank poorly encoded rows too low. Distances include the decoded row's own length, which reduces this
 bias (Jegou et al. 2011, "Product Quantization for Nearest Neighbor Search", section III)."""
-RABITQ = Kind("rabitq", "1 bit a dimension and 8 bytes: k/8 + 8 a row", lambda k, n: "RaBitQ")
+RABITQ = Kind("rabitq", lambda k, n: "RaBitQ")
 IVF_PQ = Kind(
     "ivf-pq",
-    "inverted lists over pq: k/8 + 8 bytes a row, for millions of rows",
     lambda k, n: f"IVF{ivf_lists(n)},PQ{k // 4}x4fs",
     min_rows=PQ_ROWS,
     multiple=4,
     by_distance=True,
 )
-HNSW = Kind("hnsw", "float32 and a graph: 4k + 272 bytes a row", lambda k, n: "HNSW32")
+HNSW = Kind("hnsw", lambda k, n: "HNSW32")
 
 
 def from_factory(factory: str) -> Kind:
@@ -129,7 +125,7 @@ def from_factory(factory: str) -> Kind:
     False
     """
     is_coarse = re.search(r"(?:^|,)(?:PQ\d|RaBitQ)", factory) is not None
-    return Kind(factory, "a FAISS factory string", lambda k, n: factory, by_distance=is_coarse)
+    return Kind(factory, lambda k, n: factory, by_distance=is_coarse)
 
 
 KINDS = {kind.name: kind for kind in (FLAT, FP16, SQ8, SQ4, PQ, RABITQ, IVF_PQ, HNSW)}

@@ -83,7 +83,7 @@ class MapFits:
         return AffineMap(name, source, matrix.astype(np.float32), target)
 
 
-def fit_map(X: Matrix, Y: Matrix, seed: int = 0) -> AffineMap:
+def fit_map(X: Matrix, Y: Matrix) -> AffineMap:
     """Fit the map that is best on held-out rows, and fit it again on all rows.
 
     A map is better if rows that were held out find more of the ten target rows that their true
@@ -103,7 +103,7 @@ def fit_map(X: Matrix, Y: Matrix, seed: int = 0) -> AffineMap:
         raise InputError(
             f"{len(X)} and {len(Y)} vectors; expected as many of both encoders, at least {FEWEST}"
         )
-    order = np.random.default_rng(seed).permutation(len(X))
+    order = np.random.default_rng(0).permutation(len(X))
     count = min(max(round(HELD_OUT * len(X)), 2), MOST_HELD_OUT)
     held, rest = order[:count], order[count:]
     trial, judge = MapFits(X[rest], Y[rest]), _Judge(X[held], Y[held], Y[rest[:MOST_SEARCHED]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Matrix, normalize_rows
-from ..codes.vector_index import VectorIndex
+from ..codes.faiss_index import FaissIndex
 from ..errors import InputError
 from ..execution.threads import decomposition, product, threads_for
 from .linear import Identity, Linear
@@ -45,7 +45,7 @@ def variance_kept(reducer: Reducer, moments: Moments) -> float | None:
     return min(float(np.vecdot(axes.T, product(scatter, axes).T).sum()) / total, 1.0)
 
 
-def code_error(reducer: Reducer, index: VectorIndex, X: Matrix) -> float | None:
+def code_error(reducer: Reducer, index: FaissIndex, X: Matrix) -> float | None:
     """Mean squared distance between reduced unit rows and their decoded codes.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,9 @@ from ..arrays import SCAN_ROWS, Matrix, as_matrix, batches
 from ..errors import InputError
 from ..execution.threads import decomposition, eigh, product, threads_for
 from ..tensors import check_tensor, load_fitted, save_fitted
+from ..vectors.vector_file import VectorFile
 from .moments import Moments
-from .reducer import RowFile
+from .reducer import Reducer
 
 
 def principal_axes(
@@ -47,7 +48,7 @@ def whitening_axes(
     return np.maximum(values, floor) ** (-gamma / 2), axes
 
 
-class Linear:
+class Linear(Reducer):
     """Base class of linear reducers.
 
     Attributes
@@ -56,27 +57,8 @@ class Linear:
     components_ : (d, n_components) float32
     """
 
-    name: ClassVar[str]
-    bounded_by_rank: ClassVar[bool] = False
-    """True if components beyond the rank of the data are zero."""
-    min_rows: ClassVar[int] = 1
-    """Smallest number of rows to fit."""
-    n_components: int
     shift_: NDArray[np.float32]
     components_: Matrix
-
-    def __init__(self, n_components: int) -> None:
-        self.n_components = n_components
-
-    @classmethod
-    def check_components(cls, n_components: int, dim: int) -> None:
-        """Raise `InputError` unless n_components is 1 to dim."""
-        check_components(n_components, dim)
-
-    @classmethod
-    def configured(cls, n_components: int, beta: float, gamma: float) -> Self:
-        """Create an unfitted reducer from an index's settings; most ignore beta and gamma."""
-        return cls(n_components)
 
     @property
     def n_features(self) -> int:
@@ -92,7 +74,7 @@ class Linear:
         """Fit to the moments of rows."""
         raise NotImplementedError
 
-    def fit_vectors(self, vectors: RowFile, moments: Moments) -> Self:
+    def fit_vectors(self, vectors: VectorFile, moments: Moments) -> Self:
         """Fit to the moments; the rows are not read."""
         return self.fit_moments(moments)
 
@@ -254,7 +236,7 @@ class Truncate(Linear):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Check the dimensions; nothing is fitted."""
-        check_components(self.n_components, moments.dim)
+        self.check_components(self.n_components, moments.dim)
         self.shift_ = np.zeros(moments.dim, dtype=np.float32)
         self.components_ = np.eye(moments.dim, self.n_components, dtype=np.float32)
         return self
@@ -287,7 +269,7 @@ class RandomProjection(Linear):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Draw the directions; only the dimensions of the data are used."""
-        check_components(self.n_components, moments.dim)
+        self.check_components(self.n_components, moments.dim)
         rng = np.random.default_rng(self.random_state)
         drawn = rng.standard_normal((moments.dim, self.n_components))
         with threads_for(decomposition(moments.dim)):
@@ -339,9 +321,3 @@ def _check_left(k: int, d: int, top: int) -> None:
             f"n_components={k}; expected 1 to {d - top}, the {d} dimensions of the vectors without "
             f"the first {top} components"
         )
-
-
-def check_components(k: int, d: int) -> None:
-    """Raise `InputError` unless k is 1 to d."""
-    if not 1 <= k <= d:
-        raise InputError(f"n_components={k}; expected 1 to the {d} dimensions of the vectors")

@@ -23,7 +23,7 @@ from math import ceil
 import numpy as np
 
 from ..arrays import Matrix, Rows, batches, normalize_rows
-from ..codes.vector_index import VectorIndex
+from ..codes.faiss_index import FaissIndex
 from ..ranking import compacted, top_k
 from ..reducers.reducer import Reducer
 from .rescoring import Metric, Probes
@@ -61,7 +61,7 @@ class FilteredSearch:
     """
 
     reducer: Reducer
-    index: VectorIndex
+    index: FaissIndex
     metric: Metric
     candidates: int
     exact_rows: int = EXACT_ROWS

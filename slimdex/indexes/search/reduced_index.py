@@ -7,10 +7,19 @@ from math import ceil
 
 import numpy as np
 
-from ..arrays import LARGEST, Matrix, Rows, as_matrix, batches, contains, normalize_rows, without
+from ..arrays import (
+    LARGEST,
+    Matrix,
+    Rows,
+    as_matrix,
+    batches,
+    contains,
+    normalize_rows,
+    sampled,
+    without,
+)
 from ..codes.faiss_index import FaissIndex
 from ..codes.kinds import TRAINING_ROWS_OF_LIST, Kind
-from ..codes.vector_index import VectorIndex
 from ..errors import InputError
 from ..execution.progress import progress
 from ..execution.timing import stage
@@ -58,7 +67,7 @@ class ReducedIndex:
     def __init__(
         self,
         reducer: Reducer,
-        index: VectorIndex,
+        index: FaissIndex,
         vectors: VectorFile,
         *,
         metric: Metric | None = None,
@@ -209,24 +218,12 @@ def reduced(reducer: Reducer, X: Matrix) -> Matrix:
     return normalize_rows(reducer.transform(X))
 
 
-def trained(
-    kind: Kind,
-    reducer: Reducer,
-    vectors: VectorFile,
-    seed: int = 0,
-) -> FaissIndex:
-    """Create an empty index of `kind`, trained on a sample of the vectors."""
+def trained(kind: Kind, reducer: Reducer, vectors: VectorFile) -> FaissIndex:
+    """Create an empty index of `kind`, trained on the vectors, or a random sample of them."""
     index = FaissIndex(kind, reducer.n_components, len(vectors))
     lists = index.probes[1] if index.probes else 0
     most = max(kind.max_rows, TRAINING_ROWS_OF_LIST * lists)
-    return index.train(training_sample(reducer, vectors, most, seed))
-
-
-def training_sample(reducer: Reducer, vectors: VectorFile, most: int, seed: int = 0) -> Matrix:
-    """Return reduced rows (n, k) to train on, in file order: all, or a random sample of `most`."""
-    rows = np.arange(len(vectors))
-    if len(rows) > most:
-        rows = np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))
-    return np.concatenate(
-        [reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))]
+    rows = sampled(len(vectors), most, seed=0)
+    return index.train(
+        np.concatenate([reduced(reducer, vectors.take(rows[part])) for part in batches(len(rows))])
     )

@@ -183,9 +183,9 @@ class VectorFile:
         ):
             mapped.madvise(mmap.MADV_WILLNEED, first, length)
 
-    def scan(self, start: int = 0, stop: int | None = None) -> Iterator[Matrix]:
-        """Yield rows start .. stop in chunks of float32, without mapping pages."""
-        stop = self.rows if stop is None else stop
+    def scan(self, start: int = 0) -> Iterator[Matrix]:
+        """Yield rows from `start` on in chunks of float32, without mapping pages."""
+        stop = self.rows
         if start >= stop:
             return
         with self.path.open("rb") as file:

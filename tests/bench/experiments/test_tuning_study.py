@@ -17,7 +17,6 @@ from slimdex.bench.reporting.tables.studies import tuning
 from slimdex.bench.rows import ResultsFile, Row
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.settings import Settings
 from slimdex.retrieval.documents import Document
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder
@@ -47,9 +46,9 @@ def rows(topics: Task, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
         patch.setattr(tuning_study, "POOL", 400)
         patch.setattr(tuning_study, "TRIALS", 40)
         results = ResultsFile(tmp_path_factory.mktemp("out") / "tune-topics-words.jsonl")
-        measure_tuning(topics, WordEncoder(), results, ABOUT, settings=Settings(kind="pq"))
+        measure_tuning(topics, WordEncoder(), results, ABOUT)
         count = len(results.rows)
-        measure_tuning(topics, WordEncoder(), results, ABOUT, settings=Settings(kind="pq"))
+        measure_tuning(topics, WordEncoder(), results, ABOUT)
         assert len(results.rows) == count  # what is there is not measured again
         yield list(results.rows.values())
 

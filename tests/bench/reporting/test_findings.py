@@ -7,11 +7,11 @@ import pytest
 from slimdex.bench.reporting.findings import (
     codes_at,
     fastest_at,
+    front,
     is_slimdex,
     lines_of,
     mean_by_method,
     one_percent,
-    pareto,
     resident_bytes,
     shared_sets,
     tasks,
@@ -83,9 +83,9 @@ def test_codes_are_compared_on_sets_that_all_of_them_have() -> None:
 
 
 def test_a_front_has_nothing_that_costs_more_and_gives_less() -> None:
-    rows = [row(ram_row_bytes=b, **{"ndcg@10_delta": d}) for b, d in [(8, -3), (24, 0), (48, -1)]]
-    front = pareto(rows, "ram_row_bytes", "ndcg@10_delta")
-    assert [r["ram_row_bytes"] for r in front] == [8, 24]
+    pairs = [(48, -1), (24, 0), (24, -2), (8, -3)]
+    rows = [row(ram_row_bytes=b, **{"ndcg@10_delta": d}) for b, d in pairs]
+    assert front(rows) == [rows[3], rows[1]]
 
 
 def test_lines_show_every_rescored_size_and_the_front_of_codes() -> None:

@@ -136,7 +136,7 @@ def beside_peers(rows: Sequence[Row]) -> list[Table]:
     for task in tasks(rows):
         mine = of_task(rows, task)
         note = f"{task[1]}: {mine[0]['documents']:,} vectors"
-        failed = failures([row for row in rows if (row["set"], row["model"]) == task], "method")
+        failed = failures(row for row in rows if (row["set"], row["model"]) == task)
         absent = [name for name in PEERS if name not in {row["method"] for row in mine}]
         note += failed or (f"; not measured: {', '.join(absent)}" if absent else "")
         shown = [row | _times_at_lower(mine, row["method"]) for row in fastest_at(mine)]

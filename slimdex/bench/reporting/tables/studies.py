@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...experiments.search_study import CALLERS
 from ...rows import Row
 from .table import (
     BY_TASK,
@@ -37,9 +38,9 @@ def _time(name: str) -> Callable[[Row], Any]:
     return lambda row: row[name] if row.get("load", 0) < BUSY * row["threads"] else NOT_MEASURED
 
 
-def _search_columns(rows: Rows) -> Sequence[Column]:
-    callers = next((row["callers"] for row in rows if "callers" in row), 0)
-    return (
+search = Declared(
+    "{set}, {model}, {processor}",
+    (
         Column("", "method"),
         Column("effort", lambda row: row["effort"] or None, ".0f"),
         Column("agreement", "agreement@10", ".3f"),
@@ -51,7 +52,7 @@ def _search_columns(rows: Rows) -> Sequence[Column]:
         Column("search", "p50_ms_search_one", ".2f"),
         Column("search and documents", "p50_ms_fetch_one", ".2f"),
         Column("all threads, p50 ms", "p50_ms_total_all", ".2f"),
-        Column(f"{callers} callers, p50 ms", "p50_ms_callers_one", ".2f"),
+        Column(f"{CALLERS} callers, p50 ms", "p50_ms_callers_one", ".2f"),
         Column("searches/s", "searches_per_s_one", ",.0f"),
         Column("all threads, searches/s", "searches_per_s_all", ",.0f"),
         Column("codes, MB", "code_bytes", ",.1f", 1e6),
@@ -61,13 +62,8 @@ def _search_columns(rows: Rows) -> Sequence[Column]:
         Column("and of files", "store_files_bytes", ",.0f", 1e6),
         Column("disk, bytes each", "disk_row_bytes", ",.0f"),
         Column("build s", "build_s", ",.1f"),
-    )
-
-
-search = Declared(
-    "{set}, {model}, {processor}",
-    _search_columns,
-    lambda rows: DOCUMENTS.format_map(rows[0]) + failures(rows, "method"),
+    ),
+    lambda rows: DOCUMENTS.format_map(rows[0]) + failures(rows),
     (*BY_TASK, "processor"),  # times of different processors don't compare
     sort="p50_ms_total_one",
 )
@@ -115,7 +111,7 @@ start = Declared(
         Column("installed, MB", "install_bytes", ",.0f", 1e6),
         Column("installing, s", "install_s", ".0f"),
     ),
-    lambda rows: f"{measured(rows)[0]['processes']} processes each{failures(rows, 'method')}",
+    lambda rows: f"{measured(rows)[0]['processes']} processes each{failures(rows)}",
     ("model", "documents"),
 )
 indexes = Declared(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from ...rows import Row
@@ -90,7 +89,6 @@ class Declared:
     Attributes
     ----------
     title, note : formatted with the group's first row; the note may be a function of its rows.
-    columns : columns, or a function from the group's rows to them.
     by : columns whose values make the groups; if empty, all rows are one.
     where : required values of columns.
     lines : the group's rows -> those that are shown.
@@ -98,7 +96,7 @@ class Declared:
     """
 
     title: str
-    columns: Sequence[Column] | Callable[[Rows], Sequence[Column]]
+    columns: Sequence[Column]
     note: str | Callable[[Rows], str] = ""
     by: Sequence[str] = ()
     where: Mapping[str, Any] = field(default_factory=dict)
@@ -118,11 +116,10 @@ class Declared:
             return None
         title = self.title.format_map(rows[0])
         note = self.note.format_map(rows[0]) if isinstance(self.note, str) else self.note(rows)
-        columns = self.columns(rows) if callable(self.columns) else self.columns
         if self.sort:
             name = self.sort.removeprefix("-")
             lines.sort(key=lambda row: row[name] if name == self.sort else -row[name])
-        return tabulated(title, note, columns, lines)
+        return tabulated(title, note, self.columns, lines)
 
 
 def together(*tables: Callable[[Rows], list[Table]]) -> Callable[[Rows], list[Table]]:
@@ -154,9 +151,9 @@ def change(name: str = "ndcg@10", form: str = "+.2f") -> Callable[[Row], Cell]:
     return cell
 
 
-def failures(rows: Iterable[Row], name: str) -> str:
-    """Format "; failed: ..." with the failures' names and reasons; "" if there are none."""
-    failed = [f"{row[name]} ({row['error']})" for row in rows if "error" in row]
+def failures(rows: Iterable[Row]) -> str:
+    """Format "; failed: ..." with the failed methods and reasons; "" if there are none."""
+    failed = [f"{row['method']} ({row['error']})" for row in rows if "error" in row]
     return f"; failed: {', '.join(dict.fromkeys(failed))}" if failed else ""
 
 
@@ -176,14 +173,14 @@ def of_way(way: str, value: str | Callable[[Row], Any]) -> Callable[[Row], Any]:
 
     If that way was not measured, the cell is a dash.
     """
-    return partial(_of_way, way=way, value=value)
 
+    def cell(row: Row) -> Any:
+        found = row["ways"].get(way)
+        if found is None:
+            return NOT_MEASURED
+        return found[value] if isinstance(value, str) else value(found)
 
-def _of_way(row: Row, way: str, value: str | Callable[[Row], Any]) -> Any:
-    found = row["ways"].get(way)
-    if found is None:
-        return NOT_MEASURED
-    return found[value] if isinstance(value, str) else value(found)
+    return cell
 
 
 DIFFERENCE = change()
