@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pytest
 
 from slimdex.bench.data.cached_vectors import encoded
 from slimdex.bench.data.datasets import Dataset
-from slimdex.bench.engines.engine_specs import Method
-from slimdex.bench.experiments.peer_study import contenders, measure_peers
+from slimdex.bench.engines.measured import MeasuredEngine
 from slimdex.bench.experiments.retrieval_study import Task
-from slimdex.bench.rows import ResultsFile
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
-from tests.once import once
 
 VERSIONS = {"python": "3", "faiss-cpu": "1", "torch": "2", "numpy": "2"}
 ABOUT = {"versions": VERSIONS, "processor": "P", "threads": 2, "seed": 0}
+
+
+class Here:
+    """In place of a `Subprocess`: the object in this process, as another takes seconds to start."""
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+        self.remote = make(*arguments)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self.remote, MeasuredEngine):
+            self.remote._folder.cleanup()  # as its process would
 
 
 @pytest.fixture(scope="session")
@@ -38,17 +51,6 @@ def task(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Task:
     cache, encoder = tmp_path_factory.mktemp("cache"), WordEncoder()
     vectors = encoded(encoder, dataset.texts, cache)
     return Task(dataset, "words", vectors, encoded(encoder, dataset.query_texts, cache))
-
-
-@pytest.fixture(scope="session")
-def peers(task: Task, run_folder: Path) -> tuple[list[Method], Path]:
-    """Methods, and the file of the rows that `measure_peers` left of them."""
-    methods = [m for m in contenders(48, 800, ["FAISS HNSW"]) if m.name != "slimdex 1/128"]
-
-    def measure(path: Path) -> None:
-        measure_peers(task, methods, ResultsFile(path), ABOUT)
-
-    return methods, once(run_folder / "peers-words.jsonl", measure)
 
 
 @pytest.fixture

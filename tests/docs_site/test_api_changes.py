@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -52,12 +52,14 @@ def committed(folder: Path, changes: dict[str, str]) -> None:
     git(folder, "commit", "--quiet", "--allow-empty", "--message", "all")
 
 
-def test_losses_of_public_names_end_a_patch_release(tmp_path: Path) -> None:
+def test_losses_of_public_names_end_a_patch_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = run_path(str(SCRIPT))["main"]
+    monkeypatch.chdir(tmp_path)
+
     def run() -> tuple[int, list[str]]:
-        words = [sys.executable, str(SCRIPT)]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-        assert done.stderr == ""
-        return done.returncode, re.findall(r"`([\w.()]+)`", done.stdout)
+        return main(), re.findall(r"`([\w.()]+)`", capsys.readouterr().out)
 
     git(tmp_path, "init", "--quiet")
     committed(tmp_path, {})

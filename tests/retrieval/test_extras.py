@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -17,7 +18,6 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.extras import MODULES, extra_of, install_command, missing_ones_told
-from tests.bench.test_cli import refused
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -53,9 +53,12 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def advice(paths: Path, folder: Path, *words: object) -> str:
-    said = refused(*(words or ("report",)), folder=folder, paths=[paths])
-    return said.partition(" named ")[2].strip()
+def advice(paths: Path, folder: Path) -> str:
+    command = [sys.executable, "-m", "slimdex", "bench", "report"]
+    environment = {"PYTHONPATH": f"{paths}:{ROOT}"}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    return done.stderr.partition(" named ")[2].strip()
 
 
 @pytest.mark.slow

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from slimdex.bench.engines.engine import Engine
 from slimdex.bench.engines.engine_specs import PEERS, Method, missing_peers
 from slimdex.bench.engines.measured import engine_process
 from slimdex.bench.engines.remote_object import WorkerError
-from slimdex.bench.experiments.measured_methods import uncompressed
+from slimdex.bench.experiments.measured_methods import grid, uncompressed
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.machine import limit_threads
 from slimdex.indexes.arrays import Rows, normalize_rows
@@ -86,24 +89,35 @@ def test_what_fails_says_so_and_leaves_no_process(task: Task) -> None:
             worker.answer(10)
 
 
+def in_this_process(method: Method, task: Task, folder: Path) -> tuple[Engine, Rows]:
+    """The method's engine at its largest effort, and its ten answers to each query."""
+    engine = method.make()
+    assert engine.build(task.vectors, folder)["index_s"] > 0
+    engine.set_effort(method.efforts[-1])
+    scores, rows = engine.search(task.queries.take(np.arange(len(task.queries))), 10)
+    assert (np.diff(scores, axis=1) <= 1e-6).all()
+    return engine, rows
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PEERS)
-def test_a_peer_finds_what_exact_search_finds(task: Task, name: str) -> None:
+def test_a_peer_finds_what_exact_search_finds(task: Task, name: str, tmp_path: Path) -> None:
     if name in missing_peers():
         pytest.skip(f"{name} is not installed: pip install {missing_peers()[name]}")
-    method = Method.of_peer(name)
-    with engine_process(method, task.vectors, task.queries) as process:
-        worker = process.remote
-        seconds = worker.build()
-        worker.set_effort(method.efforts[-1])
-        scores, rows = worker.answer(10)
-        told, _ = worker.memory()
-    assert seconds["index_s"] > 0
-    assert (np.diff(scores, axis=1) <= 1e-6).all()
+    engine, rows = in_this_process(Method.of_peer(name), task, tmp_path)
     least = {"ST binary": 0.2, "ST int8": 0.8, "usearch i8": 0.9}.get(name, 0.97)
     assert agreement(rows, brute_force(task, 10), 10).mean() >= least
-    assert told.disk_row is not None
-    assert told.disk_row > 0
+    assert (engine.footprint().disk_row or 0) > 0
+
+
+@pytest.mark.slow
+def test_every_method_of_a_quick_grid_finds_more_than_chance(task: Task, tmp_path: Path) -> None:
+    for number, method in enumerate(grid(48, 800, quick=True)):
+        if method.settings is None:
+            continue
+        (folder := tmp_path / str(number)).mkdir()
+        _, rows = in_this_process(method, task, folder)
+        assert agreement(rows, brute_force(task, 10), 10).mean() > 0.1, method  # by chance 0.01
 
 
 def test_threads_are_limited_and_given_back() -> None:

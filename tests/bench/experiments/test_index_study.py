@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.bench.cli import app
+from slimdex.bench.experiments import index_study
 from slimdex.bench.experiments.index_study import (
     ALL,
     CONDITION,
@@ -129,6 +130,7 @@ def test_on_the_command_line(
     tmp_path: Path, tiny_bert: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(index_study, "QUERIES", 30)
     with Collection.create(tmp_path / "own", TransformerEncoder(str(tiny_bert))) as made:
         made.add(docstrings[:700])
         rows = made.state.rows

@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from slimdex.bench.data.paired_measures import Judge
 from slimdex.bench.engines.engine_specs import Method
 from slimdex.bench.experiments import measured_methods as grids
-from slimdex.bench.experiments.peer_study import measure_peers
-from slimdex.bench.experiments.retrieval_study import Task, exact_answers, measure_grid, measured
-from slimdex.bench.reporting.findings import default_row, of_task, small_row, uncompressed_row
+from slimdex.bench.experiments import peer_study
+from slimdex.bench.experiments.peer_study import contenders, measure_peers
+from slimdex.bench.experiments.retrieval_study import Task, measure_grid
+from slimdex.bench.reporting.findings import of_task
 from slimdex.bench.rows import ResultsFile
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.options import REDUCERS
@@ -79,32 +78,21 @@ def test_rows_are_measured_once_and_a_killed_run_goes_on(
 
 
 @pytest.mark.slow
-def test_the_rows_that_the_readme_tells_of(task: Task) -> None:
-    judge = Judge(task.dataset, *exact_answers(task))
-    usual = Method("slimdex", Settings(k=24, kind="pq"), (0, 100, 200))
-    small = Method("slimdex", Settings(k=12, kind="pq"), (0, 10, 100))  # 1% would be 8
-    rows = [
-        row
-        for method in (usual, small, grids.uncompressed(48))
-        for row in measured(task, method, method.efforts, judge)
-    ]
-    chosen = [default_row(rows), small_row(rows), uncompressed_row(rows)]
-    told = [(r["method"], r.get("k"), r["effort"]) for r in chosen if r]
-    assert told == [("slimdex", 24, 200), ("slimdex", 12, 10), ("float32", 48, 0)]
-
-
-@pytest.mark.slow
 def test_peers_are_asked_in_turns(
-    task: Task, peers: tuple[list[Method], Path], tmp_path: Path
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    methods, measured_before = peers
-    assert [m.name for m in methods] == [
+    for name in ("ROUNDS", "BUILDS"):
+        monkeypatch.setattr(peer_study, name, 2)
+    every = contenders(48, 800, ["FAISS HNSW"])
+    assert [method.name for method in every] == [
         "float32",
         "slimdex 1/64",
+        "slimdex 1/128",
         "slimdex 1/64, whitened",
         "FAISS HNSW",
     ]
-    path = Path(shutil.copy(measured_before, tmp_path))
+    methods, path = [every[0], every[3], every[4]], tmp_path / "peers-words.jsonl"
+    measure_peers(task, methods, ResultsFile(path), ABOUT)
     rows = list(ResultsFile(path).rows.values())
     assert len(rows) == sum(len(m.efforts) for m in methods)
     for row in rows:

@@ -6,15 +6,17 @@ import pytest
 
 from slimdex.bench.reporting.findings import (
     codes_at,
+    default_row,
     fastest_at,
     front,
-    is_slimdex,
     lines_of,
     mean_by_method,
     one_percent,
     resident_bytes,
     shared_sets,
+    small_row,
     tasks,
+    uncompressed_row,
 )
 from slimdex.bench.rows import Row
 
@@ -45,12 +47,20 @@ def test_tasks_are_ordered_by_model_and_size() -> None:
     assert tasks([rows[0], rows[1], rows[2]]) == [("c", "l"), ("b", "m"), ("a", "m")]
 
 
-def test_which_row_is_slimdex_at_a_share() -> None:
-    assert is_slimdex(row(), 2, lambda _: 200)
-    assert is_slimdex(row(k=96, effort=50), 4, one_percent)
-    for change in ({"k": 96}, {"effort": 100}, {"gamma": 0.0}, {"kind": "sq8"}):
-        assert not is_slimdex(row(**change), 2, lambda _: 200)
-    assert not is_slimdex(row(method="rotation"), 2, lambda _: 200)
+def test_which_rows_the_readme_tells_of() -> None:
+    rows = [
+        row(method="float32", k=384, kind="flat", effort=0),
+        *(row(effort=effort) for effort in (0, 100, 200)),
+        *(row(k=96, effort=effort) for effort in (0, 50, 200)),
+        *(row(**{"effort": 200} | change) for change in ({"gamma": 0.0}, {"kind": "sq8"})),
+        row(method="rotation"),
+    ]
+    assert (uncompressed_row(rows), default_row(rows), small_row(rows)) == (
+        rows[0],
+        rows[3],
+        rows[5],
+    )
+    assert default_row(rows[7:]) is None
     assert one_percent(row(documents=300)) == 10
 
 

@@ -63,10 +63,6 @@ def queries(X: Matrix) -> Matrix:
     return (noisy * rng.uniform(0.01, 100, size=(40, 1))).astype(np.float32)
 
 
-def build(name: str, X: Matrix) -> FaissIndex:
-    return built(kind_named(name), X)
-
-
 def built(kind: Kind, X: Matrix) -> FaissIndex:
     index = FaissIndex(kind, X.shape[1], len(X)).train(X)
     index.add(X[:700])
@@ -74,9 +70,25 @@ def built(kind: Kind, X: Matrix) -> FaissIndex:
     return index
 
 
+class Built(dict[str, FaissIndex]):
+    """An index of each kind over the same rows, built when it is first asked for."""
+
+    def __init__(self, X: Matrix) -> None:
+        self.X = X
+
+    def __missing__(self, name: str) -> FaissIndex:
+        self[name] = built(kind_named(name), self.X)
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def indexes(X: Matrix) -> Built:
+    return Built(X)
+
+
 @pytest.mark.parametrize("name", quick(RECALL))
-def test_kinds_against_brute_force(name: str, X: Matrix, queries: Matrix) -> None:
-    index = build(name, X)
+def test_kinds_against_brute_force(name: str, indexes: Built, X: Matrix, queries: Matrix) -> None:
+    index = indexes[name]
     exact = np.argsort(-(queries @ X.T), axis=1)[:, :10]
     scores, hits = index.search(queries, 50)
     recall = np.mean([np.isin(e, f).mean() for e, f in zip(exact, hits, strict=True)])
@@ -84,8 +96,8 @@ def test_kinds_against_brute_force(name: str, X: Matrix, queries: Matrix) -> Non
     assert (np.diff(scores, axis=1) <= 1e-6).all()
 
 
-def test_flat_is_exact(X: Matrix, queries: Matrix) -> None:
-    scores, hits = build("flat", X).search(queries, 10)
+def test_flat_is_exact(indexes: Built, X: Matrix, queries: Matrix) -> None:
+    scores, hits = indexes["flat"].search(queries, 10)
     products = queries @ X.T
     np.testing.assert_array_equal(hits, np.argsort(-products, axis=1)[:, :10])
     np.testing.assert_allclose(scores, np.sort(products, axis=1)[:, ::-1][:, :10], rtol=1e-4)
@@ -96,8 +108,8 @@ def test_every_kind_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", quick(ROW_BYTES))
-def test_bytes_a_row(name: str, X: Matrix) -> None:
-    index = build(name, X)
+def test_bytes_a_row(name: str, indexes: Built) -> None:
+    index = indexes[name]
     assert index.row_nbytes == pytest.approx(ROW_BYTES[name], abs=1)
     assert index.nbytes >= 2000 * ROW_BYTES[name]
 
@@ -105,12 +117,13 @@ def test_bytes_a_row(name: str, X: Matrix) -> None:
 def test_pq_keeps_a_64th_of_float32() -> None:
     rng = np.random.default_rng(0)
     X = normalize_rows(rng.normal(size=(700, 192)).astype(np.float32))
-    index = build("pq", X)
-    assert index.row_nbytes == 24 == 4 * 384 / 64
+    assert built(kind_named("pq"), X).row_nbytes == 24 == 4 * 384 / 64
 
 
-def test_distances_return_a_quarter_of_the_lost_length(X: Matrix, queries: Matrix) -> None:
-    index = build("pq", X)
+def test_distances_return_a_quarter_of_the_lost_length(
+    indexes: Built, X: Matrix, queries: Matrix
+) -> None:
+    index = indexes["pq"]
     decoded = index.decoded(X)
     lengths = np.linalg.norm(queries, axis=1, keepdims=True)
     targets = queries @ decoded.T + lengths * (1 - np.vecdot(decoded, decoded)) / 4
@@ -143,8 +156,8 @@ def test_distances_find_neighbours_that_inner_products_rank_last() -> None:
     assert recall["PQ16x4fs"] == recall["pq"]
 
 
-def test_a_zero_query_has_finite_scores(X: Matrix) -> None:
-    scores, hits = build("pq", X).search(np.zeros((1, 32), np.float32), 3)
+def test_a_zero_query_has_finite_scores(indexes: Built) -> None:
+    scores, hits = indexes["pq"].search(np.zeros((1, 32), np.float32), 3)
     assert (hits >= 0).all()
     assert np.isfinite(scores).all()
 
@@ -152,9 +165,9 @@ def test_a_zero_query_has_finite_scores(X: Matrix) -> None:
 @pytest.mark.parametrize("name", quick(RECALL))
 @pytest.mark.parametrize("allowed", [1, 7, 300])
 def test_search_among_given_rows_compares_all_of_them(
-    name: str, allowed: int, X: Matrix, queries: Matrix
+    name: str, allowed: int, indexes: Built, X: Matrix, queries: Matrix
 ) -> None:
-    index = build(name, X)
+    index = indexes[name]
     rows = np.sort(np.random.default_rng(allowed).choice(2000, allowed, replace=False))
     scores, hits = index.search(queries[:5], 20, rows)
     assert hits.shape == scores.shape == (5, 20)
@@ -169,9 +182,9 @@ def test_search_among_given_rows_compares_all_of_them(
 
 @pytest.mark.parametrize("name", quick(RECALL))
 def test_save_and_load_give_the_same_answers(
-    name: str, X: Matrix, queries: Matrix, tmp_path: Path
+    name: str, indexes: Built, queries: Matrix, tmp_path: Path
 ) -> None:
-    index = build(name, X)
+    index = indexes[name]
     index.save(tmp_path / "codes.faiss")
     loaded = FaissIndex.load(tmp_path / "codes.faiss")
     for ours, theirs in zip(index.search(queries, 9), loaded.search(queries, 9), strict=True):
@@ -179,15 +192,17 @@ def test_save_and_load_give_the_same_answers(
     assert loaded.nbytes == index.nbytes
 
 
-def test_a_loaded_index_and_a_copy_encode_identically(X: Matrix, tmp_path: Path) -> None:
-    index = build("pq", X)
+def test_a_loaded_index_and_a_copy_encode_identically(
+    indexes: Built, X: Matrix, tmp_path: Path
+) -> None:
+    index = indexes["pq"]
     index.save(tmp_path / "codes.faiss")
     loaded = FaissIndex.load(tmp_path / "codes.faiss")
     for other in (loaded, index.copy(empty=True)):
         np.testing.assert_array_equal(other.decoded(X[:300]), index.decoded(X[:300]))
 
 
-def test_bad_input(X: Matrix, tmp_path: Path) -> None:
+def test_bad_input(indexes: Built, X: Matrix, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="kind 'nonsense' at 32 dimensions"):
         FaissIndex(kind_named("nonsense"), 32)
     with pytest.raises(
@@ -195,14 +210,14 @@ def test_bad_input(X: Matrix, tmp_path: Path) -> None:
     ):
         FaissIndex(kind_named("pq"), 32).train(X[:10])
     with pytest.raises(InputError, match="queries: 5 dimensions; expected 32"):
-        build("flat", X).search(np.zeros((1, 5), dtype=np.float32), 1)
+        indexes["flat"].search(np.zeros((1, 5), dtype=np.float32), 1)
     (tmp_path / "junk.faiss").write_bytes(b"junk" * 100)
     with pytest.raises(CorruptError, match="not a FAISS index"):
         FaissIndex.load(tmp_path / "junk.faiss")
 
 
 def test_inverted_lists_may_follow_a_transformation(X: Matrix) -> None:
-    index = build("PCA24,IVF32,Flat", X)
+    index = built(kind_named("PCA24,IVF32,Flat"), X)
     assert index.row_nbytes == 24 * 4 + 8
     exact = np.argsort(-(X[:50] @ X.T), axis=1)[:, :10]
     _, hits = index.search(X[:50], 10)
@@ -211,14 +226,14 @@ def test_inverted_lists_may_follow_a_transformation(X: Matrix) -> None:
 
 def test_a_factory_string_without_add_is_refused(X: Matrix) -> None:
     with pytest.raises(InputError, match=r"FAISS says .*; try another kind"):
-        build("IDMap,Flat", X)
+        built(kind_named("IDMap,Flat"), X)
 
 
-def test_a_full_disk_is_reported_even_for_the_last_byte(X: Matrix, tmp_path: Path) -> None:
-    size = build("sq8", X).nbytes
+def test_a_full_disk_is_reported_even_for_the_last_byte(indexes: Built, tmp_path: Path) -> None:
+    size = indexes["sq8"].nbytes
     for limit in (10, size // 2, size - 1):
         with pytest.raises(OSError, match="File too large"), limited_files(limit):
-            build("sq8", X).save(tmp_path / f"{limit}")
+            indexes["sq8"].save(tmp_path / f"{limit}")
 
 
 @contextmanager
