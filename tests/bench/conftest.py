@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pytest
 
 from slimdex.bench.data.cached_vectors import encoded
 from slimdex.bench.data.datasets import Dataset
+from slimdex.bench.engines.measured import MeasuredEngine
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.retrieval.documents import Document
 from tests.encoders import WordEncoder
 
 VERSIONS = {"python": "3", "faiss-cpu": "1", "torch": "2", "numpy": "2"}
 ABOUT = {"versions": VERSIONS, "processor": "P", "threads": 2, "seed": 0}
+
+
+class Here:
+    """In place of a `Subprocess`: the object in this process, as another takes seconds to start."""
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+        self.remote = make(*arguments)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self.remote, MeasuredEngine):
+            self.remote._folder.cleanup()  # as its process would
 
 
 @pytest.fixture(scope="session")

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from slimdex.bench import runner
 from slimdex.bench.cli import app
+from slimdex.bench.data.datasets import load_dataset
 from slimdex.bench.data.pairs import SEVEN
 from slimdex.bench.engines.engine_specs import Method
-from slimdex.bench.experiments import peer_study, retrieval_study
+from slimdex.bench.engines.measured import MeasuredEngine
+from slimdex.bench.experiments import peer_study, retrieval_study, search_study, similarity_study
 from slimdex.bench.experiments.measured_methods import part, uncompressed
 from slimdex.bench.rows import FOLDER
 from slimdex.indexes.settings import Settings
+
+from .conftest import Here
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -71,9 +77,13 @@ def test_a_quick_run_from_encoding_to_the_page(
     monkeypatch.setattr(retrieval_study, "grid", few)
     peers = [uncompressed(32), Method.of_peer("FAISS HNSW")]
     monkeypatch.setattr(peer_study, "contenders", lambda *_: peers)
-    for name in ("peer_study.ROUNDS", "peer_study.BUILDS", "search_study.QUICK_ROUNDS"):
-        monkeypatch.setattr(f"slimdex.bench.experiments.{name}", 1)
+    for name in ("ROUNDS", "BUILDS"):
+        monkeypatch.setattr(peer_study, name, 1)
+    for study in (retrieval_study, peer_study):
+        monkeypatch.setattr(study, "engine_process", partial(Here, MeasuredEngine))
+    monkeypatch.setattr(search_study, "QUICK_ROUNDS", 1)
     monkeypatch.setattr("slimdex.bench.data.datasets.QUICK_DOCUMENTS", 700)
+    monkeypatch.setattr(runner, "load_dataset", cache(load_dataset))  # takes seconds
     words = ("--models", tiny_bert, "--max-length", 64, "--quick")
     said = bench("retrieval", *words, folder=tmp_path)
     (file,) = (tmp_path / "bench-results").glob("retrieval-*.jsonl")
@@ -106,7 +116,7 @@ def test_a_quick_run_from_encoding_to_the_page(
 def test_similarity_by_the_poolings_of_a_model(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.bench.experiments.similarity_study.MAX_LENGTH", 64)
+    monkeypatch.setattr(similarity_study, "MAX_LENGTH", 64)
     write_pairs(tmp_path / "sts")
     said = bench("sts", "--data", ".", "--models", tiny_bert, folder=tmp_path)
     assert f"\n{tiny_bert.name}, english\n" in said

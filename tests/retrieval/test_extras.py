@@ -53,8 +53,8 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def advice(paths: Path, folder: Path, *words: object) -> str:
-    command = [sys.executable, "-m", "slimdex", *map(str, words or ("bench", "report"))]
+def advice(paths: Path, folder: Path) -> str:
+    command = [sys.executable, "-m", "slimdex", "bench", "report"]
     environment = {"PYTHONPATH": f"{paths}:{ROOT}"}
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
@@ -87,7 +87,7 @@ def extras() -> dict[str, set[str]]:
     return {
         extra: {package(line) for line in lines} - {"slimdex"}
         for extra, lines in PROJECT["optional-dependencies"].items()
-        if extra not in ("test", "small", "docs")
+        if extra not in ("test", "docs")
     }
 
 

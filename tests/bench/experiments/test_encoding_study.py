@@ -1,4 +1,4 @@
-"""Encoders side by side: real models in real processes, on few texts."""
+"""Encoders side by side: real models on few texts, in one process."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from slimdex.bench.experiments.encoding_study import Texts
 from slimdex.bench.reporting.tables.studies import encoders
 from slimdex.bench.rows import ResultsFile
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
+from tests.bench.conftest import Here
 from tests.bench.test_cli import bench, write_pairs
 
 TWICE = {
@@ -31,8 +32,11 @@ def test_rows_of_a_small_run(
 ) -> None:
     of_one_kind = [c for c in CONTENDERS if c.name not in TWICE]
     monkeypatch.setattr(encoding_study, "CONTENDERS", of_one_kind)
-    monkeypatch.setattr(encoding_study, "ROUNDS", 1)  # each takes seconds, for the products' rate
-    monkeypatch.setattr(encoding_study, "LONG_TEXTS", 5)
+    monkeypatch.setattr(encoding_study, "Subprocess", Here)
+    monkeypatch.setattr(encoding_study, "RATE_SECONDS", 0.01)
+    for name, few in (("ROUNDS", 1), ("LONG_TEXTS", 5), ("SINGLE_TEXTS", 5)):
+        monkeypatch.setattr(encoding_study, name, few)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)  # a contender does, too
     write_pairs(beir / "sts")
     (beir / "retrieval").mkdir()
     (beir / "words").rename(beir / "retrieval" / "scifact")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
 
 import slimdex.bench.commands.start as command
-from slimdex.bench.cli import app
-from slimdex.bench.engines import peer_programs
-from slimdex.bench.engines.environments import run, site_bytes
+from slimdex.bench.engines import environments, peer_programs
+from slimdex.bench.engines.environments import run
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments import start_study
 from slimdex.bench.reporting.tables.studies import start
@@ -90,20 +87,29 @@ def test_a_process_that_fails_ends_with_its_last_line() -> None:
     assert run([sys.executable, "-c", "import os; print(os.environ['A'])"], {"A": "b"}) == "b\n"
 
 
-def test_the_size_of_an_environment_leaves_its_tools_out(tmp_path: Path) -> None:
-    for name in ("numpy/core/a.so", "pip/x.py", "pip-24.0.dist-info/METADATA", "numpy.libs/b.so"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(b"123")
-    (tmp_path / "six.py").write_bytes(b"12")
-    assert site_bytes(tmp_path) == 8
-
-
-@pytest.mark.slow
-def test_an_installation_that_fails_says_why(
+def test_an_environment_is_installed_and_its_tools_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    words = ["start", "--install", "--quick", "--out", str(tmp_path)]
-    with pytest.raises(WorkerError, match=r"No matching distribution|a subprocess"):
-        CliRunner().invoke(app, words, catch_exceptions=False)
+    site, commands = tmp_path / "site", list[list[str]]()
+    files = {"numpy/core/a.so": "123", "pip/x.py": "pass", "numpy.libs/b.so": "123", "six.py": "12"}
+    for name, version in (("NumPy", "2.1"), ("pip", "24.0")):
+        files[f"{name.lower()}-{version}.dist-info/METADATA"] = (
+            f"Name: {name}\nVersion: {version}\n"
+        )
+    for name, text in files.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+
+    def run(command: list[str]) -> str:
+        commands.append(command)
+        (tmp_path / "made").mkdir(exist_ok=True)
+        return f"{site}\n"
+
+    monkeypatch.setattr(environments, "run", run)
+    made = environments.Environment.installed(tmp_path / "made", ["numpy"], "torch==2\n")
+    limits = tmp_path / "made" / "constraints.txt"
+    assert limits.read_text() == "torch==2\n"
+    assert commands[1][-3:] == ["--constraint", str(limits), "numpy"]
+    metadata = files["numpy-2.1.dist-info/METADATA"]
+    assert made.facts["install_bytes"] == 3 + 3 + 2 + len(metadata)
+    assert made.versions["numpy"] == "2.1"
