@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes.errors import InputError
-from slimdex.retrieval.atomic_files import publish_file, publish_folder
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.retrieval.atomic_files import publish, publish_file, publish_folder
 
 WRITER = """
 import sys, time
@@ -80,3 +80,15 @@ def test_an_error_leaves_nothing(name: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         PUBLISH[name](tmp_path / "a", fail)
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_file_of_another_size_is_damaged(tmp_path: Path) -> None:
+    record = publish(tmp_path / "codes-000001.faiss", write)
+    record.check(tmp_path)
+    for content in ("whol", "whole and more", "WHOLE"):
+        (tmp_path / record.name).write_text(content)
+        with pytest.raises(CorruptError, match="damaged"):
+            record.check(tmp_path)
+        if len(content) != record.bytes:
+            with pytest.raises(CorruptError, match=f"{len(content)} bytes, expected 5"):
+                record.check_size(tmp_path)

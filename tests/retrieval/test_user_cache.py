@@ -75,12 +75,12 @@ def test_a_file_that_changes_while_it_is_read_teaches_nothing(big: Path) -> None
     assert FileFact("slow", big).known() is None
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"stamps": 1}'])
-def test_a_damaged_fact_is_unknown(big: Path, damage: bytes) -> None:
-    known_sha256(big)
-    (kept,) = cache_folder().glob("sha256-*.json")
-    kept.write_bytes(damage)
-    assert known_sha256(big) == sha256(big)
+def test_a_damaged_fact_is_unknown(big: Path) -> None:
+    for damage in (b"", b"{", b"[]", b'{"stamps": 1}'):
+        known_sha256(big)
+        (kept,) = cache_folder().glob("sha256-*.json")
+        kept.write_bytes(damage)
+        assert known_sha256(big) == sha256(big)
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
