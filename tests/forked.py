@@ -17,7 +17,14 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 
 PRELOADED = [
-    "tests.retrieval.crashes.crash_child",
+    "slimdex.indexes.reducers.linear",
+    "slimdex.indexes.search.rescoring",
+    "slimdex.retrieval.catalog.engine",
+    "slimdex.retrieval.collection",
+    "slimdex.retrieval.ingest.preparing",
+    "tests.chance",
+    "tests.encoders",
+    "httpx",
     "slimdex.retrieval.operations.building",
     "slimdex.retrieval.operations.repair",
     "rich.markup",

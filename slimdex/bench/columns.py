@@ -114,7 +114,7 @@ COLUMNS = (
     Column("first_share", NUMBER, "of queries whose first answer is right"),
     Column("callers", (int,), "threads"),
     Column(
-        "searches|changes|compactions|kills|faults|power_losses|flips",
+        "searches|changes|kills|faults|power_losses|flips",
         (int,),
         "of a run: what it did, and calls that failed or bits that flipped on purpose",
     ),

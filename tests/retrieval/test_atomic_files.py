@@ -82,10 +82,13 @@ def test_an_error_leaves_nothing(name: str, tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("content", [b"", b"whol", b"whole and more"])
-def test_a_file_of_another_size_is_damaged(content: bytes, tmp_path: Path) -> None:
-    record = publish(tmp_path / "a", lambda new: new.write_bytes(b"whole"))
-    record.check_size(tmp_path)
-    (tmp_path / "a").write_bytes(content)
-    with pytest.raises(CorruptError, match=f"{len(content)} bytes, expected 5"):
-        record.check_size(tmp_path)
+def test_a_file_of_another_size_is_damaged(tmp_path: Path) -> None:
+    record = publish(tmp_path / "codes-000001.faiss", write)
+    record.check(tmp_path)
+    for content in ("whol", "whole and more", "WHOLE"):
+        (tmp_path / record.name).write_text(content)
+        with pytest.raises(CorruptError, match="damaged"):
+            record.check(tmp_path)
+        if len(content) != record.bytes:
+            with pytest.raises(CorruptError, match=f"{len(content)} bytes, expected 5"):
+                record.check_size(tmp_path)

@@ -62,24 +62,17 @@ def advice(paths: Path, folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_in_a_checkout_the_extra_is_the_checkouts(checkout: Path, tmp_path: Path) -> None:
-    url = checkout.as_uri()
-    for name, source, editable in (("e", CHECKOUT, "-e "), ("c", {"dir_info": {}}, "")):
-        installation(tmp_path / name, {"url": url, **source})
-        inside = advice(tmp_path / name, checkout)
-        assert inside == f"'scipy': pip install {editable}'.[bench]'"
-        outside = advice(tmp_path / name, tmp_path)
-        assert outside == f"'scipy': pip install {editable}'{checkout}[bench]'"
-
-
-@pytest.mark.slow
-def test_from_a_wheel_the_extra_is_the_packages(tmp_path: Path) -> None:
+def test_the_extra_is_that_of_a_checkout_or_of_the_package(checkout: Path, tmp_path: Path) -> None:
     wheel = {"url": "file:///x/slimdex-9-py3-none-any.whl", "archive_info": {}}
-    installation(tmp_path / "wheel", wheel)
-    assert advice(tmp_path / "wheel", tmp_path) == "'scipy': pip install 'slimdex[bench]'"
     gone = {"url": (tmp_path / "removed").as_uri(), **CHECKOUT}
-    installation(tmp_path / "gone", gone)
-    assert advice(tmp_path / "gone", tmp_path) == "'scipy': pip install 'slimdex[bench]'"
+    for name, source, folder, advised in (
+        ("editable", {"url": checkout.as_uri(), **CHECKOUT}, checkout, "-e '.[bench]'"),
+        ("copied", {"url": checkout.as_uri(), "dir_info": {}}, tmp_path, f"'{checkout}[bench]'"),
+        ("wheel", wheel, tmp_path, "'slimdex[bench]'"),
+        ("gone", gone, tmp_path, "'slimdex[bench]'"),
+    ):
+        installation(tmp_path / name, source)
+        assert advice(tmp_path / name, folder) == f"'scipy': pip install {advised}"
 
 
 def extras() -> dict[str, set[str]]:
@@ -87,7 +80,7 @@ def extras() -> dict[str, set[str]]:
     return {
         extra: {package(line) for line in lines} - {"slimdex"}
         for extra, lines in PROJECT["optional-dependencies"].items()
-        if extra not in ("test", "docs")
+        if extra not in ("test", "small", "docs")
     }
 
 

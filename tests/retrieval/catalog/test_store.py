@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError, InputError
@@ -21,6 +21,7 @@ from slimdex.retrieval.catalog.segments import to_merge
 from slimdex.retrieval.catalog.state import FORMAT, Lines, Segment, State
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.storage.commit_log import CommitLog
+from tests.chance import CHANCE
 
 from ..forging import forge, rewrite
 from .stores import add, created
@@ -81,15 +82,6 @@ def test_listed_folders_are_whole_levels(documents: dict[str, int], most: int) -
         assert {own for own in parents if own.count("/") == level} <= {own for own, _ in listed}
 
 
-@pytest.mark.parametrize("commits", [1, 2])
-def test_a_later_batch_adds_columns(log: CommitLog, commits: int) -> None:
-    with log.transaction() if commits == 1 else nullcontext():
-        add(log, Document("a", "one"))
-        add(log, Document("b", "two", metadata={"n": 4}))
-    assert log.store.documents.read([0, 1])[0].metadata == {"n": None}
-    assert log.store.documents.read([0, 1])[1].metadata == {"n": 4}
-
-
 def test_a_value_that_does_not_fit_its_column(log: CommitLog) -> None:
     add(log, Document("a", "one", metadata={"n": 4}))
     with pytest.raises(InputError, match="'b': 'many' in column 'n'; expected BIGINT"):
@@ -147,7 +139,7 @@ def test_invalid_json_in_a_column_is_reported(log: CommitLog) -> None:
     other.close()
 
 
-@pytest.mark.parametrize("columns", [0, 1, 496, 497, 498, 1100])
+@pytest.mark.parametrize("columns", [0, 497, 498])
 def test_two_documents_of_one_row(log: CommitLog, columns: int) -> None:
     """Three columns of ours, and 500 that are read at once."""
     metadata = {f"c{i}": i for i in range(columns)}
@@ -208,12 +200,13 @@ def test_a_transaction_is_all_or_nothing(log: CommitLog) -> None:
     assert log.store.documents.contents(0, 9) == []
 
 
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=40))
+@settings(max_examples=CHANCE.examples(5))
+@given(st.lists(st.integers(0, 40), min_size=10, max_size=12))
 def test_segments_are_merged_so_that_few_are_left(tmp_path_factory, sizes: list[int]) -> None:  # type: ignore[no-untyped-def]
     """Small additions in any order: every document stays, once, in its row."""
     with created(tmp_path_factory.mktemp("merged") / "x.index") as log:
         ids = list[str]()
-        for size in filter(None, sizes[:12]):
+        for size in filter(None, sizes):
             add(log, *(Document(str(len(ids) + i), "t") for i in range(size)))
             ids += [str(len(ids) + i) for i in range(size)]
         assert log.store.ids.by_row(len(ids)) == ids
@@ -310,6 +303,5 @@ assert CommitLog.open(Path(sys.argv[1])).store.documents.read([0])[0].id == "a"
 
 def test_a_process_that_closes_nothing_exits_normally(log: CommitLog) -> None:
     add(log, Document("a", "text"))
-    for _ in range(3):
-        command = [sys.executable, "-c", UNCLOSED, str(log.path)]
-        assert subprocess.run(command, check=False).returncode == 0
+    command = [sys.executable, "-c", UNCLOSED, str(log.path)]
+    assert subprocess.run(command, check=False).returncode == 0

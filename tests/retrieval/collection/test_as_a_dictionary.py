@@ -1,19 +1,12 @@
-"""A collection against a dictionary and brute force, through thousands of steps by hypothesis.
-
-A crash is an exception at some durable step, after which the folder is copied as it is, and the
-copy is opened, as by a process after a kill.
-"""
+"""A collection against a dictionary and brute force, through thousands of steps by hypothesis."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +23,8 @@ from hypothesis.stateful import (
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.int8_rows import packed, packed_width, unpacked
+from slimdex.indexes.vectors.vector_file import STORED
 from slimdex.retrieval import adding
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -39,7 +34,7 @@ from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.passages import cut
 from tests.chance import CHANCE, sweep
-from tests.encoders import ReadingEncoder, WordEncoder
+from tests.encoders import ReadingEncoder
 
 IDS = st.sampled_from([f"d{i}" for i in range(24)])
 WORDS = ["red", "green", "blue", "cat", "dog", "sun", "moon"]
@@ -61,7 +56,6 @@ SETTINGS = st.sampled_from(CODES_ALONE) | st.builds(
     kind=st.sampled_from(["flat", "sq8", "hnsw"]),
     reducer=st.sampled_from(["random", "truncate"]),
 )
-CHANGES = st.sampled_from(["add", "delete", "reduce", "compact", "undo"])
 FILTERS: dict[str, Callable[[str, int], bool]] = {
     "n >= 5": lambda text, n: n >= 5,
     "n % 2 = 0 AND text LIKE '%cat%'": lambda text, n: n % 2 == 0 and "cat" in text,
@@ -69,38 +63,8 @@ FILTERS: dict[str, Callable[[str, int], bool]] = {
     "true": lambda text, n: True,
 }
 Model = dict[str, tuple[str, int]]
-
-
-class CrashError(Exception):
-    """Stands for the death of the process."""
-
-
-class FailedError(OSError):
-    """Stands for a disk that failed once."""
-
-
-@contextmanager
-def fault_at(step: int, error: type[Exception]) -> Iterator[None]:
-    """Raise an error at the given durable step: before an fsync or a rename."""
-    left = step
-
-    def count() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0 or (left < 0 and error is CrashError):  # the dead do nothing further
-            raise error
-
-    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any, **options: Any) -> Any:
-            count()
-            return function(*args, **options)
-
-        return wrapper
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("fsync", "replace"):
-            patch.setattr(os, name, counted(getattr(os, name)))
-        yield
+DIM, TOKENS = 16, 16
+"""Of the encoder; longer texts are cut."""
 
 
 class CollectionMachine(RuleBasedStateMachine):
@@ -108,27 +72,37 @@ class CollectionMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
-        self.generation = 0
+        self.path = Path(tempfile.mkdtemp()) / "x.index"
         self.model: Model = {}
         self.models: dict[int, Model] = {}  # by version
-        self.encoder = self.make_encoder()
-
-    def make_encoder(self) -> WordEncoder:
-        return WordEncoder(dim=16)
+        self.encoder = ReadingEncoder(DIM, TOKENS)
 
     def passages(self, text: str) -> list[str]:
-        """The texts that have a row each."""
-        return [text]
+        """The texts that have a row each; other tests show how a text is cut."""
+        if not self.are_cut:
+            return [text]
+        counts = ReadingEncoder(max_length=TOKENS).token_counts
+        return [text[p.start : p.end] for p in cut("", text, (), counts, TOKENS)]
 
-    @property
-    def path(self) -> Path:
-        return self.folder / f"{self.generation}.index"
-
-    @initialize(documents=DOCUMENTS, asked=SETTINGS)
-    def build(self, documents: Model, asked: Settings) -> None:
-        asked = replace(asked, k=None, reducer="identity")
-        self.collection = Collection.create(self.path, self.encoder, asked)
+    @initialize(
+        documents=DOCUMENTS,
+        asked=SETTINGS,
+        are_cut=st.booleans(),
+        stored=st.sampled_from(sorted(STORED)),
+        words=st.booleans(),
+    )
+    def build(
+        self, documents: Model, asked: Settings, are_cut: bool, stored: str, words: bool
+    ) -> None:
+        self.are_cut, self.stored = are_cut, stored
+        self.collection = Collection.create(
+            self.path,
+            self.encoder,
+            replace(asked, k=None, reducer="identity"),
+            passages="auto" if are_cut else "off",
+            vector_dtype=stored,
+            lexical=words,
+        )
         self.add(documents)
 
     @rule(documents=DOCUMENTS)
@@ -189,6 +163,8 @@ class CollectionMachine(RuleBasedStateMachine):
         assert len(self.collection.snapshot.deleted) == 0
         rows = sum(len(self.passages(text)) for text, _ in self.model.values())
         assert len(self.collection.commit_log.vectors()) == rows
+        row = packed_width(DIM) if self.stored == "int8" else 2 * DIM
+        assert (self.path / self.collection.state.vectors).stat().st_size == rows * row
 
     @rule()
     def undo(self) -> None:
@@ -220,53 +196,6 @@ class CollectionMachine(RuleBasedStateMachine):
         ids = data.draw(st.sets(st.sampled_from(sorted(self.model)), min_size=1, max_size=6))
         self.add({id: (self.model[id][0], n) for id in sorted(ids)})
 
-    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 40), asked=SETTINGS)
-    def crash(self, documents: Model, what: str, step: int, asked: Settings) -> None:
-        """The process dies during a change; the next one finds the old state or the new one."""
-        done, after = self._attempt(fault_at(step, CrashError), what, documents, asked)
-        old = self.path
-        self.generation += 1
-        shutil.copytree(old, self.path)
-        with suppress(Exception):
-            self.collection.close()
-        shutil.rmtree(old)
-        assert verify(self.path) == []
-        self.collection = Collection.open(self.path, self.encoder)
-        self._expect(self.model, after, done)
-
-    @rule(documents=DOCUMENTS, what=CHANGES, step=st.integers(1, 40), asked=SETTINGS)
-    def fail(self, documents: Model, what: str, step: int, asked: Settings) -> None:
-        """The disk fails once, and the same process goes on."""
-        done, after = self._attempt(fault_at(step, FailedError), what, documents, asked)
-        self._expect(self.model, after, done)
-
-    def _attempt(
-        self, fault: AbstractContextManager[None], what: str, documents: Model, asked: Settings
-    ) -> tuple[bool, Model]:
-        """Whether a change was completed, and the documents after it."""
-        known = sorted(documents.keys() & self.model.keys())
-        after = self.model | documents if what == "add" else dict(self.model)
-        if what == "undo" and (before := self._before()) is not None:
-            after = before
-        if what == "delete":
-            after = {id: v for id, v in self.model.items() if id not in known}
-        actions: dict[str, Callable[[], object]] = {
-            "add": lambda: self.collection.add(_documents(documents)),
-            "delete": lambda: self.collection.delete(known),
-            "reduce": lambda: self.collection.reduce(asked) if self.model else None,
-            "compact": lambda: self.collection.compact(),
-            "undo": lambda: self._before() is not None and self.collection.undo(),
-        }
-        with suppress(CrashError, FailedError), fault:
-            actions[what]()
-            return True, after
-        return False, after
-
-    def _expect(self, before: Model, after: Model, done: bool) -> None:
-        actual = self._documents_found()
-        assert actual in ((after,) if done else (before, after))
-        self.model = actual
-
     @rule(
         query=TEXTS.map(" ".join),
         k=st.integers(1, 30),
@@ -293,58 +222,6 @@ class CollectionMachine(RuleBasedStateMachine):
         best = sorted((self._cosine(query, passage) for passage in there), reverse=True)[:k]
         np.testing.assert_allclose([hit.score for hit in hits], best, atol=2e-3)
         assert len({(hit.id, hit.start) for hit in hits}) == len(hits)
-
-    @invariant()
-    def counts_agree(self) -> None:
-        if hasattr(self, "collection"):
-            assert len(self.collection) == len(self.model)
-            self.models[self.collection.version] = dict(self.model)
-
-    def teardown(self) -> None:
-        if hasattr(self, "collection"):
-            assert self._documents_found() == self.model
-            self.collection.close()
-            assert verify(self.path) == []
-        shutil.rmtree(self.folder)
-
-    def _has(self, id: str, text: str) -> bool:
-        return id in self.model and self.model[id][0] == text
-
-    def _documents_found(self) -> Model:
-        hits = self.collection.search_many("cat", 1000)[0]
-        actual = {d.id: (d.text, d.metadata["n"]) for d in self.collection}
-        assert {hit.id for hit in hits} == actual.keys()
-        return actual
-
-    def _score(self, query: str, text: str) -> float:
-        return max(self._cosine(query, passage) for passage in self.passages(text))
-
-    def _cosine(self, query: str, text: str) -> float:
-        q, x = self.make_encoder().encode([query, text])
-        x = x.astype(np.float16).astype(np.float32)
-        return float(q @ x / np.linalg.norm(q) / np.linalg.norm(x))
-
-
-def _documents(values: Model) -> list[Document]:
-    return [Document(id, text, metadata={"n": n}) for id, (text, n) in values.items()]
-
-
-class PassagesMachine(CollectionMachine):
-    """The same with long texts, which are cut: a document has all of its passages or none.
-
-    Other tests show how a text is cut.
-    """
-
-    def make_encoder(self) -> WordEncoder:
-        return ReadingEncoder(dim=16, max_length=16)
-
-    def passages(self, text: str) -> list[str]:
-        encoder = ReadingEncoder(max_length=16)
-        return [text[p.start : p.end] for p in cut("", text, (), encoder.token_counts, 16)]
-
-
-class WordsMachine(PassagesMachine):
-    """The same with a lexical index."""
 
     @rule(on=st.booleans())
     def index_lexical(self, on: bool) -> None:
@@ -378,19 +255,51 @@ class WordsMachine(PassagesMachine):
         assert hits.rows.tolist() == expected.rows.tolist()
         np.testing.assert_allclose(hits.scores, expected.scores, rtol=1e-5)
 
+    @invariant()
+    def counts_agree(self) -> None:
+        if hasattr(self, "collection"):
+            assert len(self.collection) == len(self.model)
+            self.models[self.collection.version] = dict(self.model)
+
+    def teardown(self) -> None:
+        if hasattr(self, "collection"):
+            assert self._documents_found() == self.model
+            self.collection.close()
+            assert verify(self.path) == []
+        shutil.rmtree(self.path.parent)
+
+    def _has(self, id: str, text: str) -> bool:
+        return id in self.model and self.model[id][0] == text
+
+    def _documents_found(self) -> Model:
+        hits = self.collection.search_many("cat", 1000)[0]
+        actual = {d.id: (d.text, d.metadata["n"]) for d in self.collection}
+        assert {hit.id for hit in hits} == actual.keys()
+        return actual
+
+    def _score(self, query: str, text: str) -> float:
+        return max(self._cosine(query, passage) for passage in self.passages(text))
+
+    def _cosine(self, query: str, text: str) -> float:
+        q, x = ReadingEncoder(DIM, TOKENS).encode([query, text])
+        if self.stored == "int8":
+            (x,) = unpacked(packed(x[None]), DIM)
+        else:
+            x = x.astype(np.float16).astype(np.float32)
+        return float(q @ x / np.linalg.norm(q) / np.linalg.norm(x))
+
+
+def _documents(values: Model) -> list[Document]:
+    return [Document(id, text, metadata={"n": n}) for id, (text, n) in values.items()]
+
 
 @sweep
-@pytest.mark.parametrize(
-    ("machine", "examples"), [(CollectionMachine, 3), (PassagesMachine, 2), (WordsMachine, 3)]
-)
-def test_a_collection_is_like_a_dictionary_for_thousands_of_steps(
-    machine: type[CollectionMachine], examples: int
-) -> None:
+def test_a_collection_is_like_a_dictionary_for_thousands_of_steps() -> None:
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     run_state_machine_as_test(
-        machine,
+        CollectionMachine,
         settings=settings(
-            max_examples=CHANCE.examples(CHANCE.count(40, examples)),
+            max_examples=CHANCE.examples(CHANCE.count(120, 2)),
             stateful_step_count=50,
             suppress_health_check=checks,
             phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes

@@ -21,7 +21,6 @@ from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.operations.repair import verify
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
-from tests.slow import slow
 
 IDS = [
     "😀",
@@ -82,39 +81,14 @@ CALLS: dict[str, Callable[[Collection, str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_half_a_character_is_refused_in_any_argument(collection: Collection, name: str) -> None:
+def test_half_a_character_is_refused_in_any_argument(collection: Collection) -> None:
     collection.add([{"id": "1", "text": "the cat", "kind": "pets", "more": {"a": [{}]}}])
-    for half in HALVES:
-        with pytest.raises(InputError, match=r"is not Unicode: half a character at \d"):
-            CALLS[name](collection, half)
-    assert half not in collection
+    for call in CALLS.values():
+        for half in HALVES:
+            with pytest.raises(InputError, match=r"is not Unicode: half a character at \d"):
+                call(collection, half)
+            assert half not in collection
     assert [document.id for document in collection] == ["1"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "document",
-    [
-        Document("\ud800", "t"),
-        Document("a", "\udfff"),
-        Document("a", "t", title="\ud800"),
-        Document("a", "t", metadata={"x": "\ud800"}),
-        Document("a", "t", metadata={"\ud800": 1}),
-        Document("a", "t", metadata={"x": {"y": "\ud800"}}),
-        Document("a", "t", metadata={"x": 10**50}),
-        Document("a", "t", metadata={"x": {1, 2}}),
-        Document("a", "t", metadata={"x": object()}),
-        Document("a", "t", metadata={"x": {(1, 2): 3}}),
-    ],
-)
-def test_invalid_values_are_refused(collection: Collection, document: Document) -> None:
-    with pytest.raises(InputError) as raised:
-        collection.add([Document("first", "t"), document])
-    assert "\n" not in str(raised.value)
-    assert len(collection) == 0
-    collection.add([Document("first", "t"), Document("second", "u")])
-    assert len(collection) == 2
 
 
 def test_a_list_that_contains_itself_is_refused(collection: Collection) -> None:
@@ -124,7 +98,7 @@ def test_a_list_that_contains_itself_is_refused(collection: Collection) -> None:
         collection.add([Document("a", "t", metadata={"x": endless})])
 
 
-@pytest.mark.parametrize("kind", [list, tuple, dict])
+@pytest.mark.parametrize("kind", [tuple, dict])
 def test_the_deepest_json_can_be_added_and_printed(
     collection: Collection, capsys: pytest.CaptureFixture[str], kind: type
 ) -> None:
@@ -142,7 +116,7 @@ def test_the_deepest_json_can_be_added_and_printed(
 
 
 @sweep
-@pytest.mark.parametrize("count", [99, 100, CHANCE.count(10_000, 2000)])
+@pytest.mark.parametrize("count", [100, CHANCE.count(10_000, 600)])
 def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     # Half of what users have.
     monkeypatch.setitem(duckdb_connection.LIMITS, "memory_limit", "500MB")
@@ -163,19 +137,19 @@ def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", ["title", "c498", *slow(["c0", "c497", "c599"])])
-def test_a_change_in_any_of_many_columns_is_seen(collection: Collection, changed: str) -> None:
+def test_a_change_in_any_of_many_columns_is_seen(collection: Collection) -> None:
     """Columns are compared in batches."""
-    metadata = {f"c{i}": i for i in range(600)}
-    documents = [Document(str(i), f"word{i}", metadata=metadata) for i in range(4)]
+    now = dict.fromkeys((f"c{i}" for i in range(600)), 0)
+    documents = [Document(str(i), f"word{i}", metadata=now) for i in range(4)]
     collection.add(documents)
-    other = metadata | ({changed: -1} if changed != "title" else {})
-    title = "new" if changed == "title" else ""
-    again = [*documents[:2], Document("2", "word2", title, other), documents[3]]
-    added = collection.add(again)
-    assert (added.replaced, added.unchanged) == (1, 3)
-    ((hit,),) = collection.search_many("word2", limit=1)
-    assert (hit.id, hit.title, hit.metadata) == ("2", title, other)
+    for changed in ("c497", "c498", "title"):
+        now = now | ({changed: -1} if changed != "title" else {})
+        title = "new" if changed == "title" else ""
+        again = [*documents[:2], Document("2", "word2", title, now), documents[3]]
+        added = collection.add(again)
+        assert (added.replaced, added.unchanged) == (1, 3)
+        ((hit,),) = collection.search_many("word2", limit=1)
+        assert (hit.id, hit.title, hit.metadata) == ("2", title, now)
 
 
 def test_new_columns_that_differ_in_case_are_one(collection: Collection) -> None:

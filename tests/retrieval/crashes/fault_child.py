@@ -25,6 +25,7 @@ from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding, preparing
+from slimdex.retrieval.ingest.migration import replacing
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.operations.repair import verify
 from tests.encoders import ReadingEncoder
@@ -36,8 +37,8 @@ NOTHING: Seen = {"words": [], "documents": {}, "answers": []}
 INDEX = "x.index"
 INT8 = "int8"
 """The operation on an index whose vectors are stored so."""
-WORDS = "words"
-"""The operation that also rebuilds the lexical index."""
+ENCODERS = ReadingEncoder(), ReadingEncoder(40)
+"""The index's, and the one that replaces it; each process has its own."""
 QUERIES = ["word3 text", "other40", "word17"]
 LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))
 """Three passages."""
@@ -107,25 +108,28 @@ def index_lexical() -> Change:
     return Change(lambda c: c.index_lexical(), lambda m: None)
 
 
+def reencode() -> Change:
+    return Change(lambda c: c.reencode(ENCODERS[1]), lambda m: None)
+
+
 ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, beta=1.0))
 OPERATIONS: dict[str, list[list[Change]]] = {
+    "reencode": [[reencode()]],
     "build": [[put(BASE)]],
-    "add": [[ADD]],
-    "delete": [[DELETE]],
-    "reduce": [[REDUCE]],
-    "compact": [[DELETE, compact()]],
     "undo": [[ADD, undo(BASE)], [REDUCE, undo(BASE)]],
+    INT8: [[put(BASE), ADD], [DELETE, compact()]],
+    "words": [[ADD], [DELETE, index_lexical(), compact()], [put(LAST)]],
     "session": [
         [in_step(MORE, ["7", "12"]), remove(["5", "40"]), put(BASE[:8])],
         [REDUCE, DELETE, compact()],
         [put(LAST)],
     ],
-    INT8: [[put(BASE), ADD], [DELETE, compact()]],
-    WORDS: [[ADD], [DELETE, index_lexical(), compact()], [put(LAST)]],
 }
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""
 FROM_NOTHING = ("build", INT8)
 """Those that make the index, too."""
+RESUMED = ("build", "reencode")
+"""Those that go on after a kill where they were: what was encoded is not encoded again."""
 
 
 def changes(operation: str) -> list[Change]:
@@ -174,7 +178,8 @@ class Child:
     def do(self) -> None:
         job = self.job
         signal.alarm(TOO_LONG)  # a hang ends in a signal
-        encoding.WINDOW, preparing.FEW = 16, 10
+        encoding.WINDOW = replacing.WINDOW = 16
+        preparing.FEW = 10
         self.faults.faults_disarm.restype = ctypes.c_long
         self.faults.faults_arm(
             job.folder.encode(),
@@ -248,29 +253,39 @@ class Child:
             say(faults=[], seen=NOTHING)
             return NOTHING
         faults = verify(self.path)
-        with Collection.open(self.path, ReadingEncoder()) as collection:
+        with opened(self.path, self.job.operation) as collection:
             seen = observed(collection)
         say(faults=faults, seen=seen)
         return seen
 
     def redo(self) -> None:
-        """The next writer makes the changes that are missing."""
+        """The next writer makes the changes that are missing; how many texts it encodes."""
         seen, states = self.look(), json.loads(Path(self.job.states).read_text())
         if seen not in states:
             return
         with opened(self.path, self.job.operation) as collection:
             with collection.change():
                 pass  # the first turn ends what was interrupted
+            before = encoded()
             for change in changes(self.job.operation)[states.index(seen) :]:
                 change.make(collection)
+            say(encoded=encoded() - before)
             say(seen=observed(collection))
+
+
+def encoded() -> int:
+    """How many texts this process has encoded."""
+    return sum(len(encoder.encoded) for encoder in ENCODERS)
 
 
 def opened(path: Path, operation: str, *, words: bool = True) -> Collection:
     if path.exists():
-        return Collection.open(path, ReadingEncoder())
+        collection = Collection.open(path)
+        for encoder in ENCODERS:
+            collection.give(encoder)
+        return collection
     stored = "int8" if operation == INT8 else "fp16"
-    return Collection.create(path, ReadingEncoder(), vector_dtype=stored, lexical=words)
+    return Collection.create(path, ENCODERS[0], vector_dtype=stored, lexical=words)
 
 
 def observed(collection: Collection) -> Seen:
@@ -301,10 +316,9 @@ def warm_up() -> None:
     Writing words starts threads of tantivy's, so that is left to the children.
     """
     with TemporaryDirectory() as folder:
-        for sitting in OPERATIONS["build"] + OPERATIONS["add"] + OPERATIONS["reduce"]:
+        for change in (put(BASE), ADD, REDUCE):
             with opened(Path(folder) / INDEX, "build", words=False) as collection:
-                for change in sitting:
-                    change.make(collection)
+                change.make(collection)
                 observed(collection)
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, f"{len(threads)} threads; a fork keeps one"

@@ -75,7 +75,7 @@ class Trial:
         self.states = self._states(lab.new(self.base))
         self._states_file = lab.folder / f"{operation}.json"
         self._states_file.write_text(json.dumps(self.states))
-        self._faults: dict[tuple[str, int], str | None] = {}
+        self._found: dict[tuple[str, int], tuple[str | None, int]] = {}
 
     def _states(self, folder: Path) -> list[Seen]:
         model = {} if self.operation in FROM_NOTHING else {d.id: d for d in BASE}
@@ -107,17 +107,22 @@ class Trial:
         """What the next reader finds."""
         return self.lab.do(Job(self.operation, str(folder), task="look"))
 
-    def fault(self, folder: Path, acknowledged: int) -> str | None:
+    def found(self, folder: Path, acknowledged: int) -> tuple[str | None, int]:
         """What is wrong with what the next reader and then the next writer find, if anything is.
 
-        The same bytes are tried once.
+        And how many texts that writer encodes. The same bytes are tried once.
         """
         key = (digest(folder), acknowledged)
-        if key not in self._faults:
+        if key not in self._found:
             states = str(self._states_file)
             outcome = self.lab.do(Job(self.operation, str(folder), task="redo", states=states))
-            self._faults[key] = self._fault(outcome, names(folder), acknowledged)
-        return self._faults[key]
+            fault = self._fault(outcome, names(folder), acknowledged)
+            self._found[key] = fault, outcome.one("encoded") or 0
+        return self._found[key]
+
+    def fault(self, folder: Path, acknowledged: int) -> str | None:
+        """What is wrong, as `found` says."""
+        return self.found(folder, acknowledged)[0]
 
     def fault_of_rest(self, folder: Path, acknowledged: int) -> str | None:
         """The same for a process that went on after a failure: it may have added the last, too."""
@@ -136,7 +141,7 @@ class Trial:
     @property
     def distinct(self) -> int:
         """How many different folders were tried."""
-        return len({folder for folder, _ in self._faults})
+        return len({folder for folder, _ in self._found})
 
     def _fault(self, outcome: Outcome, left: set[str], acknowledged: int) -> str | None:
         faults, seen = outcome.all("faults"), outcome.all("seen")

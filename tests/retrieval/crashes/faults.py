@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum, IntFlag
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from .fault_child import Job, Seen
 
@@ -62,14 +61,14 @@ class Fault:
 
 
 KILLS = [Fault(action) for action in (Action.KILL_BEFORE, Action.KILL_TORN, Action.KILL_AFTER)]
-FAULTS = {
-    "disk full": Fault(Action.FAIL, ALLOCATES, errno.ENOSPC, forever=True),
-    "disk full once": Fault(Action.FAIL, ALLOCATES, errno.ENOSPC),
-    "input/output error": Fault(Action.FAIL, ANY, errno.EIO, forever=True),
-    "input/output error once": Fault(Action.FAIL, ANY, errno.EIO),
-    "short writes": Fault(Action.SHORT, Kind.WRITE, forever=True),
-    "one short write": Fault(Action.SHORT, Kind.WRITE),
-}
+FAULTS = [
+    Fault(Action.FAIL, ALLOCATES, errno.ENOSPC, forever=True),
+    Fault(Action.FAIL, ALLOCATES, errno.ENOSPC),
+    Fault(Action.FAIL, ANY, errno.EIO, forever=True),
+    Fault(Action.FAIL, ANY, errno.EIO),
+    Fault(Action.SHORT, Kind.WRITE, forever=True),
+    Fault(Action.SHORT, Kind.WRITE),
+]
 
 
 @dataclass(frozen=True)
@@ -132,30 +131,27 @@ def compiled(folder: Path) -> Path:
     return library
 
 
+def preloaded(module: str, *words: str, library: Path | None) -> subprocess.Popen[str]:
+    """A process that forks others, by default without the library; it ends with its stdin."""
+    found = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    found |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork keeps no others
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+        env=found if library is None else found | {"LD_PRELOAD": str(library)},
+    )
+
+
 class Forker:
     """A process with the library preloaded, that forks a child for each job."""
 
     def __init__(self, library: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.retrieval.crashes.fault_child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[3],
-            env=os.environ
-            | {"LD_PRELOAD": str(library), "PYTHONPATH": os.pathsep.join(sys.path)}
-            | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # a fork keeps no others
-        )
+        self._process = preloaded("tests.retrieval.crashes.fault_child", library=library)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def end(self) -> None:
         self._process.communicate()
 
     def run(self, job: Job) -> Outcome:

@@ -7,7 +7,7 @@ and each change of a name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -220,10 +220,12 @@ class Loss:
             (folder / name).mkdir() if data is None else (folder / name).write_bytes(data)
 
 
-def losses(base: Path, path: str, trace: list[Call], random: Random, first: int = 0) -> list[Loss]:
-    """After each call, with none, all or a part of what was not durable; each outcome once.
+def losses(
+    base: Path, path: str, trace: list[Call], at: Sequence[int], random: Random
+) -> list[Loss]:
+    """After each of some calls, with none, all or a part of what was not durable.
 
-    Those of calls before the `first` are left out.
+    Each outcome is there once.
     """
     disk, acknowledged, found = Disk.of(base, path), 0, dict[int, Loss]()
     for n, call in enumerate(trace):
@@ -231,7 +233,7 @@ def losses(base: Path, path: str, trace: list[Call], random: Random, first: int 
             acknowledged += 1
         else:
             disk.play(call)
-        if n < first:
+        if n not in at:
             continue
         for kept, keep in (KEEPS | {"some": some(random), "torn": torn(random)}).items():
             loss = Loss(n + 1, kept, acknowledged, disk.image(keep))

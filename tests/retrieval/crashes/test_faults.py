@@ -7,49 +7,47 @@ write's bytes, is as good as one at a random time, and none falls where nothing 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import pytest
 
 from slimdex.retrieval.atomic_files import MANIFEST
-from tests.chance import CHANCE, spread, sweep
+from tests.chance import CHANCE, sweep
 from tests.conftest import Report
 
-from .fault_child import INDEX, LAST, OPERATIONS
+from .fault_child import INDEX, LAST, OPERATIONS, RESUMED
 from .fault_trials import HALF, LOST, Lab, Trial, as_seen, names
 from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compiled, read_trace
 from .power_loss import ALL, Disk, Loss, losses
 
-SEED = CHANCE.seed
-RANDOM = int(os.environ.get("SLIMDEX_FAULTS", CHANCE.count(200, 10)))
-"""Random kills of each operation, beside those at its calls."""
-STEPS = 10
-"""Calls of each change that every run of `make test` tries."""
-CALLS = 8
+QUICK = "build"
+"""What every run of `make test` kills."""
+TRIED = CHANCE.sample([*OPERATIONS], 2)
+CALLS = 4
 """Calls of each operation at which it is killed, in a sample of them."""
-FAILURES = RANDOM // 2
-"""Calls of each operation that fail."""
-WORKERS = CHANCE.count(3, 2)
+RANDOM = CHANCE.count(200, 2)
+"""Random kills of each operation, beside those at its calls."""
+FAILURES, LOSSES = CHANCE.count(100, 4), CHANCE.count(200, 4)
+"""Calls of each operation that fail; losses of power after others."""
+AFTER_KILL, AFTER_FAULT = CHANCE.count(40, 2), CHANCE.count(20, 2)
+"""Kills and failures after which power is lost, too, so many times each:"""
+EACH = CHANCE.count(5, 1)
+WORKERS = CHANCE.count(3, 1)
 """More than cores: they wait for the disk, too."""
-
-AFTER_KILL, AFTER_FAULT = 5, 10
-"""Losses of power after each of some kills, or failures."""
-KILLED = KILLS[-1]
-"""After the call."""
 BEFORE = f"{INDEX}/before-N.bin"
-CHANGES = [operation for operation in OPERATIONS if operation != "session"]
-QUICK = "add"
-"""The change that `make test` kills."""
 Point = tuple[Fault, int]
+"""A fault, and at which of the calls that it is for."""
+Found = tuple[Counter[str], list[str]]
+"""What was done, and a line for each thing that is wrong after it."""
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -70,56 +68,48 @@ def trials(folder: Path) -> Iterator[Callable[[str], Trial]]:
     except FileNotFoundError as error:
         pytest.skip(str(error))
     made: dict[str, Trial] = {}
-    with ExitStack() as stack:
-        lab = Lab(folder, [stack.enter_context(Forker(library)) for _ in range(WORKERS)])
+    forkers = [Forker(library) for _ in range(WORKERS)]
+    lab = Lab(folder, forkers)
 
-        def trial(operation: str) -> Trial:
-            if operation not in made:
-                made[operation] = Trial(lab, operation)
-            return made[operation]
+    def trial(operation: str) -> Trial:
+        if operation not in made:
+            made[operation] = Trial(lab, operation)
+        return made[operation]
 
-        yield trial
-
-
-def at_calls(trial: Trial) -> list[Point]:
-    """At every call, or a sample of them."""
-    if trial.operation == "session":  # its changes are killed one by one, too
-        return []
-    return [(KILLS[0], n) for n in CHANCE.sample(range(1, len(trial.calls) + 1), CALLS)]
+    yield trial
+    for forker in forkers:
+        forker.end()
 
 
-def at_steps(trial: Trial) -> list[Point]:
-    """At some calls of different sorts, in turns before, in the middle and after."""
-    sorts = {(call.kind, Path(call.path).name): n + 1 for n, call in enumerate(trial.calls)}
-    steps = spread(sorted(sorts.values()), STEPS)
-    return [(KILLS[i % len(KILLS)], n) for i, n in enumerate(steps)]
+def tried(trial: Trial, points: Sequence[T], attempt: Callable[[T], Found], report: Report) -> None:
+    """Attempt something at each point, and report what was done; fail if anything is wrong."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        found = list(pool.map(attempt, points))
+    counts, bad = Counter[str](), list[str]()
+    for done, wrong in found:
+        counts += done
+        bad += wrong
+    report(
+        f"{trial.operation} of {len(trial.calls)} calls, seed {CHANCE.seed}: {dict(counts)}; "
+        f"{trial.distinct} different folders; {len(bad)} with a fault of ours",
+        **counts,
+    )
+    assert not bad, "\n".join(bad)
 
 
-def at_random_calls(trial: Trial, random: Random) -> list[Point]:
-    def point() -> Point:
-        share = random.random() ** 3  # the first bytes of a block or a header matter more
-        return replace(random.choice(KILLS), share=share), random.randrange(len(trial.calls)) + 1
-
-    return [point() for _ in range(RANDOM)]
-
-
-def faulty(trial: Trial, random: Random) -> list[tuple[str, Point]]:
-    """Every call that each sort of fault is for, or some; then short writes of all sizes."""
-    points = [
-        (name, (fault, n + 1))
-        for name, fault in FAULTS.items()
-        for n in range(sum(bool(call.kind & fault.kinds) for call in trial.calls))
-    ]
-    chosen = random.sample(points, min(FAILURES, len(points)))
-    short = [(name, point) for name, point in points if point[0].action == Action.SHORT]
-    while len(chosen) < FAILURES:
-        name, (fault, n) = random.choice(short)
-        chosen.append((name, (replace(fault, share=random.random()), n)))
-    return chosen
+def where(trial: Trial, point: Point) -> str:
+    """A fault, and the call at which it comes out."""
+    fault, n = point
+    call = [call for call in trial.calls if call.kind & fault.kinds][n - 1]
+    forever = " on" if fault.forever else ""
+    return (
+        f"{fault.action.name} {fault.error or ''}{forever} at {n}, "
+        f"{call.kind.name} {Path(call.path).name}"
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", TRIED)
 def test_no_call_passes_unseen(operation: str, trials: Callable[[str], Trial]) -> None:
     """Played again, the trace gives the very bytes that are on disk."""
     trial = trials(operation)
@@ -131,127 +121,119 @@ def test_no_call_passes_unseen(operation: str, trials: Callable[[str], Trial]) -
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
     }
-    adds = operation not in ("delete", "reduce")
-    for ending in (f"{MANIFEST}.tmp", *([".duckdb.tmp"] if adds else [])):
+    segments = [] if operation == "reencode" else [".duckdb.tmp"]
+    for ending in (f"{MANIFEST}.tmp", *segments):
         kinds = {call.kind for call in trial.calls if call.path.endswith(ending)}
         assert {Kind.WRITE, Kind.SYNC} <= kinds, ending
 
 
-def test_killed_at_some_steps_nothing_is_lost(
+def test_killed_at_some_calls_nothing_is_lost(
     trials: Callable[[str], Trial], report: Report
 ) -> None:
     """A part of the next test that takes seconds."""
-    trial = trials(QUICK)
-    points = at_steps(trial)
-    deaths = Deaths(trial, points)
-    report(f"{QUICK}: killed at {len(points)} of {len(trial.calls)} calls; {deaths.counts}")
-    assert not deaths.bad, described(trial, deaths.bad)
+    check_kills(trials(QUICK), [], report)
 
 
 @sweep
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", TRIED)
 def test_killed_nothing_acknowledged_is_lost(
     operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
+    """At every call, and at random ones."""
     trial, random = trials(operation), CHANCE.random(operation)
-    points = at_calls(trial) + at_random_calls(trial, random)
-    twice = {
-        point: (random.choice(KILLS), random.randint(1, 8)) for point in points[-RANDOM // 4 :]
-    }
-    deaths = Deaths(trial, points, twice)
-    report(
-        f"{operation}, seed {SEED}: killed {len(points)} times, at {len(points) - RANDOM} of "
-        f"{len(trial.calls)} calls and {RANDOM} times at random, {sum(deaths.again)} of "
-        f"them again as the next writer opened; {deaths.counts}",
-        kills=len(points) + sum(deaths.again),
-    )
-    assert not deaths.bad, described(trial, deaths.bad)
+
+    def point() -> Point:
+        share = random.random() ** 3  # the first bytes of a block or a header matter more
+        return replace(random.choice(KILLS), share=share), random.randrange(len(trial.calls)) + 1
+
+    check_kills(trial, [point() for _ in range(RANDOM)], report)
 
 
-class Deaths:
-    """What is wrong after a kill at each of some points, and after a second one at some."""
+def check_kills(trial: Trial, more: list[Point], report: Report) -> None:
+    """Kill at every call, or a sample of them, and at more points, some of which are killed again.
 
-    def __init__(
-        self, trial: Trial, points: list[Point], twice: dict[Point, Point] | None = None
-    ) -> None:
-        self.trial, self.twice, self.again = trial, twice or {}, list[bool]()
-        with ThreadPoolExecutor(WORKERS) as pool:
-            found = list(zip(points, pool.map(self._attempt, points), strict=True))
-        self.bad = [(point, fault) for point, fault in found if fault]
+    As the next writer opens the index: it makes few calls, so that not all of these are met.
+    """
+    calls = CHANCE.sample(range(1, len(trial.calls) + 1), CALLS)
+    points: list[Point] = [(KILLS[0], n) for n in calls]
+    random = CHANCE.random(trial.operation, "again")
+    again = {point: (random.choice(KILLS), random.randint(1, 8)) for point in more[::4]}
+    encoded = dict[Point, int]()
 
-    def _attempt(self, point: Point) -> str | None:
-        folder = self.trial.lab.new(self.trial.base)
-        outcome = self.trial.run(folder, *point)
+    def attempt(point: Point) -> Found:
+        folder = trial.lab.new(trial.base)
+        outcome = trial.run(folder, *point)
         assert outcome.exit == -9, f"it ended before the kill at {point}"
-        if (again := self.twice.get(point)) is not None:  # more points than calls: not all are met
-            self.again.append(self.trial.open(folder, *again).exit == -9)
-        fault = self.trial.fault(folder, outcome.acknowledged)
+        killed = point in again and trial.open(folder, *again[point]).exit == -9
+        fault, encoded[point] = trial.found(folder, outcome.acknowledged)
         shutil.rmtree(folder)
-        return fault
+        return Counter(kills=1 + killed), [f"{where(trial, point)}: {fault}"] if fault else []
 
-    @property
-    def counts(self) -> str:
-        lost, half = (sum(fault == sort for _, fault in self.bad) for sort in (LOST, HALF))
-        return (
-            f"{self.trial.distinct} different folders; "
-            f"{lost} acknowledged lost, {half} half-written states visible"
-        )
+    tried(trial, points + more, attempt, report)
+    if trial.operation in RESUMED:
+        texts = [encoded[point] for point in points]
+        assert texts == sorted(texts, reverse=True), "what was encoded is never lost"
+        assert len({*texts}) > 2, "some is kept"
+
+
+def faulty(trial: Trial, random: Random) -> list[Point]:
+    """Every call that each sort of fault is for, or some; then short writes of all sizes."""
+    points: list[Point] = [
+        (fault, n + 1)
+        for fault in FAULTS
+        for n in range(sum(bool(call.kind & fault.kinds) for call in trial.calls))
+    ]
+    chosen = random.sample(points, min(FAILURES, len(points)))
+    short = [point for point in points if point[0].action == Action.SHORT]
+    while len(chosen) < FAILURES:
+        fault, n = random.choice(short)
+        chosen.append((replace(fault, share=random.random()), n))
+    return chosen
 
 
 @sweep
-@pytest.mark.parametrize("operation", CHANGES)
+@pytest.mark.parametrize("operation", TRIED)
 def test_failing_calls_end_in_one_line_and_lose_nothing(
     operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
-    trial, random = trials(operation), CHANCE.random(operation)
-    points = faulty(trial, random)
-    reopened = Counter[str]()
+    trial = trials(operation)
 
-    def attempt(point: Point) -> str | None:
+    def attempt(point: Point) -> Found:
         folder = trial.lab.new(trial.base)
         outcome = trial.run(folder, *point)
-        reopened[str(bool(outcome.all("reopened")))] += 1
         fault = fault_of(trial, *point, outcome, trial.look(folder), names(folder))
         shutil.rmtree(folder)
-        return fault
+        return Counter(faults=1), [f"{where(trial, point)}: {fault}"] if fault else []
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        found = list(zip(points, pool.map(attempt, [point for _, point in points]), strict=True))
-    bad = [(point, fault) for (_, point), fault in found if fault]
-    sorts = Counter(name for name, _ in points)
-    report(
-        f"{operation}, seed {SEED}: {len(points)} faults, "
-        + ", ".join(f"{number} {name}" for name, number in sorts.items())
-        + f"; reopened after {reopened['True']}; {len(bad)} with a fault of ours",
-        faults=len(points),
-    )
-    assert not bad, described(trial, bad)
+    tried(trial, faulty(trial, CHANCE.random(operation)), attempt, report)
+
+
+def after_loss(trial: Trial, loss: Loss, fault_in: Callable[[Path, int], str | None]) -> list[str]:
+    """What is wrong with what a loss of power leaves, if anything is, and where it was lost."""
+    folder = trial.lab.new()
+    loss.write(folder)
+    fault = fault_in(folder, loss.acknowledged)
+    shutil.rmtree(folder)
+    return [f"power lost after {loss.calls} calls, kept {loss.kept}: {fault}"] if fault else []
 
 
 @sweep
-@pytest.mark.parametrize("operation", CHANGES)
+@pytest.mark.parametrize("operation", TRIED)
 def test_power_lost_nothing_acknowledged_is_lost(
     operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
     trial, random = trials(operation), CHANCE.random(operation)
-    possible = losses(trial.base, trial.traced, trial.trace, random)
-    chosen = random.sample(possible, min(RANDOM, len(possible)))
+    after = CHANCE.sample(range(len(trial.trace)), LOSSES)
+    possible = losses(trial.base, trial.traced, trial.trace, after, random)
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        found = list(pool.map(lambda loss: after_loss(trial, loss, trial.fault), chosen))
-    bad = [fault for fault in found if fault]
-    lost, half = (sum(fault.endswith(sort) for fault in bad) for sort in (LOST, HALF))
-    report(
-        f"{operation}, seed {SEED}: power lost {len(chosen)} times, of {len(possible)} outcomes "
-        f"that differ after {len(trial.calls)} calls; {lost} with acknowledged documents lost, "
-        f"{half} with half-written states visible",
-        power_losses=len(chosen),
-    )
-    assert not bad, "\n".join(bad)
+    def attempt(loss: Loss) -> Found:
+        return Counter(power_losses=1), after_loss(trial, loss, trial.fault)
+
+    tried(trial, random.sample(possible, min(LOSSES, len(possible))), attempt, report)
 
 
 @sweep
-@pytest.mark.parametrize("operation", CHANGES)
+@pytest.mark.parametrize("operation", TRIED)
 def test_power_lost_after_a_kill(
     operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
@@ -259,73 +241,49 @@ def test_power_lost_after_a_kill(
     trial = trials(operation)
     calls = range(1, len(trial.calls) + 1)
 
-    def attempt(n: int) -> tuple[int, list[str]]:
+    def attempt(n: int) -> Found:
         folder = trial.lab.new(trial.base)
         traces = [folder.with_name(f"{folder.name}.{who}") for who in ("killed", "next")]
-        trial.run(folder, KILLED, n, str(traces[0]))
+        trial.run(folder, KILLS[-1], n, str(traces[0]))
         trial.open(folder, trace=str(traces[1]))
         killed, opened = (read_trace(trace) for trace in traces)
+        after = range(len(killed), len(killed + opened))
         random = CHANCE.random(operation, n)
-        possible = losses(trial.base, str(folder), killed + opened, random, len(killed))
-        chosen = random.sample(possible, min(AFTER_KILL, len(possible)))
+        possible = losses(trial.base, str(folder), killed + opened, after, random)
+        chosen = random.sample(possible, min(EACH, len(possible)))
         shutil.rmtree(folder)
-        found = [after_loss(trial, loss, trial.fault) for loss in chosen]
-        return len(chosen), [f"killed at {n}: {fault}" for fault in found if fault]
+        bad = [line for loss in chosen for line in after_loss(trial, loss, trial.fault)]
+        counts = Counter(kills=1, power_losses=len(chosen))
+        return counts, [f"killed at {n}: {line}" for line in bad]
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        points = CHANCE.random(operation).sample(calls, min(RANDOM // AFTER_KILL, len(calls)))
-        found = list(pool.map(attempt, points))
-    bad = [fault for _, faults in found for fault in faults]
-    lost = sum(tried for tried, _ in found)
-    report(
-        f"{operation}, seed {SEED}: killed {len(found)} times, and power lost "
-        f"{lost} times as the next writer opened; {len(bad)} bad",
-        kills=len(found),
-        power_losses=lost,
-    )
-    assert not bad, "\n".join(bad)
+    points = CHANCE.random(operation).sample(calls, min(AFTER_KILL, len(calls)))
+    tried(trial, points, attempt, report)
 
 
 @sweep
-@pytest.mark.parametrize("operation", CHANGES)
+@pytest.mark.parametrize("operation", TRIED)
 def test_power_lost_after_a_failed_call(
     operation: str, trials: Callable[[str], Trial], report: Report
 ) -> None:
     """What could not be made durable does not count as if it were."""
-    trial, random = trials(operation), CHANCE.random(operation)
+    trial = trials(operation)
 
-    def attempt(point: tuple[str, Point]) -> tuple[int, list[str]]:
-        name, (fault, n) = point
+    def attempt(point: Point) -> Found:
         folder = trial.lab.new(trial.base)
-        trace = folder.with_name(f"{folder.name}.trace")
-        trial.run(folder, fault, n, str(trace))
+        file = folder.with_name(f"{folder.name}.trace")
+        trial.run(folder, *point, str(file))
+        trace = read_trace(file)
+        after = CHANCE.sample(range(len(trace)), 2 * EACH)
         random = CHANCE.random(operation, point)
-        possible = losses(trial.base, str(folder), read_trace(trace), random)
-        chosen = random.sample(possible, min(AFTER_FAULT, len(possible)))
+        possible = losses(trial.base, str(folder), trace, after, random)
+        chosen = random.sample(possible, min(2 * EACH, len(possible)))
         shutil.rmtree(folder)
-        found = [after_loss(trial, loss, trial.fault_of_rest) for loss in chosen]
-        return len(chosen), [f"{name} at {n}: {fault}" for fault in found if fault]
+        bad = [line for loss in chosen for line in after_loss(trial, loss, trial.fault_of_rest)]
+        counts = Counter(faults=1, power_losses=len(chosen))
+        return counts, [f"{where(trial, point)}: {line}" for line in bad]
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        found = list(pool.map(attempt, faulty(trial, random)[: RANDOM // AFTER_FAULT]))
-    bad = [fault for _, faults in found for fault in faults]
-    lost = sum(tried for tried, _ in found)
-    report(
-        f"{operation}, seed {SEED}: {len(found)} faults, and power lost "
-        f"{lost} times after them; {len(bad)} bad",
-        faults=len(found),
-        power_losses=lost,
-    )
-    assert not bad, "\n".join(bad)
-
-
-def after_loss(trial: Trial, loss: Loss, fault_in: Callable[[Path, int], str | None]) -> str | None:
-    """What is wrong with what a loss of power leaves, if anything is, and where it was lost."""
-    folder = trial.lab.new()
-    loss.write(folder)
-    fault = fault_in(folder, loss.acknowledged)
-    shutil.rmtree(folder)
-    return f"power lost after {loss.calls} calls, kept {loss.kept}: {fault}" if fault else None
+    points = faulty(trial, CHANCE.random(operation, "power"))[:AFTER_FAULT]
+    tried(trial, points, attempt, report)
 
 
 def fault_of(
@@ -353,13 +311,3 @@ def fault_of(
     if others := (left ^ trial.names) - {BEFORE}:  # the next addition can be undone
         return f"files that nobody removes: {others}"
     return None
-
-
-def described(trial: Trial, bad: list[tuple[Point, str]]) -> str:
-    """A line for each fault that was found, with the call at which it comes out."""
-    lines = []
-    for (fault, n), what in bad:
-        call = [call for call in trial.calls if call.kind & fault.kinds][n - 1]
-        where = f"{fault.action.name} {fault.error or ''}{' on' if fault.forever else ''} at {n}"
-        lines.append(f"{where}, {call.kind.name} {Path(call.path).name}: {what}")
-    return "\n".join(lines)

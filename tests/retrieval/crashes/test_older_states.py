@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
@@ -26,24 +25,6 @@ from tests.retrieval.word_documents import documents, forty
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return forty(tmp_path / "i.index")
-
-
-class Stopping(WordEncoder):
-    """Raises KeyboardInterrupt once it has encoded more than 1,500 texts."""
-
-    count = 0
-
-    def encode(self, texts: Sequence[str]) -> Matrix:
-        self.count += len(texts)
-        if self.count > 1500:
-            raise KeyboardInterrupt
-        return super().encode(texts)
-
-
-def interrupt(path: Path, start: int, stop: int) -> None:
-    """Begin a large addition, and leave it."""
-    with Collection.open(path, Stopping()) as left, pytest.raises(KeyboardInterrupt):
-        left.add(documents(start, stop))
 
 
 def test_a_search_that_has_read_an_older_manifest_does_not_show_it(
@@ -71,15 +52,6 @@ def test_a_search_that_has_read_an_older_manifest_does_not_show_it(
         search.join()
         assert {"40", "41", "100"} <= {each.id for each in one} == {each.id for each in two}
     assert verify(path) == []
-
-
-@pytest.mark.parametrize("count", [1, 2000])
-def test_an_addition_after_one_that_was_left(path: Path, count: int) -> None:
-    interrupt(path, 100, 3100)
-    with Collection.open(path, WordEncoder()) as collection:
-        collection.add(documents(5000, 5000 + count))
-        assert len(collection) == 40 + count
-        assert collection.verify() == []
 
 
 def test_a_folder_that_is_replaced_while_a_change_waits_keeps_its_files(path: Path) -> None:

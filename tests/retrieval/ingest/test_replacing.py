@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,10 +18,7 @@ from slimdex.retrieval.ingest import replacing
 from slimdex.retrieval.ingest.rewriting import fitting
 from slimdex.retrieval.operations.repair import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
-from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
-from tests.retrieval.crashes import crash_child
-from tests.retrieval.crashes.test_crash import attempt
 
 OLD, NEW = 24, 40
 QUERIES = ["word3 text", "word17 one", "text of 4"]
@@ -268,45 +264,3 @@ def test_an_index_without_documents_is_refused(tmp_path: Path, old: Collection) 
     old.delete(where="true")
     with pytest.raises(InputError, match="holds no documents; expected some"):
         old.reencode(WordEncoder(NEW))
-
-
-@sweep
-@pytest.mark.parametrize("stored", ["fp16", "int8"])
-def test_it_resumes_after_a_kill_at_any_step(tmp_path: Path, stored: str) -> None:
-    """No vector is encoded twice, and answers are the old ones or the new ones."""
-    base = tmp_path / "base"
-    with Collection.create(
-        base, WordEncoder(), crash_child.FLAT, vector_dtype=stored
-    ) as collection:
-        collection.add(crash_child.BASE)
-        before = found(collection)
-    whole = shutil.copytree(base, tmp_path / "whole")
-    steps = attempt(whole, stored, 0, crash_child.replace_vectors)
-    assert steps is not None
-    assert steps > 30
-    with Collection.open(whole, WordEncoder(NEW)) as collection:
-        after = found(collection)
-
-    def kept_after(kill_at: int) -> int:
-        path = Path(shutil.copytree(base, tmp_path / str(kill_at)))
-        attempt(path, stored, kill_at, crash_child.replace_vectors)
-        assert verify(path) == []
-        with Collection.open(path) as collection:
-            core, new = collection, WordEncoder(NEW)
-            core.give(WordEncoder())
-            core.give(new)
-            is_new, replaced = core.state.dim == NEW, core.state.replacement
-            assert found(collection) == (after if is_new else before)
-            if is_new:
-                return len(crash_child.BASE) + 1
-            assert collection.reencode(new).finished
-            kept = 0 if replaced is None else replaced.rows
-            assert len(new.encoded) == len(crash_child.BASE) - kept
-            assert found(collection) == after, f"killed at step {kill_at}"
-        assert verify(path) == []
-        return kept
-
-    with ThreadPoolExecutor(4) as pool:
-        kept = list(pool.map(kept_after, CHANCE.sample(range(1, steps + 1), 24)))
-    assert {0, 16, 32, 40} <= set(kept)
-    assert kept == sorted(kept), "what was encoded is never lost"

@@ -91,6 +91,7 @@ MODEL: dict[str, Callable[..., Outcome]] = {
     "get": _get,
     "count": lambda state, n: (state, sum(len(text) >= n for _, text in state.documents)),
     "see": lambda state: (state, state.documents),
+    "see copy": lambda state: (state, state.documents),
 }
 """Effects of the operations of `worker.py` on a plain dictionary."""
 CHANGES = ("put", "sync", "delete", "delete where", "compact", "reduce", "words")
@@ -129,7 +130,7 @@ class Orders:
         assert not fault, self.message(fault)
         assert least <= before <= after, self.message("older than what was seen before")
         self._version = max(self._version, after)
-        if self._orders[number][0] == "see":
+        if self._orders[number][0].startswith("see"):
             version, result = result
             assert before <= version <= after, self.message(f"version {version}")
             assert self._seen.setdefault(version, result) == result, self.message(

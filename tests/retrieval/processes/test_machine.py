@@ -57,7 +57,7 @@ READS = st.one_of(
     st.tuples(st.just("search words"), st.sampled_from(["tea", "cake", "rain", "ship"])),
     st.tuples(st.just("get"), ANY_IDS),
     st.tuples(st.just("count"), st.integers(4, 20)),
-    st.tuples(st.just("see")),
+    st.tuples(st.sampled_from(["see", "see copy"])),
     st.tuples(st.just("reopen")),
 )
 DEATHS: st.SearchStrategy[tuple[str, Any]] = st.one_of(
@@ -165,11 +165,12 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
         library: Path | None = compiled(tmp_path)
     except FileNotFoundError:
         library = None
-    with Workers(tmp_path, library) as started:
-        ProcessMachine.workers = started
-        ProcessMachine.can_kill_at_calls = library is not None
-        ProcessMachine.counts = {"changes": 0, "searches": 0, "kills": 0}
-        yield started
+    started = Workers(tmp_path, library)
+    ProcessMachine.workers = started
+    ProcessMachine.can_kill_at_calls = library is not None
+    ProcessMachine.counts = {"changes": 0, "searches": 0, "kills": 0}
+    yield started
+    started.end()
 
 
 def run(examples: int, steps: int) -> dict[str, int]:
@@ -188,13 +189,14 @@ def run(examples: int, steps: int) -> dict[str, int]:
 
 @pytest.mark.usefixtures("workers")
 def test_some_order_of_commits_explains_what_three_processes_see() -> None:
-    assert run(examples=3, steps=20)["searches"] > 0
+    assert run(examples=2, steps=20)["searches"] > 0
 
 
 @sweep
 @pytest.mark.usefixtures("workers")
 def test_processes_killed_at_any_step_lose_nothing(report: Report) -> None:
-    counts = run(CHANCE.count(600, 7), steps=50)
+    examples = CHANCE.count(600, 3)
+    counts = run(examples, steps=50)
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
     report(f"three processes: {said}", **counts)
-    assert counts["kills"] > 10
+    assert counts["kills"] > examples

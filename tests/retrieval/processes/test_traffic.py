@@ -1,50 +1,149 @@
-"""Sixteen processes write and read one index and are killed, beside three that stay open."""
+"""Processes write and read one index all the time and are killed, beside one that stays open.
+
+A writer replaces its group of documents by one commit at a time, all with the commit's number. It
+notes in a file what it begins and what was acknowledged, so that others know which numbers they
+may find, whenever it is killed.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import random
 import signal
-import sys
-import threading
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
-
-from mcp import Client, StdioServerParameters
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.documents import Document
+from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.operations.repair import verify
 from tests import forked
 from tests.chance import CHANCE, sweep
-from tests.conftest import Report
-from tests.retrieval.server.running import Running, built, serving
+from tests.retrieval.server.running import WORDS, built
 
-from .notes import Ledger, Shared, group, groups_of, notes_kept, plain, read, timed, write
-
-FIRST = 1500
+FIRST = CHANCE.count(1500, 300)
 """Documents at first: so many that additions need no new fit."""
-SECONDS = CHANCE.count(600, 15)
-WRITERS = [f"writer{i}" for i in range(8)]
-READERS = [f"reader{i}" for i in range(8)]
-NOTEBOOK, SERVICE, AGENT = "notebook", "service", "agent"
-CHANGES = ("done", "added", "deleted", "compacted", "indexed")
-FEWEST_KILLS = 6
-"""Kills that are waited for, however slow the machine."""
+SECONDS, FEWEST_KILLS = CHANCE.count(600, 4), 3
+"""How long they run, and kills that are waited for, however slow the machine."""
+EACH = CHANCE.count(8, 2)
+WRITERS = [f"writer{i}" for i in range(EACH)]
+READERS = [f"reader{i}" for i in range(EACH)]
+NOTEBOOK = "notebook"
+"""Writes and reads, and is never killed."""
 PAUSE = 0.5
-"""Seconds between two cells of the notebook, or calls of the agent."""
+"""Seconds between two cells of the notebook."""
+GROUP = 8
+"""Documents of a writer that are only ever replaced together."""
+PATIENCE = 600.0
+"""Seconds to wait for a turn: no measure of a slow machine's work."""
 
 
-def started(shared: Shared, name: str) -> ForkServerProcess:
-    """Start a process of a name."""
-    if name == NOTEBOOK:
-        return forked.process(write, shared, name, PAUSE)
-    return forked.process(write if name in WRITERS else read, shared, name)
+@dataclass(frozen=True)
+class Ledger:
+    """Calls that a process began and ended, a line each; the file survives the process's kill."""
+
+    path: Path
+
+    def note(self, *words: object) -> None:
+        with self.path.open("a") as file:
+            file.write(" ".join(map(str, words)) + "\n")
+
+    def lines(self) -> list[list[str]]:
+        text = self.path.read_text() if self.path.exists() else ""
+        return [line.split() for line in text[: text.rfind("\n") + 1].splitlines()]
+
+    def last(self, word: str) -> int:
+        """Number of the last "begun" or "done", 0 if there is none."""
+        return next((int(line[1]) for line in reversed(self.lines()) if line[0] == word), 0)
+
+    def seconds(self, *words: str) -> list[float]:
+        """What each call took."""
+        return [float(line[2]) for line in self.lines() if line[0] in words]
+
+    @contextmanager
+    def timed(self, word: str, number: int = 0) -> Iterator[None]:
+        """Note that something was done, and how long it took."""
+        start = time.perf_counter()
+        yield
+        self.note(word, number, f"{time.perf_counter() - start:.4f}")
+
+
+@dataclass
+class Shared:
+    """An index that many processes use, beside their ledgers."""
+
+    index: Path
+
+    def ledger(self, name: str) -> Ledger:
+        return Ledger(self.index.parent / f"{name}.ledger")
+
+    def least(self) -> dict[str, int]:
+        """Last acknowledged number of each writer."""
+        return {name: self.ledger(name).last("done") for name in (*WRITERS, NOTEBOOK)}
+
+    def check(self, hits: list[Hit], least: dict[str, int]) -> None:
+        """Raise `AssertionError` unless groups are whole, and neither too old nor too new."""
+        assert len({hit.id for hit in hits}) == len(hits), "an id twice"
+        for hit in hits:
+            assert hit.text.endswith(f"commit {hit.metadata['number']}"), f"torn {hit}"
+        for name in least:
+            numbers = [hit.metadata["number"] for hit in hits if hit.metadata["writer"] == name]
+            most = self.ledger(name).last("begun")
+            if numbers or least[name]:
+                assert len(numbers) == GROUP, f"{len(numbers)} documents of {name}: {numbers}"
+                assert len(set(numbers)) == 1, f"torn {name}: {numbers}"
+                assert least[name] <= numbers[0] <= most, f"{name}: {least[name]} {numbers[0]}"
+
+    def search(self, collection: Collection, chosen: random.Random) -> None:
+        """Search for all groups, or for one by a filter, and check what was found."""
+        least, query = self.least(), " ".join(chosen.choices(WORDS, k=3))
+        if chosen.random() < 0.5:
+            name = chosen.choice([*least])
+            hits = collection.search(query, limit=50, where=f"writer = '{name}'")
+            least = {name: least[name]}
+        else:
+            hits = collection.search(query, limit=10_000, hybrid="off")
+        self.check(hits, least)
+
+
+def document(name: str, i: int, number: int) -> Document:
+    """One of a writer's group."""
+    words = " ".join(random.Random(f"{name} {i} {number}").choices(WORDS, k=6))
+    metadata = {"writer": name, "number": number}
+    return Document(f"{name} {i}", f"{words} commit {number}", metadata=metadata)
+
+
+def work(shared: Shared, name: str) -> None:
+    """Change the index, search it, or both, until killed; note an error, which ends it."""
+    ledger, chosen = shared.ledger(name), random.Random(f"{name} {os.getpid()}")
+    try:
+        with Collection.open(shared.index, wait=PATIENCE) as collection:
+            while True:
+                if name not in READERS:
+                    change(collection, chosen.random(), name, ledger)
+                if name not in WRITERS:
+                    with ledger.timed("found"):
+                        shared.search(collection, chosen)
+                if name == NOTEBOOK:
+                    time.sleep(PAUSE)
+    except BaseException:
+        ledger.note("fault", repr(traceback.format_exc()))
+        raise
+
+
+def change(collection: Collection, chance: float, name: str, ledger: Ledger) -> None:
+    """Replace the group; now and then also compact, or index words."""
+    number = ledger.last("begun") + 1
+    ledger.note("begun", number)
+    with ledger.timed("done", number):
+        collection.add([document(name, i, number) for i in range(GROUP)])
+    if chance < 0.05:
+        with ledger.timed("kept"):
+            collection.compact() if chance < 0.03 else collection.index_lexical()
 
 
 class Killing:
@@ -52,13 +151,16 @@ class Killing:
 
     def __init__(self, shared: Shared) -> None:
         self.shared, self.kills = shared, 0
-        self.notebook = started(shared, NOTEBOOK)
-        self.running = {name: started(shared, name) for name in (*WRITERS, *READERS)}
+        self.notebook = self.started(NOTEBOOK)
+        self.running = {name: self.started(name) for name in (*WRITERS, *READERS)}
+
+    def started(self, name: str) -> ForkServerProcess:
+        return forked.process(work, self.shared, name)
 
     def kill_one(self, chosen: random.Random) -> None:
         name = chosen.choice([*self.running])
         self.end(self.running[name])
-        self.running[name] = started(self.shared, name)
+        self.running[name] = self.started(name)
         self.kills += 1
 
     def end(self, process: ForkServerProcess) -> None:
@@ -74,135 +176,28 @@ class Killing:
             self.end(process)
 
 
-def ask_service(shared: Shared, running: Running, over: threading.Event) -> None:
-    """Write a group over HTTP, and search for all others."""
-    ledger = shared.ledger(SERVICE)
-    place, number = "/indexes/notes", 0
-    while not over.is_set():
-        number += 1
-        ledger.note("begun", number)
-        lines = [{"id": d.id, "text": d.text, **d.metadata} for d in group(SERVICE, number)]
-        with timed(ledger, "done", number):
-            answer = running.client.post(
-                f"{place}/documents",
-                content="\n".join(map(json.dumps, lines)),
-                headers={"Content-Type": "application/x-ndjson"},
-            )
-        assert answer.status_code == 200, answer.text
-        least = shared.least()
-        body = {"query": "a cat", "limit": 500, "where": "number > 0", "hybrid": "off"}
-        with timed(ledger, "found"):
-            answer = running.client.post(f"{place}/search", json=body)
-        assert answer.status_code == 200, answer.text
-        hits = answer.json()["queries"][0]["hits"]
-        shared.check([numbered(hit["metadata"]) for hit in hits], least)
-
-
-async def ask_agent(shared: Shared, over: threading.Event) -> None:
-    """Write a group, and now and then a note or its deletion; search for a group."""
-    words = ["-m", "slimdex", "mcp", str(shared.index), "--write", "--wait", "600"]
-    ledger, number = shared.ledger(AGENT), 0
-
-    async def called(word: str, tool: str, **arguments: Any) -> Any:
-        with timed(ledger, word, number):
-            answer = await client.call_tool(tool, arguments)
-        assert not answer.is_error, answer
-        return answer.structured_content
-
-    async with Client(StdioServerParameters(command=sys.executable, args=words)) as client:
-        while not over.is_set():
-            number += 1
-            ledger.note("begun", number)
-            await called("done", "add", documents=[*map(given, group(AGENT, number))])
-            if number % 4 == 1:
-                ledger.note("adding", number)
-                await called("added", "add", documents=[given(plain(AGENT, number))])
-            elif number % 12 == 0:
-                ledger.note("deleting", number)
-                await called("deleted", "delete", where=f"writer = '{AGENT}' AND number = 0")
-            name = shared.writers[number % len(shared.writers)]
-            least = dict.fromkeys(shared.writers, 0) | {name: shared.least()[name]}
-            where = f"writer = '{name}' AND number > 0"
-            found = await called("found", "search", query="a cat", limit=50, where=where)
-            shared.check([numbered(each["metadata"]) for each in found["passages"]], least)
-            await asyncio.sleep(PAUSE)
-
-
-def given(document: Document) -> dict[str, Any]:
-    """A document as an agent gives it."""
-    return {"id": document.id, "text": document.text, "metadata": dict(document.metadata)}
-
-
-def numbered(metadata: dict[str, Any]) -> tuple[str, int]:
-    return metadata["writer"], metadata["number"]
-
-
-def guarded(task: Callable[[], object], ledger: Ledger, over: threading.Event) -> threading.Thread:
-    """A thread that notes its error and ends everything."""
-
-    def run() -> None:
-        try:
-            task()
-        except BaseException as error:
-            ledger.note("fault", repr(f"{error!r} {getattr(error, 'exceptions', '')}"))
-            over.set()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
-
-
-def faults(shared: Shared, names: Sequence[str]) -> list[str]:
-    lines = [(name, line) for name in names for line in shared.ledger(name).lines()]
-    return [f"{name}: {' '.join(line)}" for name, line in lines if line[0] == "fault"]
-
-
-def check_end(shared: Shared) -> None:
-    """Nothing acknowledged is missing, and nothing is there that nobody has written."""
+@sweep
+def test_sixteen_processes_killed_at_any_time_lose_nothing(
+    tmp_path: Path, report: Callable[..., None]
+) -> None:
+    shared = Shared(built(tmp_path, [document("first", i, 0) for i in range(FIRST)]))
+    killing, chosen = Killing(shared), CHANCE.random("processes")
+    end = time.monotonic() + SECONDS
+    while killing.all_alive() and (time.monotonic() < end or killing.kills < FEWEST_KILLS):
+        time.sleep(2 * chosen.random())
+        killing.kill_one(chosen)
+    is_whole = killing.all_alive()
+    killing.end_all()
+    ledgers = [shared.ledger(name) for name in (*READERS, *WRITERS, NOTEBOOK)]
+    assert [line for ledger in ledgers for line in ledger.lines() if line[0] == "fault"] == []
+    assert is_whole
     assert verify(shared.index) == []
     with Collection.open(shared.index) as collection:
-        found = groups_of(collection.search("cat", 10_000, hybrid="off"))
-        shared.check(found, shared.least())
-        documents = {document.id: document for document in collection}
-        assert len(collection) == len(documents)
-    expected = FIRST + len(found)
-    for name in shared.writers:
-        must, may = notes_kept(shared.ledger(name))
-        notes = {int(id.split()[-1]) for id in documents if id.startswith(f"{name} note ")}
-        assert must <= notes <= may, (name, must - notes, notes - may)
-        expected += len(notes)
-    assert len(documents) == expected
-
-
-@sweep
-def test_sixteen_processes_killed_at_any_time_lose_nothing(tmp_path: Path, report: Report) -> None:
-    index = built(tmp_path, [plain("first", i) for i in range(FIRST)])
-    shared = Shared(index, [*WRITERS, NOTEBOOK, SERVICE, AGENT])
-    chosen, over = CHANCE.random("processes"), threading.Event()
-    killing = Killing(shared)
-    with serving([index], "--wait", 600) as running:
-        threads = [
-            guarded(lambda: ask_service(shared, running, over), shared.ledger(SERVICE), over),
-            guarded(lambda: asyncio.run(ask_agent(shared, over)), shared.ledger(AGENT), over),
-        ]
-        end = time.monotonic() + SECONDS
-        while not over.wait(2 * chosen.random()) and killing.all_alive():
-            if time.monotonic() >= end and killing.kills >= FEWEST_KILLS:
-                break
-            killing.kill_one(chosen)
-        over.set()
-        for thread in threads:
-            thread.join()
-        is_whole = killing.all_alive()
-        killing.end_all()
-    names = [*READERS, *shared.writers]
-    assert faults(shared, names) == []
-    assert is_whole
-    check_end(shared)
-    searches, changes = (
-        [seconds for name in names for seconds in shared.ledger(name).times(words)]
-        for words in (("found",), CHANGES)
-    )
+        shared.check(collection.search("cat", 10_000, hybrid="off"), shared.least())
+        begun = sum(shared.ledger(name).last("begun") > 0 for name in (*WRITERS, NOTEBOOK))
+        assert len(collection) in range(FIRST, FIRST + GROUP * begun + 1, GROUP)
+    searches = [seconds for ledger in ledgers for seconds in ledger.seconds("found")]
+    changes = [seconds for ledger in ledgers for seconds in ledger.seconds("done", "kept")]
     report(
         f"{SECONDS} s, {killing.kills} kills: {len(searches)} searches, the longest "
         f"{max(searches):.1f} s; {len(changes)} commits, the longest {max(changes):.1f} s",

@@ -10,16 +10,15 @@ import ctypes
 import json
 import os
 import signal
-import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +28,11 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import preparing
 from slimdex.retrieval.operations.building import Sources
+from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.storage.snapshot import Snapshot
 from slimdex.retrieval.syncing import sync
 from tests.encoders import WordEncoder
+from tests.retrieval.crashes.faults import preloaded
 
 DIM = 16
 REFUSED = "refused"
@@ -97,6 +98,15 @@ def see(collection: Collection) -> Any:
     return collection.read(seen)
 
 
+def see_copy(collection: Collection) -> Any:
+    """The same of a copy, which is sound."""
+    with tempfile.TemporaryDirectory() as folder:
+        collection.copy_to(Path(folder) / "copy")
+        assert verify(Path(folder) / "copy") == []
+        with opened(Path(folder) / "copy") as copy:
+            return see(copy)
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "put": put,
     "sync": sync_with,
@@ -110,6 +120,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "get": lambda collection, ids: tuple(each.text for each in collection.get(ids)),
     "count": lambda collection, n: collection.count(f"n >= {n}"),
     "see": see,
+    "see copy": see_copy,
 }
 
 
@@ -199,27 +210,10 @@ class Workers:
 
     def __init__(self, folder: Path, library: Path | None = None) -> None:
         self._listener = Listener(str(folder / "orders.socket"))
-        preloaded = {} if library is None else {"LD_PRELOAD": str(library)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.retrieval.processes.worker", self._listener.address],
-            stdin=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[3],
-            env=os.environ
-            | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-            | {"OPENBLAS_NUM_THREADS": "1"}  # a fork keeps no other threads
-            | preloaded,
-        )
+        words = "tests.retrieval.processes.worker", self._listener.address
+        self._process = preloaded(*words, library=library)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def end(self) -> None:
         self._process.communicate()
         self._listener.close()
 

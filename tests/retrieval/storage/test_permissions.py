@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -40,13 +39,7 @@ def open_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def written(path: Path) -> dict[Path, bytes]:
-    """The files of an index but its locks, and their contents."""
-    files = [file for file in path.rglob("*") if file.is_file() and "writer." not in file.name]
-    return {file: file.read_bytes() for file in files}
-
-
-@pytest.mark.parametrize("umask", [0o002, 0o077, 0o000], indirect=True)
+@pytest.mark.parametrize("umask", [0o002, 0o077], indirect=True)
 def test_all_files_get_the_modes_of_the_umask(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "x.index"
     with Collection.create(path, ReadingEncoder(), Settings(k=4, kind="sq8")) as collection:
@@ -69,38 +62,6 @@ def test_all_files_get_the_modes_of_the_umask(tmp_path: Path, umask: int) -> Non
         if stat.S_IMODE(mode) != expected[stat.S_ISDIR(mode)]
     }
     assert not odd
-
-
-@pytest.mark.parametrize("lock", ["writer.lock", "writer.gate"])
-def test_who_cannot_take_turns_changes_nothing(open_folder: Path, lock: str) -> None:
-    """But reads: that takes no lock."""
-    path = open_folder / "x.index"
-    documents = [Document(str(i), f"word{i}") for i in range(9)]
-    with Collection.create(path, WordEncoder()) as collection:
-        collection.add(documents)
-        collection.delete("8")
-    for file in [path, *path.rglob("*")]:
-        file.chmod(0o777 if file.is_dir() else 0o666)
-    (path / lock).chmod(0)
-    contents = written(path)
-
-    def change() -> str:
-        answers = []
-        with Collection.open(path, WordEncoder()) as mine:
-            answers.append(mine.search("word3", limit=1)[0].id)
-            for call in (lambda: mine.delete("1"), lambda: mine.add(documents), mine.compact):
-                try:
-                    call()
-                    answers.append("done")
-                except SlimdexError as error:
-                    answers.append(str(error).partition("; ")[2])
-        return ", ".join(answers)
-
-    refused = "expected a file that this user may open, to lock it"
-    assert as_another_user(change) == ", ".join(["3", *3 * [refused]])
-    assert written(path) == contents
-    (path / lock).chmod(0o666)
-    assert verify(path) == []
 
 
 def test_two_users_take_turns(open_folder: Path) -> None:

@@ -32,18 +32,3 @@ def test_the_last_ones_are_not_found_again(sets: list[set[int]], asked: list[int
         assert rows.dtype == np.int64
         last = list(dict.fromkeys(reversed(asked[:time])))[:MOST]
         assert (len(found) > before) is (number not in last)
-
-
-def test_the_set_that_was_asked_for_longest_ago_makes_room() -> None:
-    kept, found = RowSets(TOTAL), list[int]()
-
-    def ask(number: int) -> None:
-        def find() -> Rows:
-            found.append(number)
-            return np.array([number])
-
-        kept.rows(str(number), find)
-
-    for number in (*range(MOST), 0, MOST, 0, 1):
-        ask(number)
-    assert found == [*range(MOST), MOST, 1]
