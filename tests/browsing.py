@@ -12,6 +12,12 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -38,3 +44,17 @@ def watched(browser: Browser, allowed: str | tuple[str, ...], **options: Any) ->
     yield page
     context.close()
     assert wrong == []
+
+
+def check_accessible(page: Page) -> None:
+    """axe-core, with rules for structure, names and contrast, finds no fault.
+
+    And nothing is wider than the window. axe is put into the page, past the page's own policy: the
+    context needs `bypass_csp`.
+    """
+    from axe_playwright_python.sync_playwright import Axe
+
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    found = Axe().run(page)
+    assert len(found.response["passes"]) > 10  # it did look
+    assert found.violations_count == 0, found.generate_report()

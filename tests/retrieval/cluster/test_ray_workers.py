@@ -1,27 +1,48 @@
-"""Ray: real processes compute the parts, in whatever order, and some of them are killed."""
+"""Ray: real processes compute the parts, in whatever order, and some are killed, builders too."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Iterator
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
+from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.workers import PartError
+from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.execution.workers import HERE, PartError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.cluster import ray_workers
+from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest import encoding
+from slimdex.retrieval.operations.building import Sources, build
+from slimdex.retrieval.operations.repair import verify
+from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
-pytest.importorskip("ray", reason="the extra cluster is not installed")
-from slimdex.retrieval.cluster.ray_workers import RETRIES, RayWorkers
+psutil = pytest.importorskip("psutil", reason="the extra bench is not installed")
+ray = pytest.importorskip("ray", reason="the extra cluster is not installed")
 
 pytestmark = pytest.mark.slow
+
+WORKER = "ray::_comp"
+"""The name of a process of `RayWorkers` begins so, cut to the 15 letters that Linux keeps."""
+COPIES = CHANCE.count(2, 1)
+WORKERS_KILLED, BUILDERS_KILLED = (4, 5) if CHANCE.whole else (2, 1)
+"""Workers killed of each builder, and builders."""
+SETTINGS = Settings(24)
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +53,7 @@ def cluster() -> Iterator[RayWorkers]:
 
 def test_parts_come_back_in_their_order_from_other_processes(cluster: RayWorkers) -> None:
     def slower_first(part: int) -> tuple[int, int]:
-        import time
-
-        time.sleep(0.3 if part % 5 == 0 else 0)
+        time.sleep(0.1 if part % 5 == 0 else 0)
         return part * part, os.getpid()
 
     found = list(cluster.map(slower_first, range(40)))
@@ -93,16 +112,105 @@ class Deadly:
 
 
 def test_a_worker_that_dies_costs_its_part_only(cluster: RayWorkers, tmp_path: Path) -> None:
-    found = list(cluster.map(Deadly(tmp_path, 4, 2), range(10)))
+    found = list(cluster.map(Deadly(tmp_path, 4, 1), range(10)))
     assert found == [(i, i + 1) for i in range(10)]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_part_over_which_all_die_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_workers, "RETRIES", 1)
+    with (
+        RayWorkers("local", 2) as workers,
+        pytest.raises(PartError, match="2 processes died on it") as caught,
+    ):
+        list(workers.map(Deadly(tmp_path, 1, 10**6), range(3)))
+    assert caught.value.part == 1
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_part_over_which_all_die_is_given_up(cluster: RayWorkers, tmp_path: Path) -> None:
-    with pytest.raises(PartError, match=f"{RETRIES + 1} processes died on it") as caught:
-        list(cluster.map(Deadly(tmp_path, 1, 10**6), range(3)))
-    assert caught.value.part == 1
-    assert len(list(tmp_path.iterdir())) == RETRIES + 1
+@pytest.mark.parametrize("count", [0, 3])
+def test_workers_that_there_are_not_are_refused(cluster: RayWorkers, count: int) -> None:
+    """In a process that is in a cluster already, workers are of that one."""
+    with pytest.raises(InputError, match=f"workers={count}; expected"):
+        RayWorkers("local", count)
+
+
+def test_a_cluster_that_is_not_there_is_one_line() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(InputError, match="expected the address of a cluster that runs") as refused:
+        ray_workers._start(ray, address, None)
+    assert str(refused.value).startswith(f"ray '{address}': ConnectionRefusedError: ")
+    assert "\n" not in str(refused.value)
+
+
+class Slow(ReadingEncoder):
+    """Takes as long for each text as a small transformer, to leave time for a kill."""
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        time.sleep(0.005 * len(texts))
+        return super().encode(texts)
+
+
+def build_on_ray(path: str, source: str, address: str) -> None:
+    """In a process of its own: begin to build the index."""
+    encoding.WINDOW = 16
+    with RayWorkers(address, 2) as workers:
+        build(Path(path), Sources.open([source]), Slow, SETTINGS, workers=workers)
+
+
+def kill_workers(builder: subprocess.Popen[bytes], random: Random) -> None:
+    """Kill workers at random times while the builder runs."""
+    killed = 0
+    while killed < WORKERS_KILLED and builder.poll() is None:
+        time.sleep(random.uniform(0.05, 0.5))
+        with suppress(psutil.NoSuchProcess):
+            below = psutil.Process().children(recursive=True)
+            if workers := [each for each in below if each.name().startswith(WORKER)]:
+                random.choice(workers).send_signal(signal.SIGKILL)
+                killed += 1
+    assert killed == WORKERS_KILLED
+
+
+@sweep
+def test_a_build_ends_as_if_nobody_had_been_killed(
+    cluster: RayWorkers,
+    tmp_path: Path,
+    docstrings: list[Document],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, path, log = tmp_path / "d.jsonl", tmp_path / "killed", tmp_path / "log"
+    lines = [{"id": f"{i}-{d.id}", "text": d.text} for i in range(COPIES) for d in docstrings]
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = (str(path), str(source), ray.get_runtime_context().gcs_address)
+    child = f"from {__name__} import build_on_ray; build_on_ray{words}"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    random, notes = Random(CHANCE.seed), list[str]()
+    for _ in range(BUILDERS_KILLED):
+        with (
+            log.open("a") as out,
+            subprocess.Popen(
+                [sys.executable, "-c", child], stdout=out, stderr=out, env=environment
+            ) as process,
+        ):
+            kill_workers(process, random)
+            while process.poll() is None and not [*path.glob("work-*/encoded-*.safetensors")]:
+                time.sleep(0.01)
+            assert process.poll() is None, log.read_text()
+            process.kill()
+    monkeypatch.setattr(encoding, "WINDOW", 16)
+    with listening(note=notes.append):
+        for where, workers in ((path, cluster), (tmp_path / "whole", HERE)):
+            sources = Sources.open([str(source)])
+            made, _ = build(where, sources, ReadingEncoder, SETTINGS, workers=workers)
+            made.close()
+    assert "resumed after" in "".join(notes)
+    assert verify(path) == []
+    assert_same_files(tmp_path / "whole", path)
 
 
 def assert_same_files(one: Path, other: Path) -> None:
@@ -121,25 +229,3 @@ def assert_same_files(one: Path, other: Path) -> None:
     for name in different:
         a, b = (np.frombuffer(files[name], np.float32) for files in (ours, theirs))
         np.testing.assert_allclose(a, b, rtol=1e-6)
-
-
-def test_an_index_is_the_same_whoever_built_it(
-    cluster: RayWorkers,
-    tmp_path: Path,
-    docstrings: list[Document],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 64)
-    for name in ("here", "cluster"):
-        with Collection.create(tmp_path / name, ReadingEncoder(), Settings(24)) as collection:
-            if name == "cluster":
-                collection.commit_log.workers = cluster
-            collection.add(docstrings)
-    assert_same_files(tmp_path / "here", tmp_path / "cluster")
-
-
-@pytest.mark.parametrize("count", [0, 3])
-def test_workers_that_there_are_not_are_refused(cluster: RayWorkers, count: int) -> None:
-    """In a process that is in a cluster already, workers are of that one."""
-    with pytest.raises(InputError, match=f"workers={count}; expected"):
-        RayWorkers("local", count)

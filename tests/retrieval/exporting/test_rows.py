@@ -19,13 +19,11 @@ import pytest
 from slimdex import Collection, GivenEncoder, Hit, InputError, Settings, export
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.search.reduced_index import reduced
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.exporting import selection
 from slimdex.retrieval.extras import install_command
 from slimdex.retrieval.operations.building import Sources, build
-from slimdex.retrieval.sources.tabular.column_names import ColumnNames
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.indexes.codes.test_vector_index import limited_files
 
@@ -193,8 +191,6 @@ def test_passages_are_rows_with_their_positions(tmp_path: Path) -> None:
             export(collection, tmp_path / f"x.{to}", to, vectors="reduced")
         hits = collection.search("about c", limit=100, group_by="passage")
         count = collection.info()["passages"]["rows"]
-        codes = collection.search("about c", limit=3, group_by="passage", candidates=0)
-        reducer = collection.reduced_index.reducer
     rows = pq.read_table(tmp_path / "x.parquet").to_pylist()
     lines = (tmp_path / "x.jsonl").read_text(encoding="utf-8").split("\n")
     written = [json.loads(line) for line in lines[:-1]]
@@ -209,19 +205,6 @@ def test_passages_are_rows_with_their_positions(tmp_path: Path) -> None:
             assert cells["page"] == ""
             assert json.loads(cells["headings"]) == []
     assert len(rows) == len(hits) == count > 4
-    opened = Sources.open(
-        str(tmp_path / "x.parquet"), ColumnNames(id="passage_id"), vectors="vector"
-    )
-    plain = Settings(kind="flat", candidates=0, reducer="identity")
-    k = reducer.n_components
-    again, _ = build(tmp_path / "again", opened, lambda: GivenEncoder(k), plain)
-    with again:  # the reduced vectors as they are
-        query = reduced(reducer, ReadingEncoder().encode(["about c"]))[0]
-        found = again.search(query, limit=100)
-    assert [(h.metadata["id_"], h.metadata["start"]) for h in found][:3] == [
-        (h.id, h.start) for h in codes
-    ]
-    assert [h.score for h in found][:3] == pytest.approx([h.score for h in codes], abs=1e-3)
     by_place = {(hit.id, hit.start): hit for hit in hits}
     for row in rows:
         hit = by_place[row["id"], row["start"]]

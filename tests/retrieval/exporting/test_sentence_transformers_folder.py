@@ -18,16 +18,28 @@ from slimdex import (
     TransformerEncoder,
     export,
 )
+from slimdex.indexes.search.reduced_index import reduced
+from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.encoders.distillation import distill
 from tests.encoders import WIDTH, make_tiny_model
 from tests.slow import slow
 
 from ..encoders.word_vectors.written_files import glove
-from .conftest import TEXTS, WORDS, made, of_queries
 
 TO = "sentence-transformers"
 TOLERANCE = 1e-5
 """Of numbers of unit vectors: OpenVINO computes in slimdex, torch in sentence-transformers."""
+WORDS = ["the", "cat", "dog", "rain", "a", "sun", "and", "field", "xyz", "ink"]
+TEXTS = [
+    " ".join(np.random.default_rng(i).choice(WORDS, 1 + i % 9).tolist()) for i in range(60)
+] + ["The Cat " * 40]
+"""Of one word to many, and one that is longer than what the tiny models read."""
+
+
+def made(folder: Path, encoder: Encoder, settings: Settings) -> Collection:
+    collection = Collection.create(folder, encoder, settings, passages="off")
+    collection.add([{"id": str(i), "text": text} for i, text in enumerate(TEXTS)])
+    return collection
 
 
 def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
@@ -35,7 +47,9 @@ def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
     done = export(collection, folder, TO)
     assert (done.rows, done.dim) == (None, collection.reduced_index.reducer.n_components)
     model = SentenceTransformer(str(folder), device="cpu")
-    found, expected = model.encode_query(TEXTS, batch_size=7), of_queries(collection)
+    queries = encode_queries(collection.encoder, TEXTS)
+    found = model.encode_query(TEXTS, batch_size=7)
+    expected = reduced(collection.reduced_index.reducer, queries)
     np.testing.assert_allclose(found, expected, atol=TOLERANCE)
     rows = model.encode_document(TEXTS)
     scores = found[:9] @ rows.T

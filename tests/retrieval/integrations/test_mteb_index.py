@@ -8,19 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mteb.models import SearchEncoderWrapper
 from mteb.similarity_functions import cos_sim, dot_score, euclidean_sim
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.mteb import SlimdexIndex, folder_task
-from slimdex.retrieval.documents import Document
+from slimdex.mteb import SlimdexIndex
 
-from .mteb_sets import WordModel, make_set, scores_of
-from .test_mteb_search import evaluated
-
-EXACT = Settings(kind="flat", reducer="identity", candidates=0)
 COUNT, DIM = 1500, 48
 IDS = [f"d{i}" for i in range(COUNT)]
 
@@ -37,7 +31,8 @@ def nearest(queries: Matrix, vectors: Matrix, k: int) -> Any:
 
 
 def test_flat_without_whitening_is_exact_search(vectors: Matrix, tmp_path: Path) -> None:
-    index = SlimdexIndex(EXACT, folder=tmp_path)
+    exact = Settings(kind="flat", reducer="identity", candidates=0)
+    index = SlimdexIndex(exact, folder=tmp_path)
     for part in (slice(0, 1000), slice(1000, None)):
         index.add_documents(torch.tensor(vectors[part]), IDS[part])
     scores, rows = index.search(vectors[:9], 1000, cos_sim)
@@ -45,15 +40,6 @@ def test_flat_without_whitening_is_exact_search(vectors: Matrix, tmp_path: Path)
     cosines = normalize_rows(vectors[:9]) @ normalize_rows(vectors).T
     found = np.take_along_axis(cosines, np.array(rows), axis=1)
     assert np.abs(np.array(scores) - found).max() < 1e-3
-
-
-@pytest.mark.slow
-def test_an_exact_index_finds_what_mteb_finds(tmp_path: Path, docstrings: list[Document]) -> None:
-    """With its plain wrapper, in a task: what fp16 rounds is all the difference."""
-    folder, model = make_set(tmp_path / "set", docstrings[:800]), WordModel()
-    ours = SearchEncoderWrapper(model, index_backend=SlimdexIndex(EXACT))
-    found = scores_of(evaluated(ours, folder_task(folder)))
-    assert found == pytest.approx(scores_of(evaluated(model, folder_task(folder))), abs=1e-3)
 
 
 def test_sizes_are_those_of_the_index_and_its_files(vectors: Matrix, tmp_path: Path) -> None:

@@ -9,31 +9,25 @@ import mteb
 import numpy as np
 import pytest
 from datasets import Dataset
-from mteb.models import SearchProtocol
+from mteb.models import SearchEncoderWrapper, SearchProtocol
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.mteb import SlimdexSearch, SlimdexSearchWrapper, folder_task
+from slimdex.mteb import SlimdexIndex, SlimdexSearch, SlimdexSearchWrapper, folder_task
 from slimdex.retrieval.atomic_files import FIXED
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.integrations.mteb_search import Place
 
 from ...encoders import ReadingEncoder, WordEncoder
-from .mteb_sets import (
-    ROUNDED,
-    WordModel,
-    make_set,
-    measured,
-    scores_of,
-)
+from .mteb_sets import ROUNDED, WordModel, make_set, measured, scores_of
 
-OWN = "docstrings"
+OWN, COUNT = "docstrings", 640
 
 
 @pytest.fixture(scope="module")
 def own_set(tmp_path_factory: pytest.TempPathFactory, docstrings: list[Document]) -> Path:
-    return make_set(tmp_path_factory.mktemp("sets") / OWN, docstrings[:800])
+    return make_set(tmp_path_factory.mktemp("sets") / OWN, docstrings[:COUNT])
 
 
 def evaluated(search: Any, tasks: Any, cache: Any = None, **options: Any) -> Any:
@@ -50,8 +44,16 @@ def test_figures_are_those_of_eval(own_set: Path, tmp_path: Path) -> None:
     found = scores_of(evaluated(search, folder_task(folder)))
     (index,) = (tmp_path / "indexes").iterdir()
     assert index.name == f"{OWN}-test-default.index"
+    (sizes,) = search.sizes.values()
     with Collection.open(index, encoder) as collection:
         assert found == pytest.approx(measured(collection, folder), abs=ROUNDED)
+        info = collection.info()
+        assert sizes.ram_bytes == collection.reduced_index.nbytes
+        assert sizes.ram_bytes_per_vector == info["memory"]["ram_bytes_per_vector"] == 3
+        others = ("doc", "off", "segment", *FIXED)
+        vectors = {n: b for n, b in info["files"].items() if not n.startswith(others)}
+        assert sizes.disk_bytes == sum(vectors.values())
+        assert sizes.settings == info["settings"]
     assert found["ndcg@10"] > 0.05
     by_vectors = evaluated(SlimdexSearchWrapper(WordModel()), folder_task(folder))
     by_meaning = evaluated(SlimdexSearch(encoder, lexical=False), folder_task(folder))
@@ -61,13 +63,13 @@ def test_figures_are_those_of_eval(own_set: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_own_ids_passages_and_few_candidates(tmp_path: Path, docstrings: list[Document]) -> None:
     """Documents with a query's id are dropped, and one more is searched for in their place."""
-    folder = make_set(tmp_path / "set", docstrings[:800], asks_by_ids=True)
+    folder = make_set(tmp_path / "set", docstrings[:COUNT], asks_by_ids=True)
     encoder, settings = ReadingEncoder(max_length=32), Settings(candidates=110, kind="pq")
     search = SlimdexSearch(encoder, settings, folder=tmp_path / "indexes", vector_dtype="int8")
     found = scores_of(evaluated(search, folder_task(folder, drop_self=True)))
     ((place, sizes),) = search.sizes.items()
     assert place == ("set", "test", "default")
-    assert sizes.vectors > sizes.documents == 800
+    assert sizes.vectors > sizes.documents == COUNT
     assert (sizes.candidates, sizes.stored) == (110, "int8")
     with Collection.open(tmp_path / "indexes" / "set-test-default.index", encoder) as collection:
         expected = measured(collection, folder, drop_self=True)
@@ -78,8 +80,12 @@ def test_own_ids_passages_and_few_candidates(tmp_path: Path, docstrings: list[Do
 
 @pytest.mark.slow
 def test_results_are_stored_apart_from_the_plain_models(own_set: Path, tmp_path: Path) -> None:
+    """Of which those of exact search differ by what fp16 rounds."""
     cache, task, model = mteb.ResultCache(tmp_path), folder_task(own_set), WordModel()
     plain = scores_of(evaluated(model, task, cache))
+    flat = SlimdexIndex(Settings(kind="flat", reducer="identity", candidates=0))
+    exact = scores_of(evaluated(SearchEncoderWrapper(model, index_backend=flat), task))
+    assert exact == pytest.approx(plain, abs=1e-3)
     search = SlimdexSearchWrapper(model, Settings(kind="sq8"))
     ours = scores_of(evaluated(search, task, cache))
     assert ours != plain
@@ -95,23 +101,9 @@ def test_results_are_stored_apart_from_the_plain_models(own_set: Path, tmp_path:
     ((place, sizes),) = search.sizes.items()
     assert place == (OWN, "test", "default")
     assert sizes.ram_bytes_per_vector == 24  # k = 24 dimensions, a byte each
-    assert sizes.float32_bytes == 4 * 800 * 48
+    assert sizes.float32_bytes == 4 * COUNT * 48
     with pytest.raises(InputError, match="model tests/words: its experiment has beta, candidates"):
         SlimdexSearchWrapper(search)
-
-
-def test_sizes_of_a_search_are_those_of_its_index(own_set: Path, tmp_path: Path) -> None:
-    search = SlimdexSearch(WordEncoder(), folder=tmp_path / "kept")
-    evaluated(search, folder_task(own_set))
-    (sizes,) = search.sizes.values()
-    with Collection.open(tmp_path / "kept" / f"{OWN}-test-default.index", WordEncoder()) as there:
-        info, index = there.info(), there.reduced_index
-        assert sizes.ram_bytes == index.nbytes
-        assert sizes.ram_bytes_per_vector == info["memory"]["ram_bytes_per_vector"] == 3
-        others = ("doc", "off", "segment", *FIXED)
-        vectors = {n: b for n, b in info["files"].items() if not n.startswith(others)}
-        assert sizes.disk_bytes == sum(vectors.values())
-        assert sizes.settings == info["settings"]
 
 
 @pytest.mark.slow

@@ -9,16 +9,23 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from queue import Queue
+from threading import Event
 from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
 
+from slimdex.command_line import app
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
+from slimdex.retrieval.server.mcp_tools import AgentsServer, agents_server
 
-from .running import built, serving, slimdex, word_vectors
+from .asking import asking
+from .running import built, word_vectors
 
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug " * 200]
 
@@ -29,10 +36,30 @@ def notes(tmp_path: Path) -> Path:
     return built(tmp_path, rows)
 
 
-def stdio(*indexes: object) -> StdioServerParameters:
-    words = ["-m", "slimdex", "mcp", *map(str, indexes)]  # and options
-    cache = {"SLIMDEX_CACHE": os.environ["SLIMDEX_CACHE"]}
-    return StdioServerParameters(command=sys.executable, args=words, env=cache)
+def slimdex(*words: object) -> None:
+    """A command, in this process."""
+    app.main([*map(str, words)], standalone_mode=False)
+
+
+@asynccontextmanager
+async def agent(*words: object) -> AsyncIterator[Client]:
+    """A client of the server that `slimdex mcp` runs, in this process."""
+    servers, over = Queue[AgentsServer](), Event()
+
+    def run(server: AgentsServer) -> None:
+        servers.put(server)
+        over.wait()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AgentsServer, "run", run)
+        running = asyncio.create_task(asyncio.to_thread(slimdex, "mcp", *words))
+        try:
+            server = await asyncio.to_thread(servers.get, timeout=60)
+            async with Client(server) as client:
+                yield client
+        finally:
+            over.set()
+            await running
 
 
 async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -111,11 +138,13 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
 
 
 async def test_tools_over_stdin_and_stdout(notes: Path) -> None:
-    async with Client(stdio(notes)) as client:
+    words, cache = ["-m", "slimdex", "mcp", str(notes)], os.environ["SLIMDEX_CACHE"]
+    server = StdioServerParameters(command=sys.executable, args=words, env={"SLIMDEX_CACHE": cache})
+    async with Client(server) as client:
         await tools_work(client)
         # The index is open no longer than a call takes: others may write to it.
-        added = await asyncio.to_thread(slimdex, "delete", notes, "0")
-        assert added.returncode == 0, added
+        with Collection.open(notes) as collection:
+            collection.delete("0")
         assert (await called(client, "info"))["documents"] == 2
 
 
@@ -132,14 +161,10 @@ async def test_passages_have_files_lines_and_links(
         '{"id": "p", "text": "stocks fell", "url": "https://example.org/p"}\n'
     )
     monkeypatch.chdir(tmp_path)
-    for words in (
-        ("build", "notes", "--model", "words.txt", "--out", "i"),
-        ("add", "i", "pages.jsonl"),
-    ):
-        done = await asyncio.to_thread(slimdex, *words)
-        assert done.returncode == 0, done.stderr
+    slimdex("build", "notes", "--model", "words.txt", "--out", "i")
+    slimdex("add", "i", "pages.jsonl")
     monkeypatch.chdir("/")  # as a client that starts elsewhere
-    async with Client(stdio(tmp_path / "i")) as client:
+    async with agent(tmp_path / "i") as client:
         found = await called(client, "search", query="cat rug", limit=3)
         by_id = {one["id"]: one for one in found["passages"]}
         file = tmp_path / "notes" / "a b.py"
@@ -177,8 +202,7 @@ async def test_answers_follow_edits_of_a_folder(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "cat.txt").write_text("the cat sat on the mat")
     (folder / "rain.txt").write_text("rain fell")
-    done = await asyncio.to_thread(slimdex, "build", folder, "--model", model, "--out", index)
-    assert done.returncode == 0, done.stderr
+    slimdex("build", folder, "--model", model, "--out", index)
 
     async def fresh(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
         """Ask until the answer is no longer older than the files, as on a busy machine."""
@@ -187,7 +211,7 @@ async def test_answers_follow_edits_of_a_folder(tmp_path: Path) -> None:
             if "may lack recent changes" not in found["note"]:
                 return found
 
-    async with Client(stdio(index, "--sync", folder)) as client:
+    async with agent(index, "--sync", folder) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
         assert "add" not in tools
         assert (await fresh(client, "info"))["documents"] == 2
@@ -211,7 +235,7 @@ async def test_answers_follow_edits_of_a_folder(tmp_path: Path) -> None:
 
 
 async def test_agents_add_and_delete_documents(notes: Path) -> None:
-    async with Client(stdio(notes, "--write")) as client:
+    async with agent(notes, "--write") as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         changes = {"add", "delete", "sync"}
         assert set(tools) == {"search", "related", "get", "fetch", "info"} | changes
@@ -259,7 +283,7 @@ async def test_agents_sync_with_the_files_of_the_last_sync_or_those_that_are_fol
     for place in (folder, other):
         place.mkdir()
         (place / f"{place.name}.txt").write_text("rain of tuesday")
-    async with Client(stdio(notes, "--write", "--sync", str(other))) as client:
+    async with agent(notes, "--write", "--sync", other) as client:
         assert (await called(client, "sync"))["added"] == 1
         (other / "others.txt").write_text("rain of wednesday")
         (other / "new.txt").write_text("fog")
@@ -269,7 +293,7 @@ async def test_agents_sync_with_the_files_of_the_last_sync_or_those_that_are_fol
         collection.sync(folder)
     (folder / "files.txt").unlink()
     (folder / "more.txt").write_text("snow")
-    async with Client(stdio(notes, "--write")) as client:
+    async with agent(notes, "--write") as client:
         synced = await called(client, "sync")
         assert (synced["added"], synced["deleted"], synced["documents"]) == (1, 1, 6)
 
@@ -277,61 +301,28 @@ async def test_agents_sync_with_the_files_of_the_last_sync_or_those_that_are_fol
 async def test_agents_may_fill_an_empty_index(tmp_path: Path) -> None:
     memory = tmp_path / "memory.index"
     Collection.create(memory, StaticEncoder(str(word_vectors(tmp_path)))).close()
-    async with Client(stdio(memory, "--write")) as client:
+    async with agent(memory, "--write") as client:
         assert (await called(client, "search", query="rain"))["passages"] == []
         (own,) = (await called(client, "add", documents=[{"text": "rain of monday"}]))["ids"]
         found = await called(client, "search", query="rain")
         assert [each["id"] for each in found["passages"]] == [own]
 
 
-async def test_agents_of_several_processes_write_at_once(notes: Path) -> None:
-    """Each has an MCP process of its own, and finds what the others have added."""
-
-    async def work(client: Client, name: str) -> None:
-        for number in range(4):
-            id, text = f"{name}{number}", f"{name} rain {number}"
-            document = {"id": id, "text": text, "metadata": {"n": number}}
-            await called(client, "add", documents=[document])
-            found = await called(client, "search", query="rain", where=f"n = {number}", limit=50)
-            assert id in {each["id"] for each in found["passages"]}
-
-    async with (
-        Client(stdio(notes, "--write")) as one,
-        Client(stdio(notes, "--write")) as two,
-        Client(stdio(notes)) as reader,
-    ):
-        await asyncio.gather(work(one, "a"), work(two, "b"), work(one, "c"))
-        for client in (one, two, reader):
-            assert (await called(client, "info"))["documents"] == len(TEXTS) + 12
-            assert (await called(client, "fetch", id="b3"))["text"] == "b rain 3"
-        await called(two, "delete", where="n = 3")
-        for client in (one, reader):
-            assert (await called(client, "info"))["documents"] == len(TEXTS) + 9
-            await refused(client, "fetch", id="a3")
+async def test_a_change_that_waits_too_long_names_who_writes(notes: Path) -> None:
     with Collection.open(notes) as collection:
-        assert len(collection) == len(TEXTS) + 9
-        assert collection.verify() == []
-
-
-async def test_a_change_that_waits_too_long_names_the_writing_process(notes: Path) -> None:
-    with Collection.open(notes) as collection:
-        async with Client(stdio(notes, "--write", "--wait", "0.2")) as client:
+        async with agent(notes, "--write", "--wait", "0.2") as client:
             with collection.change():
                 line = await refused(client, "add", documents=[{"text": "snow"}])
-            assert f"process {os.getpid()} is writing to it, since 2" in line
+            assert "this process is writing to it, since 2" in line
             assert (await called(client, "add", documents=[{"text": "snow"}]))["added"] == 1
 
 
-@pytest.mark.slow
 async def test_a_service_has_the_same_tools(notes: Path) -> None:
-    """Also for agents with a process of their own beside it."""
-    with serving([notes]) as running:
-        async with Client(f"{running.url}/mcp") as client:
-            await tools_work(client)
-        async with Client(stdio(notes)) as client:
-            assert (await called(client, "info"))["documents"] == 3
-            await asyncio.to_thread(running.client.delete, "/indexes/notes/documents/0")
-            assert (await called(client, "info"))["documents"] == 2
+    async with (
+        asking({"notes": notes}, encoder=None) as (_, service),
+        Client(agents_server(service.indexes.keys(), service.do)) as client,
+    ):
+        await tools_work(client)
 
 
 async def test_tools_over_http(notes: Path) -> None:
@@ -349,7 +340,8 @@ async def test_tools_over_http(notes: Path) -> None:
                 assert process.poll() is None
                 time.sleep(0.1)
             async with Client(f"http://127.0.0.1:{port}/mcp") as client:
-                await tools_work(client)
+                found = await called(client, "search", query="a dog on a rug", limit=1)
+                assert found["passages"][0]["id"] == "2"
         finally:
             process.terminate()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -109,38 +108,6 @@ async def test_glob_and_regex_narrow_a_search(tmp_path: Path) -> None:
         ):
             answer = await client.post(SEARCH, json={"query": "cat", **narrowing})
             assert {*ids(answer)} == expected, narrowing
-
-
-async def test_excerpts_have_the_words_of_the_query(tmp_path: Path) -> None:
-    """Places are counted in characters of the hit's text; a search by a vector has no words."""
-    text = f"{'Nothing is said here. ' * 40}\U0001f600 Set strict_content_type=False. {'No. ' * 90}"
-    async with asking({"notes": made(tmp_path / "notes.index")}) as (client, _):
-        await client.put(f"{AT}/long", json={"text": text})
-        for query, marked in (
-            ("strict_content_type=False", ["strict_content_type", "False"]),
-            ("How is a content-type set?", ["Set", "strict_content_type"]),
-        ):
-            body = {"query": query, "excerpts": True, "limit": 1}
-            (hit,) = (await client.post(SEARCH, json=body)).json()["queries"][0]["hits"]
-            start, end = hit["excerpt"]
-            assert "strict_content_type=False" in hit["text"][start:end]
-            assert end - start <= 280
-            assert [hit["text"][slice(*place)] for place in hit["marks"]] == marked
-        vector = WordEncoder().encode([text])[0].tolist()
-        body = {"vector": vector, "excerpts": True, "limit": 1}
-        (hit,) = (await client.post(SEARCH, json=body)).json()["queries"][0]["hits"]
-        assert hit["excerpt"][0] == 0
-        assert hit["marks"] == []
-
-
-async def test_related_documents_are_those_of_the_collection(notes: dict[str, Path]) -> None:
-    with Collection.open(notes["notes"], WordEncoder()) as collection:
-        expected = [hit_json(hit) for hit in collection.related("a/b c?", 2)]
-    async with asking(notes) as (client, _):
-        at = "/indexes/notes/related/a%2Fb%20c%3F"
-        assert_same((await client.get(at, params={"limit": 2})).json()["hits"], expected)
-        some = await client.get(at, params={"limit": 1, "where": "kind = 'money'"})
-        assert [hit["id"] for hit in some.json()["hits"]] == ["2"]
 
 
 async def test_documents_are_put_read_and_deleted(notes: dict[str, Path]) -> None:
@@ -379,17 +346,7 @@ async def test_wrong_requests_are_refused_in_one_line_without_paths(notes: dict[
     Collection.open(notes["notes"], WordEncoder()).close()
 
 
-async def test_errors_name_the_value_and_what_is_expected(notes: dict[str, Path]) -> None:
-    async with asking(notes) as (client, _):
-        for body, line in (
-            ({"query": "a", "limit": "3"}, "limit='3': "),
-            ({"query": "a", "limit": 2000}, "limit=2,000; expected 1,000 or less"),
-            ({"query": "a", "where": "yer > 3"}, "where 'yer > 3': "),
-        ):
-            assert line in (await client.post(SEARCH, json=body)).json()["error"]
-
-
-SUGGESTED = [
+SUGGESTED: list[tuple[str, str, Any, str, str]] = [
     ("POST", SEARCH, {"query": "a", "k": 3}, "field 'k'", "'limit'"),
     ("POST", SEARCH, {"query": "a", "top_k": 3}, "field 'top_k'", "'limit'"),
     ("POST", SEARCH, {"query": "a", "filter": {}}, "field 'filter'", "'where'"),
@@ -411,17 +368,15 @@ SUGGESTED = [
 """Requests with a wrong name, what the error states, and what it suggests."""
 
 
-@pytest.mark.parametrize(("method", "url", "body", "wrong", "right"), SUGGESTED)
-async def test_a_wrong_name_has_a_suggestion(
-    notes: dict[str, Path], method: str, url: str, body: Any, wrong: str, right: str
-) -> None:
+async def test_a_wrong_name_has_a_suggestion(notes: dict[str, Path]) -> None:
     async with asking(notes) as (client, _):
-        answer = await client.request(method, url, json=body)
-    assert 400 <= answer.status_code < 500
-    error = answer.json()["error"]
-    line = error if isinstance(error, str) else error["message"]
-    assert wrong in line
-    assert f"did you mean {right}" in line
+        for method, url, body, wrong, right in SUGGESTED:
+            answer = await client.request(method, url, json=body)
+            assert 400 <= answer.status_code < 500
+            error = answer.json()["error"]
+            line = error if isinstance(error, str) else error["message"]
+            assert wrong in line
+            assert f"did you mean {right}" in line
 
 
 async def test_filters_like_openais(notes: dict[str, Path]) -> None:
@@ -676,32 +631,3 @@ async def test_an_index_that_cant_be_loaded_is_logged_and_tried_again(
         await asyncio.wait_for(loaded(service), 60)
         assert (await client.get("/ready")).status_code == 200
     assert "no such model" in caplog.text
-
-
-async def test_bodies_of_all_requests_together_have_a_limit(notes: dict[str, Path]) -> None:
-    """However many come at once: what waits is held in memory."""
-    may = threading.Event()
-
-    async with asking(notes, limits=Limits(bodies=3500)) as (client, service):
-        waiting = asyncio.create_task(
-            service.indexes["notes"].change(lambda collection: _held(collection, may))
-        )
-        await asyncio.sleep(0.1)
-        puts = [
-            asyncio.create_task(
-                client.put(f"/indexes/notes/documents/{i}", json={"text": "x" * 1000})
-            )
-            for i in range(5)
-        ]
-        await asyncio.sleep(0.5)
-        may.set()
-        await waiting
-        answers = await asyncio.gather(*puts)
-        assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 503, 503]
-        again = await client.put("/indexes/notes/documents/9", json={"text": "x" * 1000})
-        assert again.status_code == 200  # there is room again
-
-
-def _held(collection: Collection, may: threading.Event) -> None:
-    with collection.change():
-        assert may.wait(20)
