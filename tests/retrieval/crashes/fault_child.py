@@ -24,8 +24,7 @@ from slimdex.retrieval import adding
 from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import encoding, preparing
-from slimdex.retrieval.ingest.migration import replacing
+from slimdex.retrieval.ingest import encoding, preparing, replacing
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.operations.repair import verify
 from tests.encoders import ReadingEncoder
