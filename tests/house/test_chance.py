@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings
 
 from slimdex.bench.columns import check_row
 from slimdex.bench.reporting.tables.studies import sweep
@@ -18,25 +17,6 @@ from slimdex.bench.rows import read_rows
 from ..chance import CHANCE, MORE, STATED, Chance, spread
 
 ROOT = Path(__file__).parents[2]
-
-
-def drawn(profile: str) -> list[tuple[int, str]]:
-    """What hypothesis tries of a test under a profile."""
-    tried = []
-
-    @settings(settings.get_profile(profile), max_examples=20)
-    @given(st.integers(), st.text())
-    def test(number: int, text: str) -> None:
-        tried.append((number, text))
-
-    test()
-    return tried
-
-
-def test_the_stated_examples_are_the_same_each_time() -> None:
-    assert len(drawn("stated")) == 20
-    assert drawn("stated") == drawn("stated")
-    assert drawn("explore") != drawn("explore")
 
 
 def test_nothing_is_left_to_chance_unless_it_is_asked_for() -> None:

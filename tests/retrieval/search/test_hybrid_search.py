@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import get_ident
 from typing import Any, NamedTuple
@@ -233,7 +233,8 @@ def test_hybrid_search_of_vectors_requires_texts(collection: Collection) -> None
 def test_repair_rebuilds_words(collection: Collection) -> None:
     expected = collection.search("blue libfoo2", 9, hybrid=0.5)
     collection.close()
-    for spoil in (lambda words: next(words.glob("*.term")).unlink(), shutil.rmtree, of_others):
+    spoils: tuple[Callable[[Path], object], ...] = (without_a_file, shutil.rmtree, of_others)
+    for spoil in spoils:
         (words,) = (path for path in collection.path.iterdir() if "words" in path.name)
         spoil(words)
         assert any("words" in fault for fault in verify(collection.path)), spoil
@@ -241,6 +242,10 @@ def test_repair_rebuilds_words(collection: Collection) -> None:
         assert verify(collection.path) == []
         with Collection.open(collection.path, WordEncoder()) as again:
             assert again.search("blue libfoo2", 9, hybrid=0.5) == expected
+
+
+def without_a_file(words: Path) -> None:
+    next(words.glob("*.term")).unlink()
 
 
 def of_others(words: Path) -> None:

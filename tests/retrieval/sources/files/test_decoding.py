@@ -65,28 +65,14 @@ def test_files_whose_encoding_was_guessed_are_named(tmp_path: Path) -> None:
     assert source.left_out() == []
 
 
-LABELLED = [  # by the indexes of the WHATWG encoding standard
+LABELLED = [  # by the WHATWG encoding standard; a browser is asked about all labels below
     ("us-ascii", b"\x93Na\xefve\x94 \x80 5", "“Naïve” € 5"),
-    ("ISO-8859-1", b"l\x92\xe9t\xe9", "l’été"),
     ("latin1", b"\x81\x8d\x8f\x90\x9d", "\x81\x8d\x8f\x90\x9d"),
-    ("x-cp1252", b"\x85", "…"),
-    ("iso-8859-9", b"\x93\xfe\xfd\x94", "“şı”"),
-    ("latin5", b"\xdd\xf0", "İğ"),
     ("TIS-620", b"\x93\xa1\xd2\x94 \x85", "“กา” …"),
-    ("iso-8859-11", b"\xe4\xb7\xc2\x80", "ไทย€"),
-    ("windows-1255", b"\xf9\xca", "ש\u05ba"),
-    ("koi8-u", b"\xae\xbe\xa4", "ўЎє"),
-    ("iso-8859-8-i", b"\xf9\xec\xe5\xed", "שלום"),
-    ("x-mac-ukrainian", b"\xa2\xb6", "Ґґ"),
     ("gb2312", b"\xd6\xec\xe9F\xbb\xf9 \x80", "朱镕基 €"),
-    ("x-gbk", b"\x95\x86 \xa6\xd9\xa8\xbc", "晢 ︐ḿ"),
-    ("csGB2312", b"\x952\x826", "𠀀"),
     ("ks_c_5601-1987", b"\x8cc\xb9\xe6", "똠방"),
-    ("EUC-KR", b"\xa2\xe6", "€"),
     ("big5", b"\x87@ \xa1E\xa3\xe1 \xf9\xd6\x88b", "䏰 ‧€ 碁Ê̄"),
-    ("x-x-big5", b"\x87\xdf\x8e\xab", "鿋緒"),
     ("shift_jis", b"\x87@\xed@\xfaV \\~", "①纊＇ \\~"),
-    ("x-sjis", b"\x81`\x81|\xb1", "～－ｱ"),
     ("euc-jp", b"\xad\xa1\xf9\xa1\xa1\xc1 \x8e\xb1\x8f\xb0\xa1", "①纊～ ｱ丂"),
     ("iso-2022-jp", b"\x1b$B-!%\\y!\x1b(B ok \x1b(J\\~\x1b(I1\x1b(B", "①ボ纊 ok ¥‾ｱ"),
     ("csISO2022JP", b'\x1b$@$"\x1b$(D0!\x1b(B', "あ丂"),

@@ -69,6 +69,7 @@ def packed() -> bytes:
     return document(content, FONT)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems limit no address space")
 def test_expanding_pdfs_are_refused_within_bounds(tmp_path: Path) -> None:
     for made in (looping, nested, packed):
