@@ -41,7 +41,6 @@ def pytest_report_header() -> str:
 
 
 LONGEST = (
-    "tests/retrieval/cluster/test_milvus_standalone.py",
     "tests/retrieval/processes/test_machine.py",
     "tests/test_shared.py",
     "tests/retrieval/crashes/test_faults.py",

@@ -90,7 +90,6 @@ PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
         [
             "3 documents in rooms.index",
             "3 sent, 0 removed, 3 in house_index_",
-            "matches house.index",
             '"removed": 1',
         ],
         "['1']\n['2']\n['2']\n",

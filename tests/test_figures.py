@@ -19,7 +19,7 @@ PAGES = [
 ]
 CONSTANTS = {
     "README.md": "1/128, 1/64",
-    "docs/cluster.md": "32 bits, 65,535 bytes, 30 seconds",
+    "docs/cluster.md": "32 bits, 64 bits, 0.99, 65,535 bytes, 30 seconds",
     "docs/encoders.md": "0.001, 0.99",
     "docs/export.md": "1.25",
     "docs/files-and-crashes.md": "4 MiB, 32 bytes",

@@ -34,7 +34,6 @@ SOUGHT = {
     ("where/checks.py", "_is_keyword"),  # a column's name, in 10,000 characters
     ("where/checks.py", "_meant"),  # a name of 100 characters
     ("lexical/tokens.py", "_accents"),  # a set of letters
-    ("cluster/milvus_settings.py", "is_rows"),  # the operator's own name
     ("search/excerpts.py", "_verbatim"),  # a query of limited length
     ("folders/ignore_rules.py", "__init__"),  # a reader below
     ("formats/pdf.py", "_add_page"),  # the first characters of a title

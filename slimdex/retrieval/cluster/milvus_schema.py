@@ -1,173 +1,173 @@
-"""Schema: fields, index and search parameters of a collection in Milvus."""
+"""Schema: names, fields and indexes of a collection in Milvus."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from .milvus_fields import (
-    BM25,
-    DIGEST,
-    FULL,
-    HIT,
-    ID_FIELD,
-    KEY,
-    LONGEST_TEXT,
-    VECTOR,
-    WORDS,
-    Field,
-)
-from .milvus_server import Abilities
+from slimdex.indexes.errors import InputError
 
-POINTS_PER_LIST = 39
-"""FAISS, which Milvus uses to train lists, warns below this number of rows per list."""
-PROBED_SHARE = 0.75
-"""Share of the lists probed by a search: with 60,523 rows, it finds 0.999 of the nearest ten, and
-half the lists find 0.991."""
-MOST_PROBED = 256
-"""Largest number of lists that are all probed."""
-GRAPH = {"M": 16, "efConstruction": 200}
-"""Parameters of HNSW: neighbours per row and layer, and candidates considered on insertion."""
+LONGEST_TEXT = 65_535
+"""Largest text of Milvus in bytes."""
+KEY, DIGEST, VECTOR, HIT, WORDS, BM25 = "_pk", "_digest", "_vector", "_hit", "_words", "_bm25"
+ID = "id"
+OURS = {KEY, DIGEST, VECTOR, HIT, WORDS, BM25, ID}
+"""slimdex's own fields."""
+BOOL, REAL, TEXT = "BOOL", "DOUBLE", "VARCHAR"
+_KINDS = {
+    "BOOLEAN": BOOL,
+    "TINYINT": "INT8",
+    "SMALLINT": "INT16",
+    "INTEGER": "INT32",
+    "BIGINT": "INT64",
+    "UTINYINT": "INT16",
+    "USMALLINT": "INT32",
+    "UINTEGER": "INT64",
+    **dict.fromkeys(("FLOAT", "DOUBLE"), REAL),
+    **dict.fromkeys(("VARCHAR", "UUID", "DATE", "TIME", "TIMESTAMP"), TEXT),
+    **dict.fromkeys(("TIMESTAMP_S", "TIMESTAMP_MS"), TEXT),
+}
+"""DuckDB's type -> Milvus' type. Dates and times are texts, which have their order."""
+_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+LISTS, PROBED = 1024, 768
+"""Lists of a segment's inverted file and those that a search reads. Milvus makes fewer lists, with
+39 rows each, in segments of less than 40,000 rows, so that small ones are read whole."""
+INDEX = {"nlist": LISTS, "refine": True, "refine_type": "FP16"}
+"""Parameters of IVF_RABITQ: a bit for each dimension, and the nearest compared by float16."""
+INDEX_OF_LITE = {"nlist": 1}
+"""Parameters of IVF_SQ8, a byte for each dimension; the embedded server can't refine."""
 BM25_PARAMS = {"bm25_k1": 1.2, "bm25_b": 0.75}
 """Parameters of BM25, those of the local index."""
-DEFAULT = "IVF_SQ8"
-"""Default kind: one byte per dimension, available on every server."""
 
 
-@dataclass(frozen=True)
-class IndexKind:
-    """One of Milvus' index kinds, for a number of rows; a server refuses those that it lacks.
+def alias_of(name: str | None, folder: str | Path) -> str:
+    """Validate the name of a pushed index, by default its folder's.
 
-    Attributes
-    ----------
-    name : Milvus' name.
-    dim : dimensions of the vectors.
-    rows : expected number of rows.
+    Raises `InputError` if Milvus does not accept it.
+
+    >>> alias_of(None, "a/notes.index")
+    'notes_index'
     """
-
-    name: str
-    dim: int
-    rows: int
-
-    @property
-    def _has_lists(self) -> bool:
-        return self.name.startswith(("IVF", "SCANN"))
-
-    @property
-    def lists(self) -> int:
-        """Number of lists of an inverted file: 4 sqrt(n), fewer if they can't be trained."""
-        return max(1, min(round(4 * math.sqrt(self.rows)), self.rows // POINTS_PER_LIST))
-
-    def build(self) -> dict[str, Any]:
-        """Arguments of `add_index`.
-
-        >>> IndexKind("IVF_SQ8", 192, 60_000).build()["params"]["params"]
-        {'nlist': 980}
-        """
-        params: dict[str, Any] = {"nlist": self.lists} if self._has_lists else {}
-        if self.name.startswith("HNSW"):
-            params |= GRAPH
-        if self.name == "HNSW_SQ":
-            params["sq_type"] = "SQ8"
-        if self.name == "IVF_PQ":
-            largest = max(self.dim // 8, 1)
-            m = next(m for m in range(largest, 0, -1) if self.dim % m == 0)
-            params |= {"m": m, "nbits": 8}
-        # Nested: all servers read them there, the embedded one nowhere else.
-        return {"index_type": self.name, "metric_type": "IP", "params": {"params": params}}
-
-    def search(self, limit: int, *, filtered: bool) -> dict[str, Any]:
-        """Parameters of a search; with a filter, every list is probed.
-
-        Otherwise matching rows in unprobed lists would be missed, which matters most if few match.
-        """
-        if self._has_lists:
-            few = filtered or self.lists <= MOST_PROBED
-            return {"nprobe": self.lists if few else round(PROBED_SHARE * self.lists)}
-        return {"ef": max(limit + limit // 2, 64)} if self.name.startswith("HNSW") else {}
+    if name is None:
+        name = re.sub(r"\W", "_", Path(folder).absolute().name, flags=re.ASCII)[:100]
+        name = name if _NAME.fullmatch(name) else f"_{name}"[:100]
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"name {name!r}; expected letters, digits and underscores, 100 at most, and no digit "
+            "first"
+        )
+    return name
 
 
-def described_fields(
-    can: Abilities,
-    fields: Sequence[Field],
-    dim: int,
-    full_dim: int = 0,
-    *,
-    hits: bool = False,
-    words: bool = False,
-) -> list[dict[str, Any]]:
-    """Fields of a collection, as arguments of `add_field`.
+def model_of(target: str) -> str:
+    """Name of the collection that describes a collection of rows."""
+    return f"{target}_model"
+
+
+def is_ours(collection: str, alias: str) -> bool:
+    """True for the name of a collection that a push under this alias makes."""
+    prefix, _, fingerprint = collection.removesuffix("_model").rpartition("_")
+    return (
+        prefix == alias and len(fingerprint) == 12 and set(fingerprint) <= set("0123456789abcdef")
+    )
+
+
+def kinds_of(columns: Mapping[str, str], left_out: Sequence[str] = ()) -> dict[str, str]:
+    """Map the columns, name -> DuckDB type, that get a field to its type in Milvus.
+
+    Others have a type that has no counterpart, or a name that Milvus does not accept.
+
+    Raises `InputError` if a column in `left_out` does not exist.
+
+    >>> kinds_of({"year": "SMALLINT", "price": "DECIMAL(9,2)", "tags": "VARCHAR[]"})
+    {'year': 'INT16', 'price': 'DOUBLE'}
+    """
+    if unknown := sorted(set(left_out) - set(columns)):
+        known = ", ".join(columns) or "none"
+        raise InputError(f"column {unknown[0]!r}; expected one of the index's columns: {known}")
+    kinds = dict[str, str]()
+    for column, type_ in columns.items():
+        kind = REAL if type_.startswith("DECIMAL") else _KINDS.get(type_)
+        is_free = _COLUMN.fullmatch(column) and column not in OURS
+        if kind is not None and is_free and column not in left_out:
+            kinds[column] = kind
+    return kinds
+
+
+def stored(kind: str, value: Any) -> Any:
+    """Convert a column's value for a field of Milvus; NaN and infinity are missing values.
+
+    >>> from datetime import datetime
+    >>> stored("VARCHAR", datetime(2024, 12, 31, 9)), stored("DOUBLE", math.nan)
+    ('2024-12-31 09:00:00', None)
+    """
+    if value is None:
+        return None
+    if kind == TEXT:
+        return str(value)
+    if kind == REAL:
+        return float(value) if math.isfinite(value) else None
+    return bool(value) if kind == BOOL else int(value)
+
+
+def row_schema(
+    kinds: Mapping[str, str], width: int, *, is_lite: bool, words: bool
+) -> tuple[Any, Any]:
+    """Schema and indexes of a collection of rows.
 
     Parameters
     ----------
-    dim : dimensions of the reduced vectors.
-    full_dim : dimensions of the full vectors, if stored.
-    hits : bool, default False
-        Store the texts of hits.
-    words : bool, default False
-        Store words, to search them by BM25.
+    kinds : column -> Milvus' type, as of `kinds_of`.
+    width : dimensions of the vectors.
+    is_lite : True for the embedded server, which has neither float16 nor refinement.
+    words : store words, to search them by BM25.
     """
-    from pymilvus import DataType
+    from pymilvus import DataType, Function, FunctionType, MilvusClient
 
-    vector = DataType.FLOAT16_VECTOR if can.dtype == "float16" else DataType.FLOAT_VECTOR
-    described: list[dict[str, Any]] = [
-        {"field_name": KEY, "datatype": DataType.INT64, "is_primary": True},
-        {"field_name": DIGEST, "datatype": DataType.INT64},
-        {"field_name": VECTOR, "datatype": vector, "dim": dim},
-    ]
-    if full_dim:
-        described.append({"field_name": FULL, "datatype": vector, "dim": full_dim})
-    if hits:
-        described.append(_text(HIT))
+    schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+    indexes = MilvusClient.prepare_index_params()
+    schema.add_field(KEY, DataType.INT64, is_primary=True)
+    schema.add_field(DIGEST, DataType.INT64)
+    vector = DataType.FLOAT_VECTOR if is_lite else DataType.FLOAT16_VECTOR
+    schema.add_field(VECTOR, vector, dim=width)
+    kind, params = ("IVF_SQ8", INDEX_OF_LITE) if is_lite else ("IVF_RABITQ", INDEX)
+    # Nested: all servers read them there, the embedded one nowhere else.
+    indexes.add_index(VECTOR, kind, metric_type="IP", params={"params": params})
+    schema.add_field(ID, DataType.VARCHAR, max_length=LONGEST_TEXT)
+    schema.add_field(HIT, DataType.VARCHAR, max_length=LONGEST_TEXT, mmap_enabled=True)
     if words:
-        # This tokenizer, unlike others, is in every version; it keeps letters and digits together.
-        analyzer = {"enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}}
-        described.append(_text(WORDS) | analyzer)
-        described.append({"field_name": BM25, "datatype": DataType.SPARSE_FLOAT_VECTOR})
-    for field in (ID_FIELD, *fields):
-        number = {"field_name": field.name, "datatype": getattr(DataType, field.kind)}
-        described.append(_text(field.name) if field.kind == "VARCHAR" else number)
-        if field.missing:
-            described.append({"field_name": field.missing, "datatype": DataType.BOOL})
-    return described
+        schema.add_field(
+            WORDS,
+            DataType.VARCHAR,
+            max_length=LONGEST_TEXT,
+            mmap_enabled=True,
+            enable_analyzer=True,
+            enable_match=True,
+            # This tokenizer, unlike others, is in every server; it keeps letters and digits.
+            analyzer_params={"tokenizer": "standard"},
+        )
+        schema.add_field(BM25, DataType.SPARSE_FLOAT_VECTOR)
+        schema.add_function(Function(BM25, FunctionType.BM25, WORDS, BM25))
+        params = {"params": BM25_PARAMS}
+        indexes.add_index(BM25, "SPARSE_INVERTED_INDEX", metric_type="BM25", params=params)
+    for name, kind in kinds.items():
+        length = {"max_length": LONGEST_TEXT} if kind == TEXT else {}
+        schema.add_field(name, getattr(DataType, kind), nullable=True, **length)
+    return schema, indexes
 
 
-def functions(*, words: bool) -> list[Any]:
-    """Functions of a collection, for `add_function`."""
-    from pymilvus import Function, FunctionType
+def part_schema() -> tuple[Any, Any]:
+    """Schema and indexes of a collection of numbered texts; Milvus requires a vector."""
+    from pymilvus import DataType, MilvusClient
 
-    return [Function(BM25, FunctionType.BM25, WORDS, BM25)] if words else []
-
-
-def settings_fields() -> list[dict[str, Any]]:
-    """Fields of a collection that stores texts by name."""
-    from pymilvus import DataType
-
-    return [
-        {**_text("part"), "is_primary": True, "max_length": 200},
-        _text("body"),
-        # Older servers require a vector.
-        {"field_name": "vector", "datatype": DataType.FLOAT_VECTOR, "dim": 2},
-    ]
-
-
-def indexes(kind: IndexKind, *, full: bool, words: bool) -> Mapping[str, Any]:
-    """Index of each vector field; full vectors are compared exactly."""
-    by_field = {VECTOR: kind.build()}
-    if full:
-        by_field[FULL] = IndexKind("FLAT", 0, 0).build()
-    if words:
-        by_field[BM25] = {
-            "index_type": "SPARSE_INVERTED_INDEX",
-            "metric_type": "BM25",
-            "params": {"params": BM25_PARAMS},
-        }
-    return by_field
-
-
-def _text(name: str) -> dict[str, Any]:
-    from pymilvus import DataType
-
-    return {"field_name": name, "datatype": DataType.VARCHAR, "max_length": LONGEST_TEXT}
+    schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+    indexes = MilvusClient.prepare_index_params()
+    schema.add_field(KEY, DataType.INT64, is_primary=True)
+    schema.add_field("body", DataType.VARCHAR, max_length=LONGEST_TEXT)
+    schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=2)
+    indexes.add_index(VECTOR, "FLAT", metric_type="IP", params={})
+    return schema, indexes

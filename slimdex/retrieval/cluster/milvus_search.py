@@ -1,52 +1,46 @@
 """MilvusCollection: a pushed index, searched like a `Collection`.
 
-Candidates come from Milvus. They are rescored with the full vectors in the index's folder, if
-available, or with those in Milvus; otherwise they are ranked by the reduced vectors. If words were
-pushed, both rankings are fused.
+Milvus finds the nearest rows by their vectors and by BM25; if words were pushed, both rankings are
+fused as in the index itself.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from slimdex.indexes.arrays import LARGEST, as_matrix
+from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import candidates_for, usual_candidates
+from slimdex.indexes.ranking import stacked
 
-from ..collection import Collection
-from ..documents import OWN_COLUMNS
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
-from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Fusion
-from ..search.hits import hits
+from ..lexical.fusion import AUTO, FOUND_BY, MEANING, WORDED, Candidates, Fusion, Whole
+from ..lexical.tokens import stems_of
+from ..lexical.word_index import MOST_WORDS, Found, idfs_of
 from ..search.nearest import Searches, nearest
 from ..search.request import Hits, SearchRequest
 from ..search.searchable import Searchable
-from ..storage.snapshot import Snapshot
-from .milvus_fields import ID_FIELD
-from .milvus_filter import translated
-from .milvus_rescoring import PushedRows, RescoredHere, RescoredThere
-from .milvus_rows import FullVectors, LiveRows, hit_from
-from .milvus_server import MOST_HITS, RefusedError, Server
-from .milvus_settings import HERE, OFF, Names, SettingsTable, kept
+from .milvus_rows import Pushed, hit_from, ranking, word_form
+from .milvus_schema import BM25, HIT, ID, KEY, LISTS, PROBED, VECTOR, WORDS, alias_of, is_ours
+from .milvus_server import MOST_HITS, READ_AT_ONCE, RefusedError, Server
 
 
 class MilvusCollection(Searchable):
     """Documents searched by meaning and words in Milvus.
 
+    `where` is in Milvus' own language (https://milvus.io/docs/boolean.md), and `candidates` are the
+    rows that Milvus compares by more than their codes.
+
     Parameters
     ----------
     uri : http://HOST:19530 of a server, or a file NAME.db of the embedded one.
     name : the name it was pushed under.
-    index : its folder, if available: candidates are rescored with its vectors, and documents are
-        read from it. Without it, the index must have been pushed with rescore "there" or "off".
     encoder : the one that the index was built with; by default it is loaded from its origin.
     token : for servers that require authentication.
     insecure : allow sending the token to another machine without TLS.
@@ -55,14 +49,12 @@ class MilvusCollection(Searchable):
     Attributes
     ----------
     server, target : the connection, and the server's collection that the name stands for.
-    folder : the open folder, if it is at hand.
-    pushed, fitted : what was pushed, and the reducer and metric of it.
-    expression : Milvus' own filter, which every search adds: see `filtered`.
+    pushed : what was pushed.
 
     Raises
     ------
     InputError
-        If the server does not answer or lacks the index, or the pushed data require the folder.
+        If the server does not answer or lacks the index.
     CorruptError
         If data in Milvus that a search requires are damaged.
     """
@@ -70,8 +62,7 @@ class MilvusCollection(Searchable):
     def __init__(
         self,
         uri: str,
-        name: str | None = None,
-        index: str | Path | None = None,
+        name: str,
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         *,
         token: str = "",
@@ -79,21 +70,10 @@ class MilvusCollection(Searchable):
         model: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
-        if name is None and index is None:
-            raise InputError("MilvusCollection: neither name nor index; expected one of them")
-        self._names, self.expression = Names.of(name, index or ""), ""
-        self._model, self._trusted = model, trust_remote_code
+        self._alias, self._model, self._trusted = alias_of(name, ""), model, trust_remote_code
         self._encoder = None if encoder is None else as_encoder(encoder)
         self.server = Server(uri, token, insecure=insecure)
-        self.folder: Collection | None = None
         try:
-            if index is not None:
-                self.folder = Collection.open(
-                    index,
-                    self._encoder,
-                    model=model,
-                    trust_remote_code=trust_remote_code,
-                )
             self._open()
         except BaseException:
             self.close()
@@ -101,43 +81,28 @@ class MilvusCollection(Searchable):
 
     def _open(self) -> None:
         """Read the description of the alias's current collection."""
-        self.target = self.server.collection_of(self._names.alias) or ""
-        if not self._names.is_rows(self.target):
+        self.target = self.server.collection_of(self._alias) or ""
+        if not is_ours(self.target, self._alias):
             raise InputError(
-                f"milvus {self.server.uri}: no index {self._names.alias!r}; expected one that "
+                f"milvus {self.server.uri}: no index {self._alias!r}; expected one that "
                 "`slimdex push` has made"
             )
-        table = SettingsTable(self.server, self._names)
-        table.ensure()
-        settings = kept(table, self.target.removeprefix(f"{self._names.alias}_"))
-        if settings is None:
-            raise InputError(f"milvus {self.server.uri}: {self.target} is incomplete; push again")
-        self.pushed, self.fitted = settings
-        if self.folder is None and self.pushed.rescored == HERE:
-            raise InputError(
-                f"{self._names.alias!r} was pushed for rescoring here; expected index=DIR, or an "
-                "index pushed for rescoring there"
-            )
+        self.pushed, file = Pushed.kept(self.server, self.target)
+        self._counts = dict[str, int]()
+        self._ranking = ranking(self.pushed.ranked_by, file)
         self.server.load(self.target)
-        self._live: tuple[Snapshot, LiveRows] | None = None
-        rescorer = self.fitted.rescorer
-        self._full = FullVectors(rescorer) if rescorer is not None else None
 
     def close(self) -> None:
-        """Close the connection and the folder."""
+        """Close the connection."""
         self.server.close()
-        if self.folder is not None:
-            self.folder.close()
 
     def __repr__(self) -> str:
         """Address and name, for notebooks."""
-        return f"MilvusCollection({self.server.uri!r}, {self._names.alias!r})"
+        return f"MilvusCollection({self.server.uri!r}, {self._alias!r})"
 
     @property
     def encoder(self) -> Encoder:
         """The encoder that the index was built with."""
-        if self.folder is not None:
-            return self.folder.encoder
         if self._encoder is None:
             spec = self.pushed.encoder
             self._encoder = encoder_from_spec(
@@ -145,45 +110,27 @@ class MilvusCollection(Searchable):
             )
         return self._encoder
 
-    def filtered(self, expression: str) -> Self:
-        """The same collection, of which searches and counts find only what Milvus' filter selects.
-
-        It shares the connection, and closing either closes both.
-
-        Parameters
-        ----------
-        expression : in Milvus' own language (https://milvus.io/docs/boolean.md), for what `where`
-            can't express there, such as ``author like "Mac%"``. A column NAME has the fields NAME
-            and NAME_is_null.
-        """
-        other = copy.copy(self)
-        other.expression = expression
-        return other
-
     def count(self, where: str | None = None) -> int:
         """Number of passages in Milvus, or of those that match a condition."""
-        return self.server.count(self.target, self._filter(where))
+        return self.server.count(self.target, where or "")
 
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request, as of a `Collection`.
 
         Raises `InputError` as `Collection.search_many`; if words are to count and were not pushed;
-        if the server does not answer; or if the condition can't be translated.
+        or if the server does not answer or refuses the condition.
         """
         first = request.first_stage
         if first.limit > MOST_HITS:
             raise InputError(f"limit={first.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
-        if first.candidates is not None and first.candidates > MOST_HITS:
-            raise InputError(f"candidates={first.candidates}; expected 0 to {MOST_HITS:,}")
         self._fusion(first)  # an error is raised before a model is loaded
         first = first.encoded(lambda: self.encoder)
-        dim = self.pushed.dim
-        vectors = as_matrix(first.vectors, dim=dim, name="queries", largest=LARGEST)
+        vectors = as_matrix(first.vectors, dim=self.pushed.dim, name="queries", largest=LARGEST)
         first = replace(first, vectors=vectors)
         try:
             hits = self._first_stage(first)
         except RefusedError:
-            if self.server.collection_of(self._names.alias) == self.target:
+            if self.server.collection_of(self._alias) == self.target:
                 raise
             self._open()  # pushed again meanwhile, and the old collection was dropped
             hits = self._first_stage(first)
@@ -195,77 +142,163 @@ class MilvusCollection(Searchable):
         Raises `InputError` if one is named and no words were pushed.
         """
         fusion = request.fusion(self.pushed.hybrid)
-        if self.pushed.words or request.texts is None:
-            return fusion
-        if request.hybrid != AUTO and fusion is not None:
-            raise InputError(
-                f"hybrid={request.hybrid!r}: {self._names.alias!r} was pushed without words; "
-                "expected auto or off"
-            )
-        return None
+        if self.pushed.words or fusion is None or request.hybrid == AUTO:
+            return fusion if self.pushed.words else None
+        raise InputError(
+            f"hybrid={request.hybrid!r}: {self._alias!r} was pushed without words; expected auto "
+            "or off"
+        )
 
     def _first_stage(self, request: SearchRequest) -> Hits:
         if not len(request):
             return []
-        filter, fusion = self._filter(request.where), self._fusion(request)
-        request = replace(request, candidates=self._candidates(request))
-        rows = PushedRows(self.server, self.target, self.pushed, self.fitted, filter)
-        if self.folder is not None:
-            return self.folder.read(self._rescored_here, request, rows, fusion)
-        there = RescoredThere(
-            rows, self.pushed.rows, request.candidates or 0, self._usual_candidates, self._full
+        usual = self.pushed.candidates or usual_candidates(self.pushed.rows)
+        depth = request.candidates
+        if depth is None:
+            depth = candidates_for(request.limit, usual)
+        found = PushedRows(
+            self.server,
+            self.target,
+            self.pushed.rows,
+            usual,
+            depth,
+            request.where or "",
+            self._counts,
         )
-        documents: Any = there
-        hybrid = None if fusion is None else (there, fusion)
-        found = nearest(Searches(there.dense, documents, MOST_HITS, hybrid=hybrid), request)
-        by = np.full_like(found.rows, MEANING) if found.found_by is None else found.found_by
+        fusion = self._fusion(request)
+        hybrid = None if fusion is None else (found, fusion)
+        request = replace(request, vectors=self._ranking(request.query_vectors))
+        best = nearest(Searches(found.dense, found, MOST_HITS, hybrid=hybrid), request)
+        by = np.full_like(best.rows, MEANING) if best.found_by is None else best.found_by
+        entities = found.entities(best.rows)
         return [
             [
-                hit_from(there.entities[key], score, FOUND_BY[how])
+                hit_from(entities[key], min(score, 1.0), FOUND_BY[how])
                 for score, key, how in zip(*each, strict=True)
-                if key >= 0
+                if key in entities  # others are padding, or were deleted meanwhile
             ]
-            for each in zip(found.scores.tolist(), found.rows.tolist(), by.tolist(), strict=True)
+            for each in zip(best.scores.tolist(), best.rows.tolist(), by.tolist(), strict=True)
         ]
 
-    def _candidates(self, request: SearchRequest) -> int:
-        """Number of rows to rescore."""
-        requested = request.candidates
-        if self.pushed.rescored == OFF and self.folder is None:
-            if requested:
-                raise InputError(f"candidates={requested}: pushed without full vectors; expected 0")
-            return 0
-        if requested is not None:
-            return requested
-        return candidates_for(request.limit, self._usual_candidates)
 
-    @property
-    def _usual_candidates(self) -> int:
-        usual = self.pushed.candidates
-        return usual_candidates(self.pushed.rows) if usual is None else usual
+@dataclass(frozen=True)
+class PushedRows:
+    """Rows that a search may find, by their keys.
 
-    def _rescored_here(
-        self,
-        snapshot: Snapshot,
-        request: SearchRequest,
-        pushed: PushedRows,
-        fusion: Fusion | None,
-    ) -> Hits:
-        if self._live is None or self._live[0] is not snapshot:
-            self._live = snapshot, LiveRows.of(snapshot)
-        live, rescored = self._live[1], request.candidates or 0
-        here = RescoredHere(
-            pushed, len(live.rows), rescored, self._usual_candidates, live, snapshot.index.metric
-        )
-        hybrid = None if fusion is None else (here, fusion)
-        rows, total = snapshot.document_rows, snapshot.state.rows
-        searches = Searches(here.dense, rows, total, rescored, hybrid)
-        return hits(snapshot, *nearest(searches, request))
+    Attributes
+    ----------
+    server, target : the connection, and the collection of rows.
+    total : number of rows.
+    usual : candidates by default for ten results, which set the scales of a fusion.
+    depth : rows to compare by more than their codes.
+    where : of Milvus; "" without one.
+    counts : word -> number of rows that have it, of the words searched so far.
+    ids : key -> id of the rows found so far.
+    """
 
-    def _filter(self, where: str | None) -> str:
-        """Translate a condition, and add Milvus' own; "" for all rows."""
-        if where is None:
-            return self.expression
-        columns = {**dict.fromkeys(OWN_COLUMNS[1:4], "VARCHAR"), **self.pushed.columns}
-        filter = translated(where, columns, [ID_FIELD, *self.pushed.fields])
-        return f"{filter} and ({self.expression})" if self.expression else filter
+    server: Server
+    target: str
+    total: int
+    usual: int
+    depth: int
+    where: str
+    counts: dict[str, int]
+    ids: dict[int, str] = field(default_factory=dict)
+    is_one_each = False
+    """Documents may have several rows."""
+
+    def dense(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Scores and keys (q, k or fewer) of the nearest to queries (q, d)."""
+        near = self._near(queries, k, self.where)
+        each = [(found.scores[None], found.rows[None]) for found in near]
+        return stacked(each, max(len(found.rows) for found in near))
+
+    def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
+        """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
+        near = self._near(queries, self.usual)
+        each = zip(near, self._worded(texts), strict=True)
+        return [Whole(*found, self.total) for found in each]
+
+    def candidates(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Candidates]:
+        """Rows that a request for k finds for queries (q, d), by either search."""
+        if not self.where and self.depth == self.usual and k <= self.usual:
+            near = [whole.near for whole in wholes]
+        else:
+            near = self._near(queries, max(k, self.depth), self.where)
+        each = zip(queries, near, wholes, strict=True)
+        return [self._joined(query[None], *parts) for query, *parts in each]
+
+    def documents(self, keys: Rows) -> Rows:
+        """Numbers of the documents of keys found before, in any shape; -1 for -1."""
+        numbers = {id: i for i, id in enumerate(dict.fromkeys(self.ids.values()))}
+        of_keys = [numbers[self.ids[key]] if key >= 0 else -1 for key in keys.ravel().tolist()]
+        return np.array(of_keys, dtype=np.int64).reshape(keys.shape)
+
+    def entities(self, keys: Rows) -> dict[int, dict[str, Any]]:
+        """Map keys, in any shape, to their rows with hits."""
+        known, found = np.unique(keys[keys >= 0]).tolist(), dict[int, dict[str, Any]]()
+        for few in batches(len(known), READ_AT_ONCE):
+            rows = self.server.rows(self.target, _one_of(known[few]), [KEY, HIT])
+            found.update((row[KEY], row) for row in rows)
+        return found
+
+    def _joined(self, query: Matrix, near: Found, whole: Whole) -> Candidates:
+        words = whole.words
+        missing = np.setdiff1d(np.append(words.rows, whole.near.rows), near.rows)
+        others = Found(np.empty(0, np.float32), missing)
+        if len(missing):
+            among = _one_of(missing.tolist())
+            where = f"({self.where}) and {among}" if self.where else among
+            (others,) = self._near(query, len(missing), where)
+        is_allowed = np.isin(words.rows, np.append(near.rows, others.rows))
+        allowed = Found(words.scores[is_allowed], words.rows[is_allowed])
+        return Candidates.joined(near, others, allowed, whole)
+
+    def _near(self, queries: Matrix, k: int, where: str = "") -> list[Found]:
+        """The k nearest rows to each query (q, d)."""
+        k = min(k, MOST_HITS)
+        # With a condition, matching rows in lists that are not read would be missed.
+        params = {"nprobe": LISTS if where else PROBED, "refine_k": max(self.depth / k, 1.0)}
+        dtype = "float32" if self.server.is_lite else "float16"
+        vectors = list(queries.astype(dtype))
+        return self._found(VECTOR, vectors, k, where, params)
+
+    def _worded(self, texts: Sequence[str]) -> list[Found]:
+        """The `WORDED` best rows for each text by BM25."""
+        idfs = [*map(self._idfs, texts)]
+        asked = [" ".join(each) for each in idfs if each]
+        answers = iter(self._found(BM25, asked, WORDED, "", {}) if asked else ())
+        no_rows = Found(np.empty(0, np.float32), np.empty(0, np.int64))
+        worded = [next(answers) if each else no_rows for each in idfs]
+        # The embedded server's scores are negative.
+        return [
+            found._replace(scores=np.abs(found.scores), ideal=sum(each.values()))
+            for found, each in zip(worded, idfs, strict=True)
+        ]
+
+    def _idfs(self, text: str) -> dict[str, float]:
+        """Inverse document frequencies of the words to search, whose rows Milvus counts once."""
+        words = [word_form(word) for word in dict.fromkeys(stems_of(text))][:MOST_WORDS]
+        for word in {*words} - {*self.counts}:
+            where = f'text_match({WORDS}, "{word}")'
+            if self.server.is_lite:  # which would split all texts again
+                where = f'{WORDS} like "% {word} %"'
+            self.counts[word] = self.server.count(self.target, where)
+        return idfs_of({word: self.counts[word] for word in words}, self.total)
+
+    def _found(
+        self, name: str, queries: Sequence[Any], k: int, where: str, params: Mapping[str, Any]
+    ) -> list[Found]:
+        answers = self.server.nearest(self.target, name, queries, k, where, params, [ID])
+        self.ids.update((hit.id, hit["entity"][ID]) for hits in answers for hit in hits)
+        return [
+            Found(
+                np.array([hit.distance for hit in hits], dtype=np.float32),
+                np.array([hit.id for hit in hits], dtype=np.int64),
+            )
+            for hits in answers
+        ]
+
+
+def _one_of(keys: Sequence[int]) -> str:
+    return f"{KEY} in [{', '.join(map(str, keys))}]"

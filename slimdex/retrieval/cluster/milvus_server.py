@@ -1,4 +1,4 @@
-"""Server: a connection to Milvus, the abilities of its version, and one-line errors."""
+"""Server: a connection to Milvus, with a time limit for each call and one-line errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from time import sleep
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -29,6 +28,7 @@ LOAD_ATTEMPTS = 5
 """Of the embedded server, which may still be writing the collection's file."""
 LITE = "milvus_lite"
 """Prefix of the embedded server's version."""
+OLDEST, OLDEST_LITE = (2, 6), (3, 0)
 BOUNDED, STRONG = "Bounded", "Strong"
 """Consistency of searches: as of up to five seconds ago, at once; or as of now, within 0.2 s."""
 CONNECTION_FAILED = 2
@@ -43,42 +43,23 @@ LOADING_SECONDS = 3600.0
 """Time limit of the embedded server for building the graph of a large collection."""
 
 
-@dataclass(frozen=True)
-class Abilities:
-    """Features of a version.
+def is_lite(version: str) -> bool:
+    """True for the embedded server, False for another, by its version.
 
-    Attributes
-    ----------
-    version : as reported by the server.
-    dtype : of stored vectors, float16 or float32.
-    second_vector : True if a row can have two vectors.
-    bm25 : True if texts can be searched by BM25.
+    Raises `InputError` if it is too old or not a version.
+
+    >>> is_lite("milvus_lite-3.2.2"), is_lite("v2.6.1")
+    (True, False)
+    >>> is_lite("v2.5.4")
+    Traceback (most recent call last):
+    slimdex.indexes.errors.InputError: Milvus 'v2.5.4'; expected 2.6 or newer, or milvus_lite 3
     """
-
-    version: str
-    dtype: str
-    second_vector: bool
-    bm25: bool
-
-    @classmethod
-    def of(cls, version: str) -> Self:
-        """Determine the features from the reported version.
-
-        >>> [Abilities.of(each).dtype for each in ("v2.3.5-lite", "2.6.1", "milvus_lite-3.2.2")]
-        ['float32', 'float16', 'float32']
-        >>> [Abilities.of(each).bm25 for each in ("v2.4.9", "v2.5.0", "milvus_lite-3.2.2")]
-        [False, True, True]
-
-        Raises `InputError` if it is older than 2.3 or not a version.
-        """
-        if version.startswith(LITE):
-            return cls(version, "float32", second_vector=True, bm25=True)
-        digits = re.search(r"(?<!\d)(\d+)\.(\d+)", version)
-        number = (int(digits[1]), int(digits[2])) if digits else (0, 0)
-        if number < (2, 3):
-            raise InputError(f"Milvus {version!r}; expected version 2.3 or newer")
-        is_newer = number >= (2, 4)
-        return cls(version, "float16" if is_newer else "float32", is_newer, number >= (2, 5))
+    is_embedded = version.startswith(LITE)
+    digits = re.search(r"(?<!\d)(\d+)\.(\d+)", version)
+    number = (int(digits[1]), int(digits[2])) if digits else (0, 0)
+    if number < (OLDEST_LITE if is_embedded else OLDEST):
+        raise InputError(f"Milvus {version!r}; expected 2.6 or newer, or milvus_lite 3")
+    return is_embedded
 
 
 class Server:
@@ -92,14 +73,14 @@ class Server:
 
     Attributes
     ----------
-    can : features of its version.
+    is_lite : True for the embedded server, also in a process of its own.
     consistency : of searches, `BOUNDED` or `STRONG`; everything else is strong.
 
     Raises
     ------
     InputError
-        If nothing answers, the token would be sent unencrypted, or the extra `cluster` is not
-        installed.
+        If nothing answers, the version is too old, the token would be sent unencrypted, or the
+        extra `cluster` is not installed.
     """
 
     def __init__(self, uri: str, token: str = "", *, insecure: bool = False) -> None:
@@ -115,10 +96,9 @@ class Server:
             raise InputError(f"milvus ({error}): {install_command('cluster')}") from error
         # Errors are raised as well; the client's own log would add a traceback.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
-        self._is_embedded = "://" not in uri
         with self.answering():
             self.client = MilvusClient(uri, token=token, timeout=self.seconds)
-            self.can = Abilities.of(str(self.client.get_server_version(timeout=self.seconds)))
+            self.is_lite = is_lite(str(self.client.get_server_version(timeout=self.seconds)))
 
     def _ask(self, call: str, *values: Any, **named: Any) -> Any:
         """Call a method of the client."""
@@ -178,37 +158,10 @@ class Server:
         """Names of all collections."""
         return [*self._ask("list_collections")]
 
-    def create(
-        self,
-        name: str,
-        fields: Sequence[Mapping[str, Any]],
-        index: Mapping[str, Any],
-        functions: Sequence[Any] = (),
-    ) -> None:
-        """Create a collection with indexes.
-
-        Parameters
-        ----------
-        fields : arguments of `add_field`.
-        index : field -> arguments of `add_index`.
-        functions : for `add_function`.
-        """
-        with self.answering():
-            schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
-            for field in fields:
-                schema.add_field(**field)
-            for function in functions:
-                schema.add_function(function)
-            params = self.client.prepare_index_params()
-            for field_name, options in index.items():
-                params.add_index(field_name, **options)
-            self.client.create_collection(
-                name,
-                schema=schema,
-                index_params=params,
-                consistency_level="Strong",
-                timeout=self.seconds,
-            )
+    def create(self, name: str, schema: Any, indexes: Any) -> None:
+        """Create a collection with indexes."""
+        options = {"schema": schema, "index_params": indexes, "consistency_level": "Strong"}
+        self._ask("create_collection", name, **options)
 
     def load(self, name: str) -> None:
         """Load a collection into memory for searching, which may take long.
@@ -216,7 +169,7 @@ class Server:
         A server loads in the background and reports progress; the embedded one blocks.
         """
         seconds, attempts = self.seconds, 1
-        if self._is_embedded:
+        if self.is_lite:
             seconds, attempts = LOADING_SECONDS, LOAD_ATTEMPTS
         for attempt in range(1, attempts + 1):
             try:
@@ -250,12 +203,6 @@ class Server:
         """Delete a collection."""
         self._ask("drop_collection", name)
 
-    def drop_with_alias(self, alias: str, name: str) -> None:
-        """Delete a collection, and the alias if it refers to it."""
-        if self.collection_of(alias) == name:
-            self._ask("drop_alias", alias)
-        self.drop(name)
-
     def point(self, alias: str, name: str) -> None:
         """Point an alias to a collection."""
         has_alias = self._ask("has_collection", alias)
@@ -269,14 +216,16 @@ class Server:
         """Delete rows by their keys."""
         self._ask("delete", name, ids=list(ids))
 
-    def rows(self, name: str, filter: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows that match a filter, at most `MOST_HITS`."""
-        found = self._ask("query", name, filter=filter, output_fields=[*fields], limit=MOST_HITS)
+    def rows(self, name: str, where: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        """Rows that match a condition, at most `MOST_HITS`."""
+        found = self._ask("query", name, filter=where, output_fields=[*fields], limit=MOST_HITS)
         return [dict(row) for row in found]
 
-    def every(self, name: str, fields: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+    def every(
+        self, name: str, fields: Sequence[str], at_once: int = READ_AT_ONCE
+    ) -> Iterator[list[dict[str, Any]]]:
         """All rows of a collection, in batches."""
-        iterator = self._ask("query_iterator", name, READ_AT_ONCE, output_fields=[*fields])
+        iterator = self._ask("query_iterator", name, at_once, output_fields=[*fields])
         try:
             while True:
                 with self.answering():
@@ -287,9 +236,9 @@ class Server:
         finally:
             iterator.close()
 
-    def count(self, name: str, filter: str = "") -> int:
-        """Number of rows that match a filter; without one, of all rows."""
-        (row,) = self._ask("query", name, filter=filter, output_fields=["count(*)"])
+    def count(self, name: str, where: str = "") -> int:
+        """Number of rows that match a condition; without one, of all rows."""
+        (row,) = self._ask("query", name, filter=where, output_fields=["count(*)"])
         return int(row["count(*)"])
 
     def nearest(
@@ -298,34 +247,23 @@ class Server:
         field: str,
         queries: Sequence[Any],
         limit: int,
-        *,
-        filter: str,
+        where: str,
         params: Mapping[str, Any],
-        output: Sequence[str] = (),
-        metric: str = "IP",
-    ) -> list[list[dict[str, Any]]]:
-        """For each query, the rows of the largest product: "key", "distance" and "entity".
-
-        The queries are vectors, or texts for the metric "BM25".
-        """
+        output: Sequence[str],
+    ) -> list[Any]:
+        """For each query, a vector or a text, the rows that match and have the largest scores."""
         found = self._ask(
             "search",
             name,
             data=list(queries),
             anns_field=field,
             limit=limit,
-            filter=filter,
+            filter=where,
             output_fields=[*output],
-            search_params={"metric_type": metric, "params": dict(params)},
+            search_params={"params": dict(params)},
             consistency_level=self.consistency,
         )
-        return [
-            [
-                {"key": hit.id, "distance": hit.distance, "entity": dict(hit.get("entity") or {})}
-                for hit in hits
-            ]
-            for hits in found
-        ]
+        return [*found]
 
     def settle(self, name: str, fields: Sequence[str]) -> None:
         """Wait until all rows are written and indexed, without a time limit."""

@@ -12,7 +12,7 @@ b = 0.75 (Robertson and Zaragoza 2009), with lengths stored in one byte.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain, islice
 from math import log
@@ -200,7 +200,7 @@ class WordIndex:
             return Found(np.empty(0, np.float32), np.empty(0, np.int64))
         self.check_files()
         k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
-        idfs = self._idfs(words)
+        idfs = idfs_of({word: self._count(STEMS, word) for word in words}, len(self))
         names = self._names(text)
         named, ask = self._named(names), k
         query = self._query(idfs, names if len(named) else [])
@@ -254,17 +254,6 @@ class WordIndex:
         named = [self._searched(query, MOST_NAMED).rows for query in names]
         return np.concatenate([np.empty(0, np.int64), *named])
 
-    def _idfs(self, words: list[str]) -> dict[str, float]:
-        """Inverse document frequencies, as in Lucene, of the words to search."""
-        total = len(self)
-        counts = {word: self._count(STEMS, word) for word in words}
-        most = max(COMMON * total, FEWEST_COMMON)
-        telling = {word: rows for word, rows in counts.items() if rows <= most}
-        searched = telling if any(telling.values()) else counts
-        return {
-            word: log(1 + (total - rows + 0.5) / (rows + 0.5)) for word, rows in searched.items()
-        }
-
     def _query(self, words: Iterable[str], names: list[Any]) -> Any:
         tantivy = _tantivy()
         should = tantivy.Occur.Should
@@ -290,6 +279,20 @@ class WordIndex:
             raise CorruptError(f"{self.path}: damaged: words of a missing row")
         order = np.lexsort((numbers, -scores))  # ties by row, independent of segments
         return Found(scores[order], numbers[order].astype(np.int64))
+
+
+def idfs_of(counts: Mapping[str, int], total: int) -> dict[str, float]:
+    """Inverse document frequencies, as in Lucene, of the words to search.
+
+    `counts` are the rows of each word, of `total`.
+
+    >>> idfs_of({"cat": 1, "dog": 2}, 2)
+    {'cat': 0.6931471805599453, 'dog': 0.1823215567939546}
+    """
+    most = max(COMMON * total, FEWEST_COMMON)
+    telling = {word: rows for word, rows in counts.items() if rows <= most}
+    searched = telling if any(telling.values()) else counts
+    return {word: log(1 + (total - rows + 0.5) / (rows + 0.5)) for word, rows in searched.items()}
 
 
 def _write(

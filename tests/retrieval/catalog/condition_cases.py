@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
-from itertools import product
 from operator import eq, ge, gt, le, lt
 from typing import Any
 
@@ -49,25 +47,6 @@ VALUES: dict[str, list[Any]] = {
     "odd name": [1, 2, 3],
     "tags": [["a"], []],
 }
-_CONSTANTS = {
-    "n": "0; 1; -1; 2.5; 1e0; 2e0; 9223372036854775807; -9223372036854775808; "
-    "99999999999999999999; '5'; NULL; 1 + 1",
-    "small": "127; -128; 300; -300; 2.5; NULL",
-    "huge": "7; 1000000000000000000000000000000; 0.5; NULL",
-    "price": "0.1; 0.10; 2; -1.505; 1000; NULL",
-    "cost": "0.1; 12345678901234567890.5; -3; NULL",
-    "x": "0; 0.1; 1e-1; 2; 2.5; -1e300; NULL",
-    "f": "0.1; 1e-1; 2.5; -1; NULL",
-    "name": "''; 'a'; 'ab'; 'it''s\n\t\x01'; 'q\"\\'; 'ü€😀'; '\U0010ffff'; NULL; lower('AB')",
-    "flag": "true; false; NULL",
-    "day": "'2024-02-29'; DATE '1970-01-01'; TIMESTAMP '2024-02-29 12:00:00'; "
-    "DATE '2024-02-28' + 1; NULL",
-    "moment": "'2024-02-29 12:00:00.000001'; DATE '2024-02-29'; TIMESTAMP '1960-01-01'; NULL",
-    "hour": "'12:00:00'; TIME '00:00:00'; NULL",
-    "odd name": "2; NULL",
-}
-CONSTANTS = {column: listed.split("; ") for column, listed in _CONSTANTS.items()}
-COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
 OPERANDS: dict[str, list[Any]] = {
     "n": [-1, 0, 2.5, 5, 2**63 - 1],
     "small": [-128, 127, 300],
@@ -85,37 +64,6 @@ SIGNS = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 TEXT_OPERATORS = ("STARTS WITH", "CONTAINS", "CONTAINS IN ANY CASE")
-
-
-def atoms() -> Iterator[str]:
-    for column, constants in CONSTANTS.items():
-        name = identifier(column)
-        yield from (f"{name} IS NULL", f"{name} IS NOT NULL")
-        comparisons = COMPARISONS[:2] if column == "flag" else COMPARISONS
-        for sign, constant in product(comparisons, constants):
-            yield from (f"{name} {sign} {constant}", f"{constant} {sign} {name}")
-        for values in product(constants, repeat=3):
-            yield f"{name} IN ({', '.join(values)})"
-        if column != "flag":
-            for low, high in product(constants, repeat=2):
-                yield f"{name} BETWEEN {low} AND {high}"
-    yield from ("flag", "true", "false")
-
-
-ATOMS = [*atoms()]
-
-
-def texts() -> st.SearchStrategy[str]:
-    """Conditions in SQL."""
-    return st.recursive(
-        st.sampled_from(ATOMS),
-        lambda inner: st.one_of(
-            st.builds("({} AND {})".format, inner, inner),
-            st.builds("({} OR {})".format, inner, inner),
-            st.builds("(NOT {})".format, inner),
-        ),
-        max_leaves=5,
-    )
 
 
 def trees(*text_operators: str) -> st.SearchStrategy[Condition]:

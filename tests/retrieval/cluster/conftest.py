@@ -25,6 +25,8 @@ def document(i: int, words: str = "") -> Document:
         "n": i,
         "year": None if i % 5 == 0 else 1990 + i % 30,
         "day": date(2024, 1, 1 + i % 28),
+        "price": i / 8,
+        "author": f'{"Mac" if i % 3 else "O"}"{i}',
         "tags": [f"t{i % 3}"],
     }
     return Document(f"d{i}", " ".join([text] * (4 if i % 3 == 0 else 1)), f"Title {i}", metadata)
@@ -58,8 +60,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def empty(server: Server) -> Server:
     """The server without what earlier tests left."""
+    for alias in ("notes_index", "fresh"):
+        if server.collection_of(alias):
+            server.client.drop_alias(alias)
     for name in server.collections():
-        if server.collection_of("notes_index") == name:
-            server.client.drop_alias("notes_index")
         server.drop(name)
     return server

@@ -11,12 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
-
-import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cluster.milvus_fields import BM25
 from slimdex.retrieval.cluster.milvus_server import Server
 
 SERVE = "import sys; from milvus_lite.adapter.grpc.server import run_server; \
@@ -32,7 +28,6 @@ with Collection.open(sys.argv[1]) as collection, Server(sys.argv[2]) as server:
         push(collection, server)
 """
 STARTS_SECONDS = 60
-CORE = "milvus-lite==2.5.1"
 
 
 def await_server(uri: str, seconds: float = STARTS_SECONDS) -> Server:
@@ -77,33 +72,6 @@ def server_process(folder: Path) -> Iterator[Process]:
         yield process
     finally:
         process.kill()
-
-
-@contextmanager
-def core_process(folder: Path) -> Iterator[str]:
-    """The address of milvus-lite 2.5.1, of which later versions share the name only."""
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
-    done = subprocess.run([*install, CORE], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"pip can't install {CORE}: {done.stderr.strip().splitlines()[-1]}")
-    libraries, address = folder / "milvus_lite" / "lib", f"127.0.0.1:{free_port()}"
-    process = subprocess.Popen(
-        [str(libraries / "milvus"), str(folder / "core.db"), address, "ERROR"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"LD_LIBRARY_PATH": str(libraries)},
-    )
-    try:
-        await_server(f"http://{address}").close()
-        yield f"http://{address}"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def written(row: dict[str, Any]) -> dict[str, Any]:
-    """A row that was read, without the field that Milvus computes."""
-    return {name: value for name, value in row.items() if name != BM25}
 
 
 def free_port() -> int:

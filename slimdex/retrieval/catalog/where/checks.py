@@ -136,12 +136,6 @@ def _meant(name: str, where: str, columns: Sequence[str]) -> str:
     return f" (did you mean {' or '.join(meant)}?)" if meant else ""
 
 
-def tree_of(where: str, columns: Sequence[str]) -> dict[str, Any]:
-    """Parse a condition, once `checked`, to DuckDB's tree."""
-    checked(where, columns)
-    return _expression(where)
-
-
 def refusal(where: str, reason: str, columns: Sequence[str]) -> InputError:
     """The error for an invalid condition, shortened to a readable length."""
     named = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "")

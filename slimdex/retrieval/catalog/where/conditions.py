@@ -1,8 +1,7 @@
 """Conditions: a tree of comparisons of columns with constants, and its rendering as SQL.
 
-The filters of OpenAI, LangChain, LlamaIndex and Haystack are translated to it, as is the subset of
-`where` that Milvus supports. A comparison does not hold if the column has no value; `Not` holds
-whenever its part does not.
+The filters of OpenAI, LangChain, LlamaIndex and Haystack are translated to it. A comparison does
+not hold if the column has no value; `Not` holds whenever its part does not.
 """
 
 from __future__ import annotations
@@ -65,10 +64,6 @@ class Not:
 
 Condition = Compare | And | Or | Not
 ALWAYS, NEVER = And(()), Or(())
-
-
-class UnsupportedError(Exception):
-    """A part of a condition that the tree, or its target, can't express."""
 
 
 def as_sql(condition: Condition) -> str:

@@ -72,18 +72,3 @@ class WriteOptions:
     shared_filesystem: Annotated[
         bool, "Change it on a network file system; locks must work between all its machines."
     ] = False
-
-
-@dataclass(frozen=True)
-class MilvusOptions:
-    """Name of an index in Milvus, and access to the server."""
-
-    name: Annotated[
-        str | None, "Name of the index in Milvus; default: its folder's, with underscores."
-    ] = None
-    token: Annotated[
-        str,
-        {"envvar": "MILVUS_TOKEN"},
-        "Credentials for the server: USER:PASSWORD, or an API key.",
-    ] = ""
-    insecure: Annotated[bool, "Send the token to another machine without TLS."] = False

@@ -1,4 +1,4 @@
-"""`slimdex push` and `slimdex verify --milvus` as a user meets them."""
+"""`slimdex push` as a user meets it."""
 
 from __future__ import annotations
 
@@ -15,30 +15,23 @@ from slimdex.retrieval.cluster.milvus_server import SECONDS
 from ..running import Runner
 
 
-def test_pushed_verified_and_kept_in_step(pets: Runner) -> None:
-    first = pets("push", "pets", "--milvus", "pets.db", "--rescore", "there", "--json").json
+def test_pushed_and_kept_in_step(pets: Runner) -> None:
+    first = pets("push", "pets", "--milvus", "pets.db", "--json").json
     assert {name: first[name] for name in ("rows", "sent", "removed", "is_new")} == {
         "rows": 3,
         "sent": 3,
         "removed": 0,
         "is_new": True,
     }
-    found = pets("verify", "pets", "--milvus", "pets.db")
-    assert (found.code, found.out) == (0, "pets.db: matches pets\n")
     assert pets("delete", "pets", "dog").code == 0
-    stale = pets("verify", "pets", "--milvus", "pets.db", "--json")
-    assert stale.code == 2
-    assert stale.json["faults"] == [f"{first['collection']}: 1 passages that are not in the index"]
-    told = pets("push", "pets", "--milvus", "pets.db", "--rescore", "there")
+    told = pets("push", "pets", "--milvus", "pets.db")
     assert told.out == f"0 sent, 1 removed, 2 in {first['collection']}\n"
-    assert pets("verify", "pets", "--milvus", "pets.db").code == 0
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--milvus", "pets"], "milvus 'pets'; expected http://HOST:19530 or a file NAME.db"),
-        (["--milvus", "pets.db", "--kind", "SCANN"], "milvus pets.db: "),
         (["--milvus", "pets.db", "--name", "a-b"], "name 'a-b'"),
         (["--milvus", "a.db", "--leave-out", "size"], "column 'size'"),
         (
@@ -60,11 +53,6 @@ def test_a_refused_push_is_one_line(
 ) -> None:
     monkeypatch.setenv(SECONDS, "2")
     assert pets.refuses("push", "pets", *words).startswith(f"error: {said}")
-
-
-def test_verify_sends_no_token_in_the_clear(pets: Runner) -> None:
-    said = pets.refuses("verify", "pets", "--milvus", "http://10.0.0.1:19530", "--token", "a:b")
-    assert said.startswith("error: milvus http://10.0.0.1: the token would be sent unencrypted")
 
 
 @contextmanager
@@ -92,18 +80,13 @@ def guarded() -> Iterator[tuple[str, list[str]]]:
         server.stop(None).wait()
 
 
-@pytest.mark.parametrize("command", ["push", "verify"])
-def test_the_token_is_shown_to_the_server(
-    pets: Runner,
-    command: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_token_is_shown_to_the_server(pets: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SECONDS, "2")
     with guarded() as (address, shown):
-        said = pets.refuses(command, "pets", "--milvus", address, "--token", "me:secret")
+        said = pets.refuses("push", "pets", "--milvus", address, "--token", "me:secret")
         assert said.startswith(f"error: milvus {address}: ")
         assert {*shown} == {"me:secret"}
         shown.clear()
         monkeypatch.setenv("MILVUS_TOKEN", "key")
-        assert "secret" not in pets.refuses(command, "pets", "--milvus", address)
+        assert "secret" not in pets.refuses("push", "pets", "--milvus", address)
         assert {*shown} == {"key"}

@@ -14,39 +14,21 @@ from ...errors import BAD_INPUT, say
 from ...execution import Index
 from ...options.click_commands import Argument
 from ...options.default_index import VARIABLE, default_index, is_index
-from ...options.opening import DEFAULT, Dir, Json, MilvusOptions, WriteOptions
+from ...options.opening import DEFAULT, Dir, Json, WriteOptions
 
 if TYPE_CHECKING:
     from slimdex.retrieval.operations.installation import Finding
 
 
-def verify(
-    index: Dir,
-    *,
-    milvus: Annotated[
-        str | None, "URI", "Compare the index with what was pushed there instead."
-    ] = None,
-    server: MilvusOptions,
-    as_json: Json = False,
-) -> None:
+def verify(index: Dir, *, as_json: Json = False) -> None:
     """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
-    if milvus is None:
-        from slimdex.retrieval.operations.repair import verify as find_faults
+    from slimdex.retrieval.operations.repair import verify as find_faults
 
-        faults = find_faults(index)
-        sound = f"{index}: all files and numbers are right"
-    else:
-        from slimdex.retrieval.cluster.milvus_verification import pushed_faults
-
-        with console.progress():
-            faults = pushed_faults(
-                index, milvus, server.name, server.token, insecure=server.insecure
-            )
-        sound = f"{milvus}: matches {index}"
+    faults = find_faults(index)
     if as_json:
         console.print_json({"faults": faults})
     elif not faults:
-        console.line(sound)
+        console.line(f"{index}: all files and numbers are right")
     else:
         for fault in faults:
             say(fault)
