@@ -167,8 +167,9 @@ class MilvusCollection(Searchable):
         )
         fusion = self._fusion(request)
         hybrid = None if fusion is None else (found, fusion)
+        documents: Any = found
         request = replace(request, vectors=self._ranking(request.query_vectors))
-        best = nearest(Searches(found.dense, found, MOST_HITS, hybrid=hybrid), request)
+        best = nearest(Searches(found.dense, documents, MOST_HITS, hybrid=hybrid), request)
         by = np.full_like(best.rows, MEANING) if best.found_by is None else best.found_by
         entities = found.entities(best.rows)
         return [
@@ -226,7 +227,7 @@ class PushedRows:
         else:
             near = self._near(queries, max(k, self.depth), self.where)
         each = zip(queries, near, wholes, strict=True)
-        return [self._joined(query[None], *parts) for query, *parts in each]
+        return [self._joined(query[None], found, whole) for query, found, whole in each]
 
     def documents(self, keys: Rows) -> Rows:
         """Numbers of the documents of keys found before, in any shape; -1 for -1."""
