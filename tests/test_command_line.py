@@ -49,17 +49,16 @@ def spellings(option: click.Option) -> Iterator[tuple[str, ...]]:
 
 @cache
 def literals(is_of_bench: bool) -> list[set[str]]:
-    """The strings in each test file of `bench`, or of the rest."""
+    """The words of strings in each test file of `bench`, or of the rest; not of docstrings."""
     files = [path for path in TESTS.rglob("*.py") if (BENCH in path.parents) == is_of_bench]
-    return [
-        {
-            node.value
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
-        for path in files
-        if path != OWN
-    ]
+    return [words(ast.parse(path.read_text())) for path in files if path != OWN]
+
+
+def words(tree: ast.Module) -> set[str]:
+    nodes = [*ast.walk(tree)]
+    docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    strings = [node for node in nodes if isinstance(node, ast.Constant) and node not in docstrings]
+    return {word for node in strings for word in str(node.value).split()}
 
 
 def test_the_tree_is_whole() -> None:
@@ -81,7 +80,7 @@ def test_a_command_and_its_options_have_help(command: Command) -> None:
 
 
 def test_every_option_is_passed_in_a_test() -> None:
-    """One test file has the option and the command's last word, each as a string of its own.
+    """One test file has the option and the command's last word, each as a word of a string.
 
     That file is in tests/bench if the command's code is in bench. The experiments share options
     (`bench.options`): one with the same names and the same help is tested in any of them.

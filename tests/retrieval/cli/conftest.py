@@ -1,16 +1,16 @@
-"""`slimdex` in a folder of its own: bare, with a tiny transformer, with word vectors."""
+"""`slimdex` in a folder of its own: bare, with word vectors, with a tiny transformer."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from .running import PETS, Runner, write
 
-GLOVE = "cat 1 0 0.5 0\ndog 0.9 0.2 0.4 0\nrain 0 1 0 0.1\nstocks 0 0 0.1 1\nthe 0.2 0.2 0.2 0.2\n"
-NOTES = ["the cat", "rain, rain", "the stocks", "dog and cat"]
+WORDS = ["the", "cat", "dog", "rain", "a", "chased", "fell", "fog", "mat", "on", "roof", "sat"]
 
 
 @pytest.fixture
@@ -23,15 +23,32 @@ def bare(
     return Runner(capsys)
 
 
+@pytest.fixture(scope="session")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of vectors of 32 dimensions for the words of the pets."""
+    path = tmp_path_factory.mktemp("words") / "words.txt"
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 32)).round(3)
+    lines = (" ".join([w, *map(str, v)]) for w, v in zip(WORDS, vectors, strict=True))
+    path.write_text("\n".join(lines))
+    return path
+
+
 @pytest.fixture
-def slimdex(bare: Runner, tiny_bert: Path) -> Runner:
-    """`slimdex` beside pets.jsonl, with a tiny transformer."""
+def slimdex(bare: Runner, words: Path) -> Runner:
+    """`slimdex` beside pets.jsonl, with word vectors."""
     write("pets.jsonl", PETS)
-    bare.model = str(tiny_bert)
+    bare.encoder = ("--model", str(words))
     return bare
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def bert(slimdex: Runner, tiny_bert: Path) -> Runner:
+    """`slimdex` beside pets.jsonl, with a tiny transformer."""
+    slimdex.encoder = ("--model", str(tiny_bert), "--max-length", "32")
+    return slimdex
+
+
+@pytest.fixture(scope="session")
 def first_pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the first index of the pets is kept, to be copied for each other test."""
     return tmp_path_factory.mktemp("first") / "pets"
@@ -39,26 +56,8 @@ def first_pets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pets(slimdex: Runner, first_pets: Path) -> Runner:
-    """`slimdex` beside an index of the pets."""
+    """`slimdex` beside an index of the pets, by word vectors."""
     if not first_pets.exists():
-        assert slimdex("build", "pets.jsonl", "--out", "pets").code == 0
-        shutil.copytree("pets", first_pets)
-    else:
-        shutil.copytree(first_pets, "pets")
+        assert slimdex("build pets.jsonl --out", str(first_pets)).code == 0
+    shutil.copytree(first_pets, "pets")
     return slimdex
-
-
-@pytest.fixture
-def glove(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    """`slimdex` beside glove.txt and notes.jsonl."""
-    monkeypatch.setenv("SLIMDEX_CACHE", str(Path("cache").absolute()))
-    Path("glove.txt").write_text(GLOVE)
-    write("notes.jsonl", [{"id": str(i), "text": text} for i, text in enumerate(NOTES)])
-    return bare
-
-
-@pytest.fixture
-def notes(glove: Runner) -> Runner:
-    """`slimdex` beside an index "i" of the notes."""
-    assert glove("build", "notes.jsonl", "--model", "glove.txt", "--out", "i").code == 0
-    return glove

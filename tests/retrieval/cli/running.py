@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -38,17 +39,20 @@ class Result(NamedTuple):
 
 
 class Runner:
-    """Runs `slimdex` in this process; a build has a small model if it names none."""
+    """Runs `slimdex` in this process; a build has a small encoder if it names none.
 
-    model = ""
+    A command is a line as in a shell, or its beginning and other words.
+    """
+
+    encoder: tuple[str, ...] = ()
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
-    def __call__(self, *words: str) -> Result:
-        if words[0] == "build" and self.model:
-            for option, value in (("--model", self.model), ("--max-length", "32")):
-                words = words if option in words else (*words, option, value)
+    def __call__(self, line: str, *more: str) -> Result:
+        words = [*shlex.split(line), *more]
+        if words[0] == "build" and not {"--model", "--vectors"} & {*words}:
+            words.extend(self.encoder)
         self._capsys.readouterr()
         code: Any = 0
         with pytest.MonkeyPatch.context() as patch:
@@ -59,16 +63,16 @@ class Runner:
                 code = stop.code or 0
         return Result(code, *self._capsys.readouterr())
 
-    def refuses(self, *words: str) -> str:
+    def refuses(self, line: str, *more: str) -> str:
         """The one line on stderr of a command that exits with 2."""
-        code, out, err = self(*words)
+        code, out, err = self(line, *more)
         assert (code, out, err.count("\n")) == (2, "", 1), (code, out, err)
         assert "Traceback" not in err
         return err
 
-    def found(self, *words: str) -> list[dict[str, Any]]:
+    def found(self, line: str, *more: str) -> list[dict[str, Any]]:
         """The hits of the first query of a search."""
-        result = self("search", *words, "--json")
+        result = self(f"search {line}", *more, "--json")
         assert result.code == 0, result.err
         hits: list[dict[str, Any]] = result.json["queries"][0]["hits"]
         return hits

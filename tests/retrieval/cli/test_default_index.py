@@ -27,52 +27,52 @@ def ids(slimdex: Runner, *words: str) -> list[str]:
 def test_a_build_and_all_that_follow_need_no_folder(
     slimdex: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert slimdex("build", "pets.jsonl").code == 0
+    assert slimdex("build pets.jsonl").code == 0
     assert Path(".slimdex/slimdex.manifest").exists()
     write("more.jsonl", [{"id": "fog", "text": "fog came on cat feet"}])
-    assert slimdex("add", "more.jsonl", "--json").json["documents"] == 4
+    assert slimdex("add more.jsonl --json").json["documents"] == 4
     Path("below").mkdir()
     monkeypatch.chdir("below")
     assert set(ids(slimdex, "the", "cat", "-n", "9")) == {"cat", "dog", "rain", "fog"}
-    assert slimdex("open", "fog", "--json").json["text"] == "fog came on cat feet"
-    assert slimdex("delete", "fog", "rain", "--json").json["documents"] == 2
-    assert slimdex("compact", "--json").json["freed"] == 2
-    assert slimdex("sync", "../more.jsonl", "--json").json["documents"] == 3
+    assert slimdex("open fog --json").json["text"] == "fog came on cat feet"
+    assert slimdex("delete fog rain --json").json["documents"] == 2
+    assert slimdex("compact --json").json["freed"] == 2
+    assert slimdex("sync ../more.jsonl --json").json["documents"] == 3
     for command in ("info", "verify", "repair"):
         assert slimdex(command).code == 0
-    assert slimdex("reduce", "--gamma", "0", "--json").json["settings"]["gamma"] == 0
+    assert slimdex("reduce --gamma 0 --json").json["settings"]["gamma"] == 0
 
 
 def test_a_word_is_the_index_only_if_it_is_one(here: Runner) -> None:
     Path("cat").mkdir()
-    assert here("delete", "rain").code == 0  # of ../../.slimdex
-    assert here("info", "--json").json["documents"] == 2
+    assert here("delete rain").code == 0  # of ../../.slimdex
+    assert here("info --json").json["documents"] == 2
     assert "rain" in ids(here, "pets", "cat")
     assert "rain" not in ids(here, "cat", "pets")
-    assert ids(here, "cat " * 300)  # longer than a file's name may be
+    assert ids(here, "", "cat " * 300)  # longer than a file's name may be
     assert len(ids(here, "--query", "pets")) == 2
     assert len(ids(here, "pets", "--query", "pets")) == 3
-    assert here("open", "pets", "rain").code == 0
-    assert "unknown id 'nosuch'" in here.refuses("open", "nosuch")
-    assert "Missing argument 'ID'" in here.refuses("open", "pets")
+    assert here("open pets rain").code == 0
+    assert "unknown id 'nosuch'" in here.refuses("open nosuch")
+    assert "Missing argument 'ID'" in here.refuses("open pets")
 
 
 def test_the_only_word_of_a_command_is_always_its_index(here: Runner) -> None:
-    assert "nosuch: no slimdex index there" in here.refuses("compact", "nosuch")
-    assert here("compact", "pets", "--json").json["documents"] == 3
+    assert "nosuch: no slimdex index there" in here.refuses("compact nosuch")
+    assert here("compact pets --json").json["documents"] == 3
 
 
 def test_the_variable_comes_before_the_folder(
     here: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert here("delete", "rain").code == 0
+    assert here("delete rain").code == 0
     monkeypatch.setenv("SLIMDEX_INDEX", "pets")
-    assert here("info", "--json").json["documents"] == 3
+    assert here("info --json").json["documents"] == 3
     monkeypatch.setenv("SLIMDEX_INDEX", "nosuch")
     assert "SLIMDEX_INDEX=nosuch: no slimdex index there" in here.refuses("info")
     write("one.jsonl", [{"id": "1", "text": "the cat"}])
-    assert here("build", "one.jsonl").code == 0
-    assert here("info", "--json").json["documents"] == 1
+    assert here("build one.jsonl").code == 0
+    assert here("info --json").json["documents"] == 1
 
 
 def test_nothing_is_guessed_without_any(slimdex: Runner) -> None:
@@ -81,7 +81,7 @@ def test_nothing_is_guessed_without_any(slimdex: Runner) -> None:
     for command in ("search", "open", "add", "sync"):
         assert "boiler: no slimdex index there" in slimdex.refuses(command, "boiler")
     assert not Path(".slimdex").exists()
-    assert "Usage" in slimdex("search", "boiler", "--help").out
+    assert "Usage" in slimdex("search boiler --help").out
 
 
 def test_a_build_remembers_its_sources_for_sync(
@@ -91,13 +91,13 @@ def test_a_build_remembers_its_sources_for_sync(
     Path("notes").mkdir()
     Path("notes/a.md").write_text("a cat sat")
     monkeypatch.chdir("notes")
-    assert slimdex("build", ".").code == 0
+    assert slimdex("build .").code == 0
     Path("b.md").write_text("a dog ran")
-    synced = slimdex("sync", "--json")
+    synced = slimdex("sync --json")
     assert (synced.json["added"], synced.json["unchanged"], synced.err) == (1, 1, "")
     monkeypatch.chdir("..")
     Path("notes/a.md").unlink()
-    assert slimdex("sync", "notes/.slimdex", "--json").json["deleted"] == 1
+    assert slimdex("sync notes/.slimdex --json").json["deleted"] == 1
 
 
 def test_standard_input_is_no_source_to_sync_with(
@@ -106,7 +106,7 @@ def test_standard_input_is_no_source_to_sync_with(
     monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
     with Path("pets.jsonl").open() as documents:
         monkeypatch.setattr("sys.stdin", documents)
-        assert slimdex("build", "-").code == 0
+        assert slimdex("build -").code == 0
     assert "expected files or folders" in slimdex.refuses("sync")
 
 
@@ -137,6 +137,6 @@ def test_a_misspelt_index_is_not_taken_for_a_word(
 
 
 def test_a_misspelt_command_is_named(slimdex: Runner) -> None:
-    assert "did you mean 'search'?" in slimdex.refuses("serch", "cat")
-    assert "did you mean 'retrieval'?" in slimdex.refuses("bench", "retreival")
+    assert "did you mean 'search'?" in slimdex.refuses("serch cat")
+    assert "did you mean 'retrieval'?" in slimdex.refuses("bench retreival")
     assert "did you mean" not in slimdex.refuses("xyzzy")

@@ -90,7 +90,7 @@ def test_a_removal_cut_short_leaves_nothing_under_the_name(tmp_path: Path) -> No
 
 
 @sweep
-@pytest.mark.parametrize("number", CHANCE.sample(range(60), 8))
+@pytest.mark.parametrize("number", CHANCE.sample(range(60), 3))
 def test_a_build_stopped_at_any_moment_can_be_run_again(tmp_path: Path, number: int) -> None:
     count, moment = 600, CHANCE.random("interrupts", number).uniform(0.1, 2.5)
     documents, vectors = tmp_path / "d.jsonl", tmp_path / "v.npy"

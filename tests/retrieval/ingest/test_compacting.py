@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,21 +104,3 @@ def test_compacting_ends_if_others_have_compacted(
     assert compacted(path) == (0, [AGAIN])
     assert turns == [False, False]
     check(path, {*map(str, range(10, 60))})
-
-
-def test_leftovers_of_a_killed_compaction_are_removed_by_the_next_commit(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    child = os.fork()
-    if not child:
-        meanwhile(monkeypatch, lambda *_: os.kill(os.getpid(), signal.SIGKILL), times=1)
-        Collection.open(path, WordEncoder()).compact()
-    os.waitpid(child, 0)
-    (left,) = path.glob("work-*")
-    assert [*left.glob("vectors-*")]
-    with Collection.open(path, WordEncoder()) as collection:
-        assert len(collection) == 50
-        collection.add([Document("new", "text new")])
-    assert not left.exists()
-    assert compacted(path) == (10, [])
-    check(path, {*map(str, range(10, 60)), "new"})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,23 +86,6 @@ def test_a_fit_restarts_if_others_renumber_the_rows(
         assert notes[-1].startswith("others compacted or migrated the index during the fit")
         assert rows == [60, 50]
         assert ids(collection) == {str(i) for i in range(10, 60)}
-    assert verify(path) == []
-
-
-def test_leftovers_of_a_killed_fit_are_removed_by_the_next_commit(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    child = os.fork()
-    if not child:
-        meanwhile(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        Collection.open(path, WordEncoder()).reduce(OTHER)
-    os.waitpid(child, 0)
-    (left,) = path.glob("work-*")
-    assert (left / "owner.lock").exists()
-    with Collection.open(path, WordEncoder()) as collection:
-        assert ids(collection) == {str(i) for i in range(60)}
-        collection.add(NEW)
-        assert not left.exists()
     assert verify(path) == []
 
 

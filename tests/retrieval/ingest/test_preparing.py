@@ -22,12 +22,28 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors, save_tensors
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest import encoding, preparing, staging
 from slimdex.retrieval.operations.building import build
 from slimdex.retrieval.operations.repair import repair
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.storage.work_folder import left_files, work_folder
 from tests.encoders import WordEncoder, failing
 from tests.retrieval.word_documents import documents, forty
+
+FEW, MANY = 5, 50
+"""Documents that are encoded in one step during a turn, and in two before it."""
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if 32 documents were a thousand."""
+    for module, name in (
+        (encoding, "WINDOW"),
+        (preparing, "WINDOW"),
+        (preparing, "FEW"),
+        (staging, "INSERTED"),
+    ):
+        monkeypatch.setattr(module, name, 32)
 
 
 @pytest.fixture
@@ -37,12 +53,12 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def left(path: Path) -> Path:
-    """A file of 1,024 texts that an interrupted addition has left."""
+    """A file of 32 texts that an interrupted addition has left."""
     with (
-        Collection.open(path, failing(WordEncoder(), after=1000)) as collection,
+        Collection.open(path, failing(WordEncoder(), after=31)) as collection,
         pytest.raises(KeyboardInterrupt),
     ):
-        collection.add(documents(1000, 2500))
+        collection.add(documents(1000, 1000 + MANY))
     (file,) = left_files(path)
     return file
 
@@ -56,7 +72,7 @@ def test_repair_of_an_untrusted_index_leaves_no_encoded_texts(path: Path, left: 
         digest.update(arrays[name].data)
     left.unlink()
     save_tensors(left, kind, params | {"sha256": digest.hexdigest()}, arrays)
-    new = documents(1000, 2500)
+    new = documents(1000, 1000 + MANY)
     repair(path)
     assert left_files(path) == [left]  # which is nobody else's, and is used
     repair(path, untrusted=True)
@@ -109,18 +125,9 @@ def test_odd_files_of_an_interrupted_addition_are_not_used(
 ) -> None:
     ODD[kind](left)
     with Collection.open(path, encoder := WordEncoder()) as collection:
-        assert collection.add(documents(1000, 2500)).documents == 1500
-        assert len(encoder.encoded) == 1500
+        assert collection.add(documents(1000, 1000 + MANY)).documents == MANY
+        assert len(encoder.encoded) == MANY
         assert collection.verify() == []
-
-
-def test_only_encoded_texts_are_left(path: Path, left: Path) -> None:
-    draft = left.with_name("segment-000000000001.duckdb.tmp")
-    draft.write_bytes(b"of a process that was killed")
-    with Collection.open(path, WordEncoder()) as collection:
-        collection.delete("3")
-    assert not draft.exists()
-    assert left_files(path) == [left]
 
 
 def _write(folder: Path, count: int, word: str) -> None:
@@ -143,7 +150,7 @@ class Meanwhile(WordEncoder):
         return super().encode(texts)
 
 
-@pytest.mark.parametrize("count", [50, 1500])
+@pytest.mark.parametrize("count", [FEW, MANY])
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_an_addition_during_which_others_change_the_index(
     path: Path, count: int, is_compacted: bool
@@ -177,10 +184,10 @@ def test_an_addition_while_the_encoder_is_replaced(path: Path) -> None:
 
         with Collection.open(path, Meanwhile(change)) as collection:
             collection.give(WordEncoder(40))
-            assert collection.add(documents(100, 1600)).documents == 1500
+            assert collection.add(documents(100, 100 + MANY)).documents == MANY
             assert collection.state.dim == 40
             assert collection.verify() == []
-        assert other.search("word1599 cat", 1)[0].id == "1599"
+        assert other.search("word149 cat", 1)[0].id == "149"
 
 
 def test_two_large_additions_at_once(path: Path) -> None:
@@ -189,16 +196,16 @@ def test_two_large_additions_at_once(path: Path) -> None:
 
     def add(start: int) -> None:
         with Collection.open(path, Meanwhile(barrier.wait)) as collection:
-            collection.add(documents(start, start + 2000))
+            collection.add(documents(start, start + MANY))
 
     with ThreadPoolExecutor(2) as pool:
-        [*pool.map(add, (1000, 2000))]
+        [*pool.map(add, (1000, 1000 + MANY))]
     with Collection.open(path, WordEncoder()) as collection:
-        assert {int(each.id) for each in collection} == {*range(40), *range(1000, 4000)}
+        assert {int(each.id) for each in collection} == {*range(40), *range(1000, 1000 + 2 * MANY)}
         assert collection.verify() == []
 
 
-@pytest.mark.parametrize("count", [20, 1100])
+@pytest.mark.parametrize("count", [FEW, MANY])
 @pytest.mark.parametrize("is_sync", [True, False])
 def test_files_of_one_name_that_two_add_at_once_get_ids_of_their_own(
     path: Path, tmp_path: Path, count: int, is_sync: bool
@@ -228,7 +235,7 @@ def test_files_of_one_name_that_two_add_at_once_get_ids_of_their_own(
 
 def test_a_build_that_fails_leaves_the_index_to_one_that_goes_on(tmp_path: Path) -> None:
     source, path = tmp_path / "d.jsonl", tmp_path / "i.index"
-    lines = [json.dumps({"id": str(i), "text": f"word{i} cat"}) for i in range(2500)]
+    lines = [json.dumps({"id": str(i), "text": f"word{i} cat"}) for i in range(MANY)]
     source.write_text("\n".join(lines))
     inside, failed = threading.Event(), threading.Event()
 
@@ -253,7 +260,7 @@ def test_a_build_that_fails_leaves_the_index_to_one_that_goes_on(tmp_path: Path)
     failed.set()
     second.join()
     with Collection.open(path) as collection:
-        assert len(collection) == 2500
+        assert len(collection) == MANY
         assert collection.verify() == []
 
 
@@ -264,7 +271,7 @@ class Text(str):
         raise TypeError("not this one")
 
 
-@pytest.mark.parametrize("count", [5, 1500])
+@pytest.mark.parametrize("count", [FEW, MANY])
 @pytest.mark.parametrize(
     ("text", "metadata"),
     [(None, {}), (Text("text"), {}), ("text", MappingProxyType({"a": 1}))],
@@ -280,7 +287,7 @@ def test_documents_of_other_types_are_added_or_refused(
         assert collection.verify() == []
 
 
-@pytest.mark.parametrize("count", [5, 1500])
+@pytest.mark.parametrize("count", [FEW, MANY])
 def test_a_closed_or_moved_index_is_noticed_before_texts_are_encoded(
     path: Path, count: int
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(whole: Path, tmp_path: Path) -> Path:
-    os.system(f"cp -r {whole} {tmp_path / 'i'}")
-    return tmp_path / "i"
+    return Path(shutil.copytree(whole, tmp_path / "i"))
 
 
 def vectors_of(path: Path) -> Path:
@@ -56,16 +56,16 @@ def answers(path: Path) -> list[tuple[str, float]]:
     return [(hit.id, round(hit.score, 4)) for hit in hits]
 
 
-@pytest.mark.parametrize("loss", slow(["gone", "second", "empty", "short", "first", "last", "all"]))
+@pytest.mark.parametrize("loss", slow(["gone", "short", "second", "first and last"]))
 def test_only_lost_vectors_are_encoded_again(path: Path, loss: str) -> None:
     before, content, file = answers(path), vectors_of(path).read_bytes(), vectors_of(path)
     if loss == "gone":
         file.unlink()
-    elif loss in ("empty", "short"):
-        os.truncate(file, 0 if loss == "empty" else BLOCK_BYTES + 5)
+    elif loss == "short":
+        os.truncate(file, BLOCK_BYTES + 5)
     else:
         damaged = bytearray(content)
-        for block in {"first": [0], "second": [1], "last": [2], "all": [0, 1, 2]}[loss]:
+        for block in [1] if loss == "second" else [0, 2]:
             damaged[block * BLOCK_BYTES + 1000] ^= 0xFF
         file.write_bytes(damaged)
     assert verify(path)
@@ -76,9 +76,8 @@ def test_only_lost_vectors_are_encoded_again(path: Path, loss: str) -> None:
     assert verify(path) == []
     assert vectors_of(path).read_bytes() == content
     assert answers(path) == before
-    texts = {"first": ROWS_A_BLOCK - 1, "second": ROWS_A_BLOCK + 1, "last": 806}
-    whole = {"gone": COUNT + 1, "empty": COUNT + 1, "all": COUNT + 1, "short": 2903 + 2}
-    assert len(encoder.encoded) == pytest.approx((texts | whole)[loss], abs=2)
+    texts = {"gone": COUNT + 1, "short": 2905, "second": ROWS_A_BLOCK + 1}
+    assert len(encoder.encoded) == pytest.approx(texts.get(loss, ROWS_A_BLOCK + 805), abs=3)
 
 
 @pytest.mark.slow
@@ -93,23 +92,6 @@ def test_an_interruption_costs_one_block(path: Path) -> None:
     assert len(encoder.encoded) <= COUNT - ROWS_A_BLOCK + 2
     assert verify(path) == []
     assert vectors_of(path).read_bytes() == content
-
-
-def test_repair_encodes_with_the_index_encoder(tmp_path: Path, tiny_bert: Path) -> None:
-    from click.testing import CliRunner
-
-    from slimdex.retrieval.cli.app import app
-
-    (tmp_path / "x.txt").write_text("the cat\nthe dog\nrain\n")
-    words = ["--model", str(tiny_bert), "--out", str(tmp_path / "i")]
-    assert CliRunner().invoke(app, ["build", str(tmp_path / "x.txt"), *words]).exit_code == 0
-    content = vectors_of(tmp_path / "i").read_bytes()
-    vectors_of(tmp_path / "i").unlink()
-    done = CliRunner().invoke(app, ["repair", str(tmp_path / "i"), "--encode"])
-    assert done.exit_code == 0, done.output
-    assert "rebuilt" in done.stdout
-    assert vectors_of(tmp_path / "i").read_bytes() == content
-    assert repair(tmp_path / "i") == []
 
 
 def test_lost_given_vectors_are_not_encoded(tmp_path: Path) -> None:

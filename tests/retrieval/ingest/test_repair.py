@@ -12,7 +12,6 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.operations.repair import repair, verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
-from tests.slow import slow
 
 QUERIES = ["parse a date", "remove a directory"]
 DERIVED = ["reducer", "rescorer", "moments", "norms", "codes", "documents", "offsets"]
@@ -54,8 +53,15 @@ def test_a_sound_index_has_no_faults(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("role", DERIVED)
-@pytest.mark.parametrize("damage", ["flip", *slow(["cut", "remove"])])
+@pytest.mark.parametrize(
+    ("role", "damage"),
+    [
+        *((role, "flip") for role in DERIVED),
+        ("codes", "cut"),
+        ("moments", "cut"),
+        ("norms", "gone"),
+    ],
+)
 def test_damage_to_derived_files_is_found_and_repaired(path: Path, role: str, damage: str) -> None:
     before = answers(path)
     file = find(path, role)
@@ -81,8 +87,9 @@ def test_damage_to_derived_files_is_found_and_repaired(path: Path, role: str, da
         assert len({id for id, _ in old} & {id for id, _ in new}) >= 10
 
 
-@pytest.mark.parametrize("role", ["vectors", "segment"])
-@pytest.mark.parametrize("at", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize(
+    ("role", "at"), [("vectors", 0.5), ("segment", 0.2), ("segment", 0.5), ("segment", 0.9)]
+)
 def test_damaged_vectors_and_segments_are_found_and_not_repaired(
     path: Path, role: str, at: float
 ) -> None:
@@ -113,16 +120,6 @@ def test_an_addition_does_not_hide_damage(path: Path, role: str) -> None:
     ):
         collection.add([Document("new", "some text")])
     assert verify(path) == faults
-
-
-def test_a_cut_vector_file(path: Path) -> None:
-    file = find(path, "vectors")
-    file.write_bytes(file.read_bytes()[:1000])
-    assert [fault for fault in verify(path) if "1000 bytes; expected" in fault]
-    with pytest.raises(CorruptError, match="--encode` encodes these documents again"):
-        repair(path)
-    with pytest.raises(CorruptError, match="1000 bytes; expected"):
-        answers(path)
 
 
 def test_inconsistent_counts_are_reported(path: Path) -> None:

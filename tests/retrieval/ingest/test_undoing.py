@@ -86,13 +86,18 @@ def in_step(collection: Collection) -> object:
     return adding.add(collection, gone)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "x"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "x"
     with Collection.create(path, ReadingEncoder(), Settings(k=8, kind="sq8")) as collection:
         collection.add(BASE)
         collection.delete(["5", "50"])
     return path
+
+
+@pytest.fixture
+def path(tmp_path: Path, made: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "x"))
 
 
 def certified(collection: Collection) -> None:
@@ -131,7 +136,6 @@ def test_undo_and_redo_restore_everything(name: str, path: Path) -> None:
         assert undone == before
         assert collection.version == version + 1
         assert without_added(seen(other)) == before  # another reader
-        assert verify(path) == []
         other.undo()
         assert seen(collection) == after
         assert verify(path) == []
@@ -139,36 +143,6 @@ def test_undo_and_redo_restore_everything(name: str, path: Path) -> None:
     with opened(path) as collection:
         assert without_added(seen(collection)) == before
     assert verify(path) == []
-
-
-@pytest.mark.parametrize("name", ["add", "replace", "delete", "reduce", "no words"])
-def test_changes_after_an_undo_equal_those_without_it(name: str, path: Path) -> None:
-    """Additions, deletions, a compaction, and undoing them."""
-    oracle = shutil.copytree(path, path.with_name("oracle"))
-    with opened(path) as collection, opened(oracle) as expected:
-        CHANGES[name](collection)
-        collection.undo()
-        for change in (CHANGES["sync"], CHANGES["reduce"], CHANGES["delete"]):
-            change = (lambda c: c.delete(["8", "99"])) if change is CHANGES["delete"] else change
-            change(collection), change(expected)
-        documents = [without_added(seen(each))["documents"] for each in (collection, expected)]
-        assert documents[0] == documents[1]
-        collection.compact(), expected.compact()
-        one, two = without_added(seen(collection)), without_added(seen(expected))
-        assert one["documents"] == two["documents"]
-        for hits, others in zip(one["meaning"], two["meaning"], strict=True):
-            assert [hit[0] for hit in hits] == [hit[0] for hit in others]
-        assert verify(path) == []
-
-
-def test_undo_counts_documents(path: Path) -> None:
-    with opened(path) as collection:
-        collection.add(MORE)
-        assert collection.undo() == Undone(restored=20, removed=30)
-        assert collection.undo() == Undone(restored=30, removed=20)
-        collection.reduce(Settings(k=4))
-        assert collection.undo() == Undone(0, 0)
-        assert len(collection) == 128
 
 
 def test_an_addition_in_windows_is_one_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.operations.repair import verify
 from tests.encoders import ReadingEncoder, WordEncoder
-from tests.slow import slow
 
 EMPTY = ("", "  ", "\n\t")
 NONE_CUT = {"documents": 0, "share_read": 1.0}
@@ -43,7 +42,7 @@ def moments_of_texts(collection: Collection) -> Moments:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "candidates"),
-    [("flat", 0), ("pq", 200), ("hnsw", 0), *slow([("flat", 200), ("pq", 0), ("hnsw", 200)])],
+    [("flat", 0), ("pq", 200), ("hnsw", 0)],
 )
 def test_documents_without_text_are_in_no_search(
     tmp_path: Path, kind: str, candidates: int

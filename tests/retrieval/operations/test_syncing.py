@@ -23,6 +23,7 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest.writer import Added
 from slimdex.retrieval.operations.building import Sources, build
 from slimdex.retrieval.operations.building import add as add_sources
@@ -267,12 +268,7 @@ def test_a_folder_inside_is_a_part_of_the_one_that_is_known(notes: None) -> None
     os.chdir("notes")
     assert counts(synced("tea.md", index="../x"))[:2] == (0, 1)
     os.chdir("..")
-    assert counts(synced("notes")) == (0, 0, 0, 0, 0)
-
-
-@pytest.mark.slow
-def test_a_folder_is_the_same_however_it_is_named(notes: None) -> None:
-    os.symlink("notes", "link")
+    os.symlink("notes", "link")  # which is the same, however it is named
     for name in (str(Path("notes").absolute()), "link", "../" + Path.cwd().name + "/notes/"):
         assert counts(synced(name)) == (0, 0, 0, 0, 0)
     os.chdir("notes")
@@ -296,8 +292,6 @@ def test_a_source_that_is_gone_or_empty_deletes_nothing(
 
 
 def test_an_index_of_given_vectors_can_not_be_synced() -> None:
-    from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-
     write(**{"a.jsonl": '{"id": 1, "text": "a"}\n'})
     with Collection.create("g", GivenEncoder(4), PLAIN) as collection:
         collection.add([{"id": 1, "text": "a"}], vectors=np.ones((1, 4)))
@@ -408,7 +402,7 @@ def _compact() -> None:
 
 
 @sweep
-@hypothesis_settings(max_examples=CHANCE.count(12, 4), deadline=None)
+@hypothesis_settings(max_examples=CHANCE.count(12, 2), deadline=None)
 @given(
     steps=st.lists(st.sampled_from([*STEPS]), min_size=3, max_size=12),
     seed=st.integers(0, 2**32),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, Queue
@@ -17,33 +17,29 @@ from typing import IO, Any
 
 import pytest
 
+from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 from slimdex.retrieval.operations import watching
+from slimdex.retrieval.operations.building import Sources, build
 from slimdex.retrieval.operations.repair import verify
 from tests import ctrl_c
+from tests.chance import CHANCE, sweep
 from tests.conftest import Report
 
-WHOLE = bool(os.environ.get("SLIMDEX_SWEEP"))
-FILES, CHANGES, SECONDS = (10_000, 500, 60) if WHOLE else (120, 30, 4)
+FILES, CHANGES, SECONDS = (10_000, 500, 60) if CHANCE.whole else (120, 30, 2)
 WORDS = [f"word{i}" for i in range(200)]
-EXACT = ("--beta", "0", "--gamma", "0", "--reducer", "identity", "--kind", "flat", "--k", "16")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Word vectors of 200 words, and a folder of files that are made of them."""
-    monkeypatch.chdir(tmp_path)
-    r = random.Random(7)
-    lines = [f"{word} {' '.join(f'{r.gauss(0, 1):.4f}' for _ in range(16))}" for word in WORDS]
-    Path("words.vec").write_text(f"{len(lines)} 16\n" + "\n".join(lines) + "\n")
-
-
-def slimdex(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "slimdex", *arguments], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+EXACT = Settings(16, beta=0.0, gamma=0.0, reducer="identity", kind="flat")
+PROGRAM = """
+import sys
+from slimdex.retrieval.cli.commands.documents import sync
+from slimdex.retrieval.operations import watching
+sync.AGAIN, watching.CALM_MS, watching.TICK_MS = 0.5, 200, 200
+sys.argv[0] = "slimdex"
+from slimdex.__main__ import main
+main()
+"""
+"""The command line, which waits a fifth of the usual time for calm."""
 
 
 def text(r: random.Random) -> str:
@@ -55,21 +51,26 @@ def write(path: Path, r: random.Random) -> None:
     path.write_text(text(r))
 
 
+def built(index: str) -> None:
+    sources = Sources.open("notes")
+    build(Path(index), sources, lambda: StaticEncoder("words.vec"), EXACT)[0].close()
+
+
 class Watcher:
     """A process that watches, and the lines that it has written."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            ctrl_c.slimdex("sync", *arguments, "--watch", "--json"),
+            ctrl_c.program(PROGRAM, "sync", *arguments, "--watch", "--json"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         self._lines: Queue[str] = Queue()
-        self._said = list[str]()
+        self.said = list[str]()
         self._readers = [
             Thread(target=self._read, args=(self.process.stdout, self._lines.put), daemon=True),
-            Thread(target=self._read, args=(self.process.stderr, self._said.append), daemon=True),
+            Thread(target=self._read, args=(self.process.stderr, self.said.append), daemon=True),
         ]
         for reader in self._readers:
             reader.start()
@@ -80,20 +81,28 @@ class Watcher:
             for line in lines:
                 take(line)
 
-    def next(self, timeout: float) -> dict[str, Any] | None:
+    def next(self) -> dict[str, Any]:
+        """The counts of the next sync."""
         try:
-            found: dict[str, Any] = json.loads(self._lines.get(timeout=timeout))
+            found: dict[str, Any] = json.loads(self._lines.get(timeout=120))
         except Empty:
-            assert self.process.poll() is None, self._said
-            return None
+            raise AssertionError(self.said) from None
         return found
 
-    def stop(self, by: int = signal.SIGINT) -> str:
+    def until(self, is_so: Callable[[], bool]) -> int:
+        """Wait for something; returns the number of syncs meanwhile."""
+        end = monotonic() + 120
+        while not is_so():
+            assert monotonic() < end, self.said
+            assert self.process.poll() is None, self.said
+            sleep(0.1)
+        return len([self._lines.get() for _ in range(self._lines.qsize())])
+
+    def stop(self, by: int) -> None:
         self.process.send_signal(by)
         assert self.process.wait(timeout=60) == 0
         for reader in self._readers:
             reader.join()
-        return "".join(self._said)
 
 
 def change(r: random.Random, files: list[Path]) -> None:
@@ -126,80 +135,61 @@ def answers(index: str, queries: list[str]) -> list[set[tuple[str, float]]]:
     return [{(hit.id, round(hit.score, 4)) for hit in hits} for hits in found]
 
 
-@pytest.mark.slow
-@pytest.mark.sweep
-def test_files_that_change_at_random_end_as_a_fresh_build(report: Report) -> None:
-    r = random.Random(3)
+@sweep
+def test_files_that_change_at_random_end_as_a_fresh_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: Report
+) -> None:
+    """Also if they are gone for a while, and if the index is restored from a copy."""
+    monkeypatch.chdir(tmp_path)
+    r = random.Random(7)
+    lines = [f"{word} {' '.join(f'{r.gauss(0, 1):.4f}' for _ in range(16))}" for word in WORDS]
+    Path("words.vec").write_text(f"{len(lines)} 16\n" + "\n".join(lines) + "\n")
     files = [Path(f"notes/{i % 97}/{i}.md") for i in range(FILES)]
     for path in files:
         write(path, r)
-    slimdex("build", "notes", "--model", "words.vec", *EXACT, "--out", "x")
+    built("x")
+    shutil.copytree("x", "copy")
     watcher = Watcher("x", "notes")
-    assert watcher.next(120) is not None
-    began, lines = monotonic(), 0
+    watcher.next()
+    began = monotonic()
     for number in range(CHANGES):
         change(r, files)
         if number % (CHANGES // 5) == 0:
-            slimdex("search", "x", "word1 word2")  # others read meanwhile
+            answers("x", ["word1 word2"])  # others read meanwhile
         sleep(max(0.0, began + number * SECONDS / CHANGES - monotonic()))
-    while watcher.next(8) is not None:  # until it is calm
-        lines += 1
-    said = watcher.stop()
-    assert "watching; Ctrl-C ends it" in said
-    assert "no longer watching" in said
-    assert 1 <= lines <= CHANGES / 3  # many come together
-    slimdex("build", "notes", "--model", "words.vec", *EXACT, "--out", "fresh")
+    built("fresh")
+    expected = contents("fresh")
+    assert len(expected) == len(files)
+    rounds = watcher.until(lambda: contents("x") == expected)
+    assert rounds <= CHANGES / 3  # many come together
     assert verify(Path("x")) == []
-    old, new = contents("x"), contents("fresh")
-    assert old == new
-    assert len(old) == len(files)
     queries = [" ".join(r.choices(WORDS, k=5)) for _ in range(100)]
     assert answers("x", queries) == answers("fresh", queries)
-    report(f"{FILES} files, {CHANGES} changes, {lines} rounds", documents=FILES, changes=CHANGES)
 
-
-@pytest.mark.slow
-def test_errors_while_watching_are_reported_and_retried() -> None:
-    r = random.Random(4)
-    for i in range(3):
-        write(Path(f"notes/{i}.md"), r)
-    slimdex("build", "notes", "--model", "words.vec", *EXACT, "--out", "x")
-    watcher = Watcher("x", "notes")
-    assert watcher.next(60) is not None
     os.rename("notes", "elsewhere")
     Path("notes").mkdir()
-    sleep(3)
+    watcher.until(lambda: "error: notes: no files" in "".join(watcher.said))
     os.rmdir("notes")
-    sleep(2)
-    assert len(contents("x")) == 3
+    watcher.until(lambda: "error: notes: no such file" in "".join(watcher.said))
+    assert contents("x") == expected
     os.rename("elsewhere", "notes")
     write(Path("notes/new.md"), r)
-    found = watcher.next(60)
-    assert found is not None
-    assert (found["added"], found["documents"]) == (1, 4)
-    said = watcher.stop(signal.SIGTERM)
-    assert "error: notes: no" in said
+    found = watcher.next()
+    assert (found["added"], found["documents"]) == (1, len(files) + 1)
 
-
-@pytest.mark.slow
-def test_a_restored_index_is_synced_again() -> None:
-    r = random.Random(5)
-    write(Path("notes/0.md"), r)
-    slimdex("build", "notes", "--model", "words.vec", *EXACT, "--out", "x")
-    slimdex("copy", "x", "--out", "copy")
-    write(Path("notes/1.md"), r)
-    watcher = Watcher("x", "notes")
-    assert watcher.next(60) is not None
-    assert len(contents("x")) == 2
+    expected = contents("x")
     os.rename("x", "old")
     os.rename("copy", "x")
-    found = watcher.next(60)
-    assert found is not None
-    assert (found["added"], found["documents"]) == (1, 2)
-    watcher.stop()
+    watcher.until(lambda: contents("x") == expected)
+    watcher.stop(signal.SIGTERM)
+    said = "".join(watcher.said)
+    assert "watching; Ctrl-C ends it" in said
+    assert "no longer watching" in said
+    report(f"{FILES} files, {CHANGES} changes, {rounds} rounds", documents=FILES, changes=CHANGES)
 
 
-def test_a_file_by_itself_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_by_itself_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(watching, "TICK_MS", 10)
     Path("a.csv").write_text("id,text\n1,a\n")
     ticks = watching.ticks([Path("a.csv")], Path("x"))

@@ -70,13 +70,13 @@ def same(some: Groups, others: Groups) -> None:
 
 @pytest.mark.parametrize(("dim", "least"), [(200, 0.95), (200, 0.5), (32, 0.9), (200, 1.0)])
 def test_the_pairs_are_those_of_brute_force(tmp_path: Path, dim: int, least: float) -> None:
-    X = clustered(2000, dim, seed=dim)
+    X = clustered(1000, dim, seed=dim)
     settings = Settings(k=16, kind="flat", candidates=0)  # codes and metric do not matter
     with Collection.create(tmp_path / "i", GivenEncoder(dim), settings) as collection:
         collection.add([Document(str(i), "a text") for i in range(len(X))], vectors=X)
-        collection.delete(["7", "1999"])
+        collection.delete(["7", "999"])
         rows = [*stored(collection)[:, None]]
-        kept = [i for i in range(len(X)) if i not in (7, 1999)]
+        kept = [i for i in range(len(X)) if i not in (7, 999)]
         expected = brute([rows[i] for i in kept], least - 1e-6)
         named = {
             str(kept[int(first)]): {str(kept[int(i)]): score for i, score in group.items()}
@@ -108,25 +108,6 @@ def test_documents_of_several_passages(tmp_path: Path) -> None:
             expected = brute(rows, least - 1e-6)
             assert len(expected) > 20
             same(found(collection, least), expected)
-
-
-def test_a_passage_of_a_longer_document_is_no_duplicate(tmp_path: Path) -> None:
-    long = "the cat sat on a mat. " * 3 + "stocks and bonds fell sharply on a monday. " * 3
-    with Collection.create(tmp_path / "i", ReadingEncoder(), passages=16) as collection:
-        collection.add(
-            [{"id": "long", "text": long}, {"id": "short", "text": "the cat sat on a mat"}]
-        )
-        assert len(collection.search("cat", group_by="passage", limit=9)) > 2
-        assert collection.near_duplicates(0.5) == []
-
-
-def test_groups_are_stars_not_chains(tmp_path: Path) -> None:
-    angles = np.radians([0, 15, 30, 45, 90])  # neighbours are near, the ends are not
-    X = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    with Collection.create(tmp_path / "i", GivenEncoder(2), Settings(kind="flat")) as collection:
-        collection.add([Document(str(i), "a text") for i in range(5)], vectors=X)
-        groups = {kept: [*others] for kept, others in found(collection, 0.95).items()}
-        assert groups == {"0": ["1"], "2": ["3"]}
 
 
 def test_all_but_the_first_are_deleted_in_one_commit(tmp_path: Path) -> None:
@@ -167,10 +148,10 @@ def test_a_document_deleted_by_others_meanwhile_keeps_no_duplicates(tmp_path: Pa
         assert [document.id for document in collection] == ["1"]
 
 
-@pytest.mark.parametrize("least", [0.0, 1.01, -1, float("nan")])
-def test_a_least_score_that_is_no_cosine_is_refused(tmp_path: Path, least: float) -> None:
+def test_a_least_score_that_is_no_cosine_is_refused(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add([{"id": "1", "text": "a cat"}])
         assert collection.near_duplicates(0.5) == []
-        with pytest.raises(InputError, match="expected more than 0, and 1 at most"):
-            collection.near_duplicates(least)
+        for least in (0.0, 1.01, -1, float("nan")):
+            with pytest.raises(InputError, match="expected more than 0, and 1 at most"):
+                collection.near_duplicates(least)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -76,30 +75,6 @@ def test_a_refitted_index_equals_a_fresh_build(tmp_path: Path) -> None:
         expected = fresh.reduced_index.reducer.transform(vectors)
     np.testing.assert_allclose(np.abs(refitted), np.abs(expected), atol=2e-3)
     assert verify(tmp_path / "i") == []
-
-
-@pytest.mark.slow
-def test_searches_go_on_during_a_refit(tmp_path: Path) -> None:
-    with Collection.create(tmp_path / "i", WordEncoder()) as collection:
-        collection.add([Document("first", "only here"), *topic("a", 640)])
-        end, faults, searched = threading.Event(), list[str](), [0]
-
-        def search() -> None:
-            while not end.is_set():
-                hits = collection.search("only here", limit=1)
-                searched[0] += 1
-                if [hit.id for hit in hits] != ["first"]:
-                    faults.append(str(hits))
-
-        thread = threading.Thread(target=search)
-        thread.start()
-        try:
-            assert collection.add(topic("b", 60), refit="always").refitted
-        finally:
-            end.set()
-            thread.join()
-        assert not faults
-        assert searched[0] > 0
 
 
 @pytest.mark.slow

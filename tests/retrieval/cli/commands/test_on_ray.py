@@ -6,10 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
-
-from slimdex.retrieval.collection import Collection
 
 from ..running import Runner, write
 
@@ -44,39 +41,21 @@ def computed(cluster: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def facts_of(name: str) -> tuple[list[str], Any]:
-    """The ids of an index, and its documents' vectors as the index has them."""
-    with Collection.open(name) as collection:
-        core = collection
-        vectors = core.state.vector_file(core.path, core.state.rows)
-        ids = [document.id for document in collection]
-        return ids, vectors.take(np.arange(len(vectors)))
-
-
-def test_workers_encode_what_is_added_and_synced(pets: Runner, computed: list[str]) -> None:
+def test_workers_encode_fit_and_code(pets: Runner, computed: list[str]) -> None:
     shutil.copytree("pets", "here")
-    write("more.jsonl", MORE)
-    assert pets("add", "here", "more.jsonl").code == 0
-    assert computed == []
-    assert pets("add", "pets", "more.jsonl", *RAY).code == 0
-    assert "Encoding" in computed
-    for name in ("here", "pets"):
-        write("more.jsonl", [*MORE[1:], {"id": "r0", "text": "the dog sat"}])
+    reduced = "--kind sq8 --k 2 --gamma 0.5"
+    for line in ("add {} more.jsonl", "sync {} more.jsonl", f"reduce {{}} {reduced}"):
+        rows = MORE if line.startswith("add") else [*MORE[1:], {"id": "r0", "text": "the dog sat"}]
+        write("more.jsonl", rows)
         computed.clear()
-        ray = RAY if name == "pets" else ()
-        report = pets("sync", name, "more.jsonl", *ray, "--json").json
-        assert report["encoded"] == 1
-        assert ("Encoding" in computed) == bool(ray)
-    (ids, ours), (others, theirs) = facts_of("pets"), facts_of("here")
-    assert ids == others
-    np.testing.assert_allclose(ours, theirs, rtol=1e-2, atol=1e-3)
-
-
-def test_workers_reduce(pets: Runner, computed: list[str]) -> None:
-    settings = ("--kind", "sq8", "--k", "2", "--gamma", "0.5")
-    shutil.copytree("pets", "here")
-    for name, ray in (("here", ()), ("pets", RAY)):
-        assert pets("reduce", name, *settings, *ray).code == 0
-        assert bool(computed) == bool(ray)
-    shown = [pets.found(name, "the cat on the roof") for name in ("here", "pets")]
-    assert [hit["id"] for hit in shown[0]] == [hit["id"] for hit in shown[1]]
+        assert pets(line.format("here")).code == 0
+        assert computed == []
+        assert pets(line.format("pets"), *RAY).code == 0
+        assert ("Encoding" in computed) is ("more" in line)
+        assert computed
+    theirs, ours = (
+        pets.found(name, "the cat on the roof", "-n", "50") for name in ("here", "pets")
+    )
+    assert [hit["id"] for hit in ours] == [hit["id"] for hit in theirs]
+    scores = [[hit["score"] for hit in hits] for hits in (ours, theirs)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-3)

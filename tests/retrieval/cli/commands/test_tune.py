@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.quality.tuning import targets
 from slimdex.retrieval.quality.tuning import tuner as tuning
 
 from ..running import Runner, write
+
+BUILD = "build d.jsonl --vectors v.npy --out x"
 
 
 @pytest.fixture
@@ -28,15 +29,12 @@ def run(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
     return bare
 
 
-BUILD = ("build", "d.jsonl", "--vectors", "v.npy", "--out", "x")
-
-
 def test_tune_prints_what_it_chooses_and_apply_keeps_the_proof(run: Runner) -> None:
-    assert run(*BUILD).code == 0
-    facts = run("info", "x", "--json").json
+    assert run(BUILD).code == 0
+    facts = run("info x --json").json
     assert facts["certificate"] is None
-    assert "candidates=auto" in run("info", "x").out
-    code, out, _ = run("tune", "x", "--agreement", "0.9")
+    assert "candidates=auto" in run("info x").out
+    code, out, _ = run("tune x --agreement 0.9")
     lines = out.splitlines()
     assert code == 0
     heads = "kind k candidates bytes agreement at least p50 ms p99 ms"
@@ -44,68 +42,45 @@ def test_tune_prints_what_it_chooses_and_apply_keeps_the_proof(run: Runner) -> N
     assert any(line.rstrip().endswith("chosen") for line in lines)
     assert "with 95% confidence, by 400 queries" in out
     assert lines[-1] == "--apply gives the index these settings"
-    assert run("info", "x", "--json").json["settings"] == facts["settings"]
+    assert run("info x --json").json["settings"] == facts["settings"]
 
-    report = run("tune", "x", "--agreement", "0.9", "--apply", "--json").json
+    report = run("tune x --agreement 0.9 --apply --json").json
     assert report["applied"] is True
-    now = run("info", "x", "--json").json
+    now = run("info x --json").json
     assert now["settings"] == report["chosen"]["settings"]
     assert now["certificate"]["target"] == 0.9
     assert now["certificate"]["bound"] == report["certificate"]["bound"] >= 0.9
-    shown = run("info", "x").out
+    shown = run("info x").out
     (line,) = [line for line in shown.splitlines() if line.startswith("certificate ")]
     assert line.split() == ["certificate", *now["certificate"]["said"].split()]
     assert not re.search(r"[{}\[\]']|None|True|False|\d\.\d{5}", shown)  # nothing of Python's
-    assert run("verify", "x").code == 0
-    assert "--apply" not in run("tune", "x", "--agreement", "0.9", "--apply").out
 
-
-def test_a_build_for_a_target(run: Runner) -> None:
-    code, _, err = run(*BUILD, "--agreement", "0.9", "--ram", "1MB")
-    assert code == 0
-    assert "chosen: " in err
-    with Collection.open("x") as collection:
-        certificate = collection.state.certificate
-    assert certificate is not None
-    assert certificate.target == 0.9
-
-
-def test_an_unreachable_target_keeps_the_default_settings(run: Runner) -> None:
-    code, _, err = run(*BUILD, "--agreement", "0.95", "--ram", "100")
-    assert code == 0
-    assert "0.95 is not proved within 100 bytes; the nearest that reaches 0.95 takes" in err
-    assert "; the settings stay as they are" in err
-    assert run("info", "x", "--json").json["certificate"] is None
-
-
-def test_eval_by_itself_has_a_bound(run: Runner) -> None:
-    run(*BUILD)
-    report = run("eval", "x", "--self", "--sample", "80", "--json").json
+    report = run("eval x --self --sample 80 --json").json
     proved = report["proved"]
     assert proved["bound"] < proved["estimate"] == report["index"]["agreement@10"]
-    shown = " ".join(run("eval", "x", "--self", "--sample", "80").out.split())
+    shown = " ".join(run("eval x --self --sample 80").out.split())
     assert f"at least {proved['bound']:.4f} with 95% confidence, by 80 queries: vectors" in shown
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--agreement", "1"),
-        ("--ram", "much"),
-        ("--disk", "0"),
-        ("--p99-ms", "-1"),
-        ("--qrels", "q"),
-        ("--queries", "d.jsonl"),  # texts, without an encoder
-        ("--agreement", "0.9", "--ram", "100", "--apply"),
-        ("--agreement", "0.9999"),
-    ],
-)
-def test_a_target_that_can_not_be_reached_is_refused(run: Runner, words: tuple[str, ...]) -> None:
-    run(*BUILD)
-    run.refuses("tune", "x", *words)
+def test_a_build_for_a_target(run: Runner) -> None:
+    code, _, err = run(f"{BUILD} --agreement 0.9 --ram 1MB")
+    assert code == 0
+    assert "chosen: " in err
+    assert run("info x --json").json["certificate"]["target"] == 0.9
 
 
-@pytest.mark.parametrize("words", [["--agreement", "0.999"], ["--agreement", "0.9", "--k", "8"]])
-def test_a_target_is_refused_before_anything_is_built(run: Runner, words: list[str]) -> None:
-    run.refuses(*BUILD, *words)
-    assert not Path("x").exists()
+def test_an_unreachable_target_keeps_the_default_settings(run: Runner) -> None:
+    code, _, err = run(f"{BUILD} --agreement 0.95 --ram 100")
+    assert code == 0
+    assert "0.95 is not proved within 100 bytes; the nearest that reaches 0.95 takes" in err
+    assert "; the settings stay as they are" in err
+    assert run("info x --json").json["certificate"] is None
+    without_encoder = "--queries d.jsonl"
+    for options in ("--agreement 1", "--ram much", "--p99-ms -1", "--qrels q", without_encoder):
+        run.refuses(f"tune x {options}")
+
+
+def test_a_target_is_refused_before_anything_is_built(run: Runner) -> None:
+    for options in ("--agreement 0.999", "--agreement 0.9 --k 8"):
+        run.refuses(f"{BUILD} {options}")
+        assert not Path("x").exists()

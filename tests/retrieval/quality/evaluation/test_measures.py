@@ -13,7 +13,6 @@ from slimdex.indexes.ranking import agreement
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.quality.evaluation import measures as evaluation
 from slimdex.retrieval.quality.evaluation.exact_search import ExactSearch
 from slimdex.retrieval.quality.evaluation.labels import per_query, read_qrels
@@ -28,28 +27,6 @@ from slimdex.retrieval.trials.query_pools import CLOZE
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
-
-
-def test_measures_worked_by_hand() -> None:
-    ids = ["a", "b", "c", "d"]
-    rows = np.array([[1, 0, 2], [3, 2, -1]])
-    scores = np.array([[0.9, 0.8, 0.7], [0.5, 0.4, -np.inf]], dtype=np.float32)
-    qrels = {"q1": {"a": 1, "c": 2}, "q2": {"b": 1}}
-    found = per_query(scores, rows, ["q1", "q2"], ids, qrels)
-    # q1 ranks b, a, c: gains 0, 1, 2 at discounts 1, log2(3), 2; ideally c, a.
-    dcg = 1 / np.log2(3) + 2 / 2
-    ideal = 2 + 1 / np.log2(3)
-    assert found["ndcg@10"].tolist() == pytest.approx([dcg / ideal, 0])
-    assert found["mrr@10"].tolist() == [1 / 2, 0]
-    assert found["recall@10"].tolist() == found["recall@100"].tolist() == [1, 0]
-
-
-def test_of_equal_scores_the_greater_id_comes_first_as_in_trec_eval() -> None:
-    scores, qrels = np.full((1, 3), 0.5, np.float32), {"q": {"b": 1}}
-    for rows in ([0, 1, 2], [2, 1, 0]):
-        found = per_query(scores, np.array([rows]), ["q"], ["a", "b", "c"], qrels)
-        assert found["mrr@10"] == 1 / 2
-        assert found["ndcg@10"] == pytest.approx(1 / np.log2(3))
 
 
 def test_a_query_without_answers_measures_zero() -> None:
@@ -97,26 +74,6 @@ def test_exact_search_is_the_cosine_of_live_vectors(tmp_path: Path, copied: Copi
     np.testing.assert_allclose(scores[0], -np.sort(-cosines)[:10], atol=1e-5)
     np.testing.assert_allclose(cosines[rows[0]], scores[0], atol=1e-5)
     assert ExactSearch(collection).memory()["ram_bytes_per_vector"] == 4 * 48
-
-
-def test_an_uncompressed_index_measures_as_exact(
-    tmp_path: Path, docstrings: list[Document]
-) -> None:
-    settings = Settings(k=48, gamma=0.0, kind="flat", candidates=0)
-    collection = Collection.create(tmp_path / "x", WordEncoder(), settings)
-    collection.add(docstrings)
-    queries = [(f"q{i}", d.text[:60]) for i, d in enumerate(docstrings[:50])]
-    qrels = {f"q{i}": {d.id: 1} for i, d in enumerate(docstrings[:50])}
-    report = evaluate(collection, queries, qrels)
-    assert report["queries"] == 50
-    assert report["documents"] == 1200
-    assert report["index"]["encoder_agreement@10"] > 0.99
-    assert report["exact"]["encoder_agreement@10"] is report["exact"]["agreement@10"] is None
-    for measure in ("ndcg@10", "mrr@10", "recall@10", "recall@100"):
-        assert report["index"][measure] == pytest.approx(report["exact"][measure], abs=0.01)
-    assert report["exact"]["mrr@10"] > 0.5
-    assert report["index"]["ram_bytes_per_vector"] == report["exact"]["ram_bytes_per_vector"]
-    assert list(report["index"]) == list(report["exact"])
 
 
 def test_the_default_search_is_measured_as_it_answers(
@@ -287,16 +244,6 @@ def test_times_include_what_their_names_say(
         assert index[f"text_to_documents_{p}"] == pytest.approx(10)
         assert exact[f"vector_to_documents_{p}"] is exact[f"text_to_documents_{p}"] is None
     assert set(index) == set(exact) == {*LABELS}
-
-
-def test_an_index_of_given_vectors_is_measured_by_its_vectors(tmp_path: Path) -> None:
-    X = np.random.default_rng(0).normal(size=(300, 12))
-    collection = Collection.create(tmp_path / "x", GivenEncoder(12), Settings(kind="flat"))
-    collection.add([Document(str(i), f"text {i}") for i in range(300)], vectors=X)
-    report = evaluate_self(collection, sample=50)
-    assert report["index"]["agreement@10"] == pytest.approx(1, abs=0.01)
-    assert report["index"]["vector_to_documents_p50_ms"] > 0
-    assert report["index"]["text_to_documents_p50_ms"] is None
 
 
 def test_qrels_of_both_forms(tmp_path: Path) -> None:

@@ -1,0 +1,288 @@
+"""Ids of files and of their rows: no file of another folder replaces them, and files may move."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.writer import Added
+from slimdex.retrieval.operations.building import Sources, add, build
+from slimdex.retrieval.sources.source import read_pairs
+from slimdex.retrieval.syncing import sync
+from tests.encoders import WordEncoder, failing
+
+REPORT = "text,amount\n"
+JAN, FEB = REPORT + "rent paid,1\nfood bought,2\n", REPORT + "a car sold,3\na boat sold,4\n"
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, text in {
+        "home/notes/tea.md": "at home",
+        "home/notes/plans/a.md": "plans at home",
+        "job/notes/tea.md": "at job",
+        "job/notes/plans/a.md": "plans at job",
+        "jan/report.csv": JAN,
+        "feb/report.csv": FEB,
+    }.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
+
+
+def built(*specs: str, index: str = "x") -> Added:
+    collection, added = build(Path(index), Sources.open(specs), WordEncoder, Settings())
+    collection.close()
+    return added
+
+
+def added_to(*specs: str, index: str = "x") -> Added:
+    with Collection.open(index, WordEncoder()) as collection:
+        return add(collection, Sources.open(specs))
+
+
+def contents(index: str = "x") -> dict[str, str]:
+    with Collection.open(index, WordEncoder()) as collection:
+        return {document.id: document.text for document in collection}
+
+
+def last_words() -> dict[str, str]:
+    return {id: text.split()[-1] for id, text in contents().items()}
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+FOLDERS = {
+    "plans/a.md": "home",
+    "tea.md": "home",
+    "notes/plans/a.md": "job",
+    "notes/tea.md": "job",
+}
+
+
+def test_another_folder_with_the_same_paths() -> None:
+    assert built("home/notes", "job/notes").documents == 4
+    assert last_words() == FOLDERS
+    shutil.rmtree("x")
+    built("home/notes")
+    added = added_to("job/notes")
+    assert (added.documents, added.replaced) == (2, 0)
+    assert added.notes[0] == "job/notes: ids are notes/..., since others are of another folder"
+    assert last_words() == FOLDERS
+    again = added_to(str(Path("job/notes").absolute()), "home/notes")
+    assert (again.documents, again.replaced, again.unchanged) == (2, 2, 2)  # their paths differ
+    assert last_words() == FOLDERS
+
+
+@pytest.mark.slow
+def test_three_folders_of_one_name() -> None:
+    shutil.copytree("job", "more/job")
+    built("home/notes", "job/notes")
+    added = added_to("more/job/notes")
+    assert (added.documents, added.replaced) == (2, 2)  # the same: it has moved, or is a copy
+    assert "more/job/notes: taken for a folder that has moved" in added.notes
+    Path("job/notes/tea.md").write_text("# tea.md\n\nat once")
+    assert added_to("job/notes").notes[0].startswith("job/notes: ids are job/notes/...")
+    assert last_words() == {**FOLDERS, "job/notes/tea.md": "once", "job/notes/plans/a.md": "job"}
+
+
+def test_a_folder_that_has_moved_keeps_its_ids() -> None:
+    built("home/notes")
+    os.rename("home/notes", "home/papers")
+    added = added_to("home/papers")
+    assert added.notes[0] == "home/papers: taken for a folder that has moved"
+    assert set(last_words()) == {"tea.md", "plans/a.md"}
+    Path("home/papers/new.md").write_text("new")
+    assert added_to("home/papers").documents == 1
+
+
+def test_a_copy_of_a_few_files_is_another_folder() -> None:
+    for i in range(4):
+        Path(f"home/notes/{i}.md").write_text(f"note {i} home")
+    built("home/notes")
+    Path("copy/notes").mkdir(parents=True)
+    shutil.copy("home/notes/0.md", "copy/notes/0.md")
+    with Collection.open("x", WordEncoder()) as collection:
+        done = sync(collection, Sources.open("copy/notes"))
+    assert (done.documents, done.replaced, done.deleted) == (1, 0, 0)
+    assert len(last_words()) == 7
+
+
+def test_single_files_with_the_same_path_are_kept_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir("home/notes")
+    built("tea.md", index="../../x")
+    monkeypatch.chdir("../../job/notes")
+    added = added_to("tea.md", index="../../x")
+    assert added.notes[0] == "tea.md: its id is notes/tea.md: tea.md is another file's"
+    monkeypatch.chdir("../..")
+    assert last_words() == {"tea.md": "home", "notes/tea.md": "job"}
+    Path("job/notes/tea.md").write_text("# tea.md\n\nat last")
+    assert added_to("job/notes/tea.md").replaced == 1
+    assert last_words() == {"tea.md": "home", "notes/tea.md": "last"}
+
+
+def test_a_single_file_of_a_known_folder_is_its_document() -> None:
+    built("home/notes")
+    Path("home/notes/plans/a.md").write_text("changed")
+    assert added_to("home/notes/plans/a.md").replaced == 1
+    assert last_words() == {"tea.md": "home", "plans/a.md": "changed"}
+
+
+REPORTS = {
+    "jan/report.csv:1": "rent paid",
+    "jan/report.csv:2": "food bought",
+    "feb/report.csv:1": "a car sold",
+    "feb/report.csv:2": "a boat sold",
+}
+
+
+def test_files_of_one_name() -> None:
+    first = built("jan/report.csv")
+    assert first.notes[0] == "jan/report.csv: no id column; ids are jan/report.csv:1, ..."
+    second = added_to("feb/report.csv")
+    assert (second.documents, second.replaced) == (2, 0)
+    assert contents() == REPORTS
+    shutil.rmtree("x")
+    added = built("jan/report.csv", "./feb//report.csv")
+    assert added.notes[0] == (
+        "2 files have no id column; ids are jan/report.csv:1, ...; feb/report.csv:1, ..."
+    )
+    assert contents() == REPORTS
+
+
+@pytest.mark.slow
+def test_one_name_in_different_working_directories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("jan")
+    built("report.csv", index="../x")
+    monkeypatch.chdir("../feb")
+    added = added_to("report.csv", index="../x")
+    assert (added.documents, added.replaced) == (2, 0)
+    assert added.notes[:2] == [
+        "report.csv: no id column; ids are feb/report.csv:1, ...",
+        "report.csv:1, ... are of another file",
+    ]
+    assert contents("../x") == {id.removeprefix("jan/"): text for id, text in REPORTS.items()}
+
+
+@pytest.mark.slow
+def test_a_grown_file_is_recognised_by_any_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built("jan/report.csv")
+    Path("jan/report.csv").write_text(JAN.replace("food", "bread") + "shoes bought,9\n")
+    added = added_to(str(tmp_path / "jan/report.csv"))
+    assert (added.documents, added.replaced, added.unchanged) == (2, 1, 1)
+    monkeypatch.chdir("jan")
+    assert added_to("report.csv", index="../x").unchanged == 3
+    monkeypatch.chdir("..")
+    assert contents() == {
+        "jan/report.csv:1": "rent paid",
+        "jan/report.csv:2": "bread bought",
+        "jan/report.csv:3": "shoes bought",
+    }
+
+
+@pytest.mark.slow
+def test_a_folder_that_has_moved_keeps_its_ids_while_no_document_would_be_lost() -> None:
+    built("jan/report.csv")
+    os.rename("jan", "old")
+    Path("jan").mkdir()
+    Path("jan/report.csv").write_text(JAN + "shoes bought,9\n")
+    added = added_to("jan/report.csv")
+    assert (added.documents, added.replaced, added.unchanged) == (1, 0, 2)
+    os.rename("jan", "jan2")
+    os.rename("old", "jan")
+    os.rename("jan2/report.csv", "report.csv")
+    Path("jan/report.csv").unlink()
+    os.symlink("../report.csv", "jan/report.csv")  # another place, the same documents
+    Path("report.csv").write_text(JAN.replace("food", "bread"))
+    added = added_to("jan/report.csv")
+    assert (added.documents, added.replaced, added.unchanged) == (2, 0, 0)
+    assert contents()["jan/report.csv:2"] == "food bought"
+    (other,) = (id for id, text in contents().items() if text == "bread bought")
+    assert other == f"{Path.cwd().name}/report.csv:2"
+
+
+@pytest.mark.slow
+def test_a_document_with_an_id_given_by_the_user_is_not_replaced() -> None:
+    with Collection.create("x", WordEncoder()) as collection:
+        collection.add([Document("jan/report.csv:2", "mine"), Document("x", "other")])
+    assert added_to("jan/report.csv").replaced == 0
+    assert contents()["jan/report.csv:2"] == "mine"
+    assert len(contents()) == 4
+
+
+@pytest.mark.slow
+def test_an_addition_that_fails_keeps_no_origin() -> None:
+    built("jan/report.csv")
+    with Collection.open("x", WordEncoder()) as collection:
+        before = dict(collection.state.origins)
+    Path("feb/report.csv").write_text("text,amount\nx,many\n")
+    with pytest.raises(ValueError, match="holds BIGINT"):
+        added_to("feb/report.csv")
+    with Collection.open("x", WordEncoder()) as collection:
+        assert collection.state.origins == before
+        assert len(before) == 1
+        assert not any("report" in digest or "/" in digest for digest in before.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.txt", "a.csv.gz", "corpus.jsonl"])
+def test_every_kind_of_file_is_told_apart(name: str) -> None:
+    for folder in ("jan", "feb"):
+        text = {"csv": "text,n\nin {},1\n", "txt": "in {}\n"}
+        kind = name.removesuffix(".gz").rpartition(".")[2]
+        data = text.get(kind, '{{"text": "in {}"}}\n').format(folder).encode()
+        data = gzip.compress(data) if name.endswith(".gz") else data
+        Path(folder, name).write_bytes(data)
+    specs = ["jan", "feb"] if name == "corpus.jsonl" else [f"jan/{name}", f"feb/{name}"]
+    assert built(*specs).documents == 2
+    assert contents() == {f"jan/{name}:1": "in jan", f"feb/{name}:1": "in feb"}
+
+
+@pytest.mark.slow
+def test_piped_input_never_replaces_other_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe(monkeypatch, "one\ntwo\n")
+    assert built("-").notes[0] == "standard input: no id column; ids are stdin:1, ..."
+    pipe(monkeypatch, "three\n")
+    assert added_to("-").replaced == 0
+    pipe(monkeypatch, "one\ntwo\nfour\n")  # has grown
+    assert added_to("-").unchanged == 2
+    pipe(monkeypatch, "three\n")
+    assert added_to("-").unchanged == 1
+    assert contents() == {
+        "stdin:1": "one",
+        "stdin:2": "two",
+        "stdin:3": "four",
+        "stdin~2:1": "three",
+    }
+
+
+def test_queries_have_ids_without_a_folder() -> None:
+    Path("jan/queries.txt").write_text("who?\n\nwhere?\n")
+    assert read_pairs("jan/queries.txt") == [("queries.txt:1", "who?"), ("queries.txt:3", "where?")]
+
+
+@pytest.mark.slow
+def test_an_interrupted_addition_keeps_its_ids() -> None:
+    built("jan/report.csv")
+    sources = Sources.open(["feb/report.csv"])
+    encoder = failing(WordEncoder(), after=-1)
+    with Collection.open("x", encoder) as collection, pytest.raises(KeyboardInterrupt):
+        add(collection, sources)
+    added_to("feb/report.csv")
+    assert contents() == REPORTS
+    assert added_to("./feb/report.csv").unchanged == 2
