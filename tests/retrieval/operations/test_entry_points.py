@@ -80,7 +80,7 @@ def row(id: str, columns: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": id, "text": f"text {id}", **columns}
 
 
-SCALARS = {
+SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "VARCHAR": st.text("xyz ", max_size=3),
     "BIGINT": st.integers(-(2**63), 2**63 - 1),
     "DOUBLE": st.floats(allow_nan=False, allow_infinity=False).map(lambda x: x + 0.5),
@@ -99,7 +99,7 @@ def test_a_list_is_a_list_whichever_way_it_comes(
     path = tmp_path_factory.mktemp("ways") / "x"
     begun = data.draw(st.fixed_dictionaries({n: st.lists(s, min_size=1) for n, s in LISTS}))
     WAYS[first](path, [row("a", begun), row("n", {name: [] for name in SCALARS})])
-    expected = {"a": begun, "n": {name: [] for name in SCALARS}}
+    expected: dict[str, Any] = {"a": begun, "n": {name: [] for name in SCALARS}}
     for way, put in WAYS.items():
         expected[way] = data.draw(st.fixed_dictionaries({n: st.lists(s) for n, s in LISTS}))
         put(path, [row(way, expected[way])])
