@@ -101,7 +101,7 @@ def test_the_main_job_works_however_it_was_installed(
     hits, missing, place = call(python, "-c", PROGRAM, folder=project).splitlines()
     assert (hits, missing) == ("['b']", "[]")
     assert Path(place).is_relative_to(what if what.is_dir() else tmp_path / "environment")
-    help = call(python, "-m", "slimdex.bench", "search", "--help", folder=project)
+    help = call(python, "-m", "slimdex", "bench", "search", "--help", folder=project)
     assert "bench search" in help
     if kind == "*.whl":
         page = tmp_path / "environment" / "share" / "man" / "man1" / "slimdex.1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -113,3 +114,13 @@ def test_an_environment_is_installed_and_its_tools_are_left_out(
     metadata = files["numpy-2.1.dist-info/METADATA"]
     assert made.facts["install_bytes"] == 3 + 3 + 2 + len(metadata)
     assert made.versions["numpy"] == "2.1"
+
+
+@pytest.mark.slow
+def test_an_installation_that_fails_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    with pytest.raises(WorkerError, match=r"No matching distribution|a subprocess"):
+        bench("start", "--install", "--quick", folder=tmp_path)

