@@ -30,17 +30,15 @@ LITE = "milvus_lite"
 """Prefix of the embedded server's version."""
 OLDEST, OLDEST_LITE = (2, 6), (3, 0)
 BOUNDED, STRONG = "Bounded", "Strong"
-"""Consistency of searches: as of up to five seconds ago, at once; or as of now, within 0.2 s."""
+"""Consistency: as of up to five seconds ago, at once; or as of now, within 0.2 s."""
 CONNECTION_FAILED = 2
 """Error code of the client."""
+LOADING_SECONDS = 3600.0
+"""Time limit of the embedded server for indexing a large collection."""
 
 
 class RefusedError(InputError):
     """A request that the server refuses."""
-
-
-LOADING_SECONDS = 3600.0
-"""Time limit of the embedded server for building the graph of a large collection."""
 
 
 def is_lite(version: str) -> bool:
@@ -160,7 +158,7 @@ class Server:
 
     def create(self, name: str, schema: Any, indexes: Any) -> None:
         """Create a collection with indexes."""
-        options = {"schema": schema, "index_params": indexes, "consistency_level": "Strong"}
+        options = {"schema": schema, "index_params": indexes, "consistency_level": STRONG}
         self._ask("create_collection", name, **options)
 
     def load(self, name: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -30,9 +29,9 @@ with Collection.open(sys.argv[1]) as collection, Server(sys.argv[2]) as server:
 STARTS_SECONDS = 60
 
 
-def await_server(uri: str, seconds: float = STARTS_SECONDS) -> Server:
+def await_server(uri: str) -> Server:
     """A server that may have been started just now."""
-    end = monotonic() + seconds
+    end = monotonic() + STARTS_SECONDS
     while True:
         try:
             return Server(uri)
@@ -85,15 +84,6 @@ def pushing(index: Path, uri: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", PUSH, str(index), uri],
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream:
-            stream.close()

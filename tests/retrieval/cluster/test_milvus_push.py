@@ -21,7 +21,6 @@ from slimdex.retrieval.cluster.milvus_schema import (
     BM25,
     HIT,
     VECTOR,
-    alias_of,
     model_of,
     part_schema,
 )
@@ -31,7 +30,7 @@ from slimdex.retrieval.collection import Collection
 from tests.encoders import ReadingEncoder
 
 from .conftest import COUNT, document
-from .servers import Process, kill, pushing, server_process
+from .servers import Process, pushing, server_process
 
 NAME = "notes_index"
 
@@ -232,10 +231,10 @@ def test_a_server_that_is_killed_while_pushed_to(
 
 @pytest.mark.slow
 def test_the_next_push_mends_what_a_killed_one_left(process: Process, index: Path) -> None:
-    one = pushing(index, process.uri)
-    assert one.stdout is not None
-    assert one.stdout.readline()  # its first rows are there
-    kill(one)
+    with pushing(index, process.uri) as one:
+        assert one.stdout is not None
+        assert one.stdout.readline()  # its first rows are there
+        one.kill()
     with Server(process.uri) as server:
         pushed(index, server)
         check_fresh(index, server)
@@ -262,12 +261,6 @@ def test_a_collection_of_others_is_left_alone(empty: Server, index: Path) -> Non
     with pytest.raises(InputError, match="is a collection not made by slimdex"):
         pushed(index, empty)
     empty.drop(NAME)
-
-
-@pytest.mark.parametrize("name", ["", "1a", "a-b", "a" * 101])
-def test_a_name_that_milvus_does_not_take(name: str) -> None:
-    with pytest.raises(InputError, match="expected letters, digits and underscores"):
-        alias_of(name, "")
 
 
 def test_a_damaged_description_is_told_and_written_again(empty: Server, index: Path) -> None:
