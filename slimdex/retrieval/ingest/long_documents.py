@@ -23,7 +23,6 @@ SURE = 3 / 4
 """Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
 special tokens and a prompt take the rest."""
 READ_AT_ONCE = 1024
-"""Documents read per query."""
 
 
 def cut_staged(
@@ -31,13 +30,8 @@ def cut_staged(
 ) -> int:
     """Cut the documents of the rows first .. staged, so far one row each, if the index cuts texts.
 
-    Parameters
-    ----------
-    encoder : returns the index's encoder, to count tokens; None if no text is to be cut.
-
-    Returns
-    -------
-    The new value of `staged`: rows are renumbered.
+    `encoder` returns the index's encoder, to count tokens; None if no text is to be cut. Returns
+    the new value of `staged`: rows are renumbered.
     """
     store, tokens = commit_log.store, commit_log.state.passages if encoder else None
     long_documents: list[tuple[int, int]] = []  # new first row, number of rows
@@ -48,7 +42,8 @@ def cut_staged(
         has_parts |= bool(parts)
         long = dict[int, tuple[str, str]]()
         if encoder is not None and tokens is not None:
-            long = _long(commit_log, part, tokens, encoder)
+            longer = store.documents.longer(part.start, part.stop, int(SURE * tokens))
+            long = _long(longer, tokens, encoder)
             count = _counter(encoder()) if long else None
         short = sorted(parts.keys() - long.keys())
         whole = store.documents.whole(short) if short else {}
@@ -74,10 +69,9 @@ def cut_staged(
 
 
 def _long(
-    commit_log: CommitLog, part: slice, tokens: int, encoder: Callable[[], Encoder]
+    candidates: Sequence[tuple[int, str, str]], tokens: int, encoder: Callable[[], Encoder]
 ) -> dict[int, tuple[str, str]]:
-    """Map rows to title and text of the documents with more than these tokens."""
-    candidates = commit_log.store.documents.longer(part.start, part.stop, int(SURE * tokens))
+    """Those of (number, title, text) with more than these tokens."""
     long = {r: (title, text) for r, title, text in candidates if len(text) > LONGEST_UNIT * tokens}
     rest = [(r, title, text) for r, title, text in candidates if r not in long]
     if rest:
@@ -92,9 +86,14 @@ def contents_of(
     documents: Sequence[Document], tokens: int | None, encoder: Callable[[], Encoder]
 ) -> list[str]:
     """Texts to encode of documents that are cut into passages of so many tokens; None for none."""
-    contents, long = list[str](), set[int]()
+    contents, long = list[str](), dict[int, tuple[str, str]]()
     if tokens is not None:
-        long = _long_ones(documents, tokens, encoder)
+        longer = [
+            (i, each.title, each.text)
+            for i, each in enumerate(documents)
+            if len(each.content.encode(errors="replace")) > SURE * tokens
+        ]
+        long = _long(longer, tokens, encoder)
     for i, document in enumerate(documents):
         title, text = document.title, document.text
         if i in long and tokens is not None:
@@ -105,20 +104,6 @@ def contents_of(
         else:
             contents.append(content(title, text))
     return contents
-
-
-def _long_ones(
-    documents: Sequence[Document], tokens: int, encoder: Callable[[], Encoder]
-) -> set[int]:
-    """Places of the documents with more than these tokens."""
-    texts = [content(document.title, document.text) for document in documents]
-    places = [
-        i for i, text in enumerate(texts) if len(text.encode(errors="replace")) > SURE * tokens
-    ]
-    if not places:
-        return set()
-    counts = _counter(encoder())([texts[i] for i in places])
-    return {i for i, count in zip(places, counts, strict=True) if count > tokens}
 
 
 def _counter(encoder: Encoder) -> Count:

@@ -37,18 +37,10 @@ _OTHERS = {"BOOLEAN", "VARCHAR", "UUID", "TIME"}
 
 
 def condition_of(where: str, columns: Mapping[str, str]) -> Condition:
-    """Parse a condition in SQL.
+    """Parse a condition in SQL on columns, name -> DuckDB type.
 
-    Parameters
-    ----------
-    columns : name -> DuckDB type of the allowed columns.
-
-    Raises
-    ------
-    InputError
-        If it is not a condition on the columns.
-    UnsupportedError
-        If a part of it is not a comparison of a column with constants.
+    Raises `InputError` if it is no such condition, and `UnsupportedError` if a part of it is not a
+    comparison of a column with constants.
 
     >>> condition_of("NOT Year >= 1990.5", {"year": "SMALLINT"})
     Compare(column='year', operator='>=', value=Decimal('1990.5'), truth=False)
@@ -60,8 +52,6 @@ def condition_of(where: str, columns: Mapping[str, str]) -> Condition:
 
 
 class _Parser:
-    """Translates DuckDB's tree of a condition."""
-
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns = {name.lower(): (name, type_) for name, type_ in columns.items()}
 
