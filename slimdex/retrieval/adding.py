@@ -20,12 +20,12 @@ from .ingest import writer
 from .ingest.encoding import EncodingError, append_vectors
 from .ingest.preparing import Prepared, prepared
 from .ingest.staging import Addition, ChangedOriginsError, DuplicateKeyError, Staged
-from .ingest.writer import Added, Finished
+from .ingest.writer import Added
 from .quality import refitting
 from .sources.given_vectors import GivenVectors, as_given
 from .sources.tabular.records import as_documents
 from .storage.commit_log import CommitLog
-from .storage.snapshot import Snapshot
+from .storage.snapshot import Loaded, Snapshot
 
 if TYPE_CHECKING:
     from .collection import Collection
@@ -63,36 +63,38 @@ def add(collection: Collection, addition: Addition, *, refit: str = "auto") -> A
         before = collection.snapshot
         with ready.transaction() as (commit_log, staged):
             notes = widened(before.columns, commit_log.store.columns.types)
-            encoded, finished = _committed(commit_log, before, ready, staged)
-            encoded += ready.encoded
-        _show(collection, finished)
+            encoded, added, loaded = _committed(commit_log, before, ready, staged)
+        collection.show(None if loaded is None else Snapshot.of(collection.commit_log, loaded))
     added = replace(
-        finished.added,
-        notes=[*notes, *finished.added.notes],
+        added,
+        notes=[*notes, *added.notes],
         unchanged=staged.unchanged,
         moved=staged.moved,
-        encoded=encoded,
+        encoded=encoded + ready.encoded,
     )
     if not added.documents:
         return added
     seconds = perf_counter() - start
-    settled = refitting.after_addition(collection, before.searchable_count, seconds, refit)
-    return replace(added, notes=[*added.notes, *settled.notes], refitted=settled.refitted)
+    notes, refitted = refitting.after_addition(collection, before.searchable_count, seconds, refit)
+    return replace(added, notes=[*added.notes, *notes], refitted=refitted)
 
 
 def _committed(
     commit_log: CommitLog, before: Snapshot, ready: Prepared, staged: Staged
-) -> tuple[int, Finished]:
-    """Commit staged documents at the end of the transaction; also the number of texts encoded."""
+) -> tuple[int, Added, Loaded | None]:
+    """Commit staged documents at the end of the transaction.
+
+    Returns the number of texts encoded, the result, and the index in memory if it has changed.
+    """
     if staged.first == staged.stop:
         if len(staged.gone):
             writer.commit_deletion(commit_log, staged.gone)
-        return 0, Finished(Added(0, 0, [], deleted=len(staged.gone)))
+        return 0, Added(0, 0, [], deleted=len(staged.gone)), None
     given = staged.vectors
     appended, encoded = append_vectors(
         commit_log, lambda: ready.encoder, staged.rows, staged.gone, ready.known, given
     )
-    finished = writer.add_staged(
+    added, loaded = writer.add_staged(
         commit_log,
         before,
         staged,
@@ -101,15 +103,7 @@ def _committed(
         ready.words,
         are_given=given is not None,
     )
-    return encoded, finished
-
-
-def _show(collection: Collection, finished: Finished) -> None:
-    """Give a committed addition to searches."""
-    if finished.loaded is None:
-        collection.show()
-    else:
-        collection.show(Snapshot.of(collection.commit_log, finished.loaded))
+    return encoded, added, loaded
 
 
 def of_sources(

@@ -114,13 +114,12 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:
         )
     if Path.cwd() == folder:
         return sources
-    return replace(sources, specs=[_from(folder, spec) for spec in sources.specs])
+    specs = [
+        spec if spec.startswith(("python:", "sql:")) else str(folder / spec)
+        for spec in sources.specs
+    ]
+    return replace(sources, specs=specs)
 
 
 def _name(index: Path) -> str:
     return f"sources-{sha256(os.fsencode(index.absolute())).hexdigest()[:32]}"
-
-
-def _from(folder: Path, spec: str) -> str:
-    """A source named in another working directory."""
-    return spec if spec.startswith(("python:", "sql:")) else str(folder / spec)

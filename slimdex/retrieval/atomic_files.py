@@ -118,7 +118,8 @@ def check_folder(folder: Path) -> None:
     with os.scandir(folder) as entries:
         for entry in entries:
             is_work = any(names.fullmatch(entry.name) for names in (WORK, SPILL))
-            if not is_work and not _is_ours(entry.name):
+            is_ours = entry.name.startswith(FIXED) or OUR_FILES.fullmatch(entry.name)
+            if not is_work and not is_ours:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 if is_work:
@@ -132,10 +133,6 @@ def check_folder(folder: Path) -> None:
                 raise CorruptError(
                     f"{entry.path}: {kind}; expected a plain file in an index's folder"
                 )
-
-
-def _is_ours(name: str) -> bool:
-    return name.startswith(FIXED) or OUR_FILES.fullmatch(name) is not None
 
 
 def _check_plain(folder: str) -> None:

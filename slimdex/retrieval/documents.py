@@ -177,20 +177,8 @@ def content(title: str, text: str) -> str:
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Convert a hit to JSON-serialisable values."""
-    return {
-        "id": hit.id,
-        "score": round(hit.score, 6),
-        "title": hit.title,
-        "text": hit.text,
-        "start": hit.start,
-        "end": hit.end,
-        "line": hit.line,
-        "page": hit.page,
-        "headings": list(hit.headings),
-        "anchor": hit.anchor,
-        "found_by": hit.found_by,
-        "metadata": dict(hit.metadata),
-    }
+    values = {"headings": [*hit.headings], "metadata": dict(hit.metadata)}
+    return {**vars(hit), **values, "score": round(hit.score, 6)}
 
 
 def hit_from_json(values: Mapping[str, Any]) -> Hit:
@@ -209,15 +197,7 @@ def document_json(document: Document) -> dict[str, Any]:
         "title": document.title,
         "text": document.text,
         "metadata": dict(document.metadata),
-        "parts": [
-            {
-                "start": part.start,
-                "headings": list(part.headings),
-                "page": part.page,
-                "anchor": part.anchor,
-            }
-            for part in document.parts
-        ],
+        "parts": [vars(part) | {"headings": [*part.headings]} for part in document.parts],
         "passages": [{"start": start, "end": end} for start, end in document.passages],
     }
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from slimdex.indexes.errors import InputError
 
@@ -67,12 +66,9 @@ def extra_of(module: str | None) -> str | None:
 
 
 def require(what: str, extra: str, *modules: str) -> None:
-    """Raise `InputError` unless modules of an extra are installed; nothing is imported.
+    """Raise `InputError` unless modules of an extra, by default all, are installed.
 
-    Parameters
-    ----------
-    what : what requires them, for the message.
-    modules : by default all that the extra is known to install.
+    Nothing is imported. The message says what requires them.
     """
     missing = [name for name in modules or MODULES[extra] if not _is_installed(name)]
     if missing:
@@ -101,23 +97,18 @@ def _is_installed(module: str) -> bool:
 
 def _source() -> tuple[Path | None, bool]:
     """The checkout from which slimdex was installed, and True if editable; None from elsewhere."""
-    from urllib.parse import urlsplit  # these take longer to import than all of this folder
+    from importlib.metadata import (
+        distributions,
+    )  # these take longer to import than all of this folder
+    from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
-    for source in _recorded():
+    records = (each.read_text("direct_url.json") for each in distributions(name="slimdex"))
+    for record in filter(None, records):  # a checkout's own egg-info, found first, has none
+        source = json.loads(record)
         if "dir_info" not in source:
             return None, False
         folder = Path(url2pathname(urlsplit(source["url"]).path))
         editable = bool(source["dir_info"].get("editable"))
         return (folder, editable) if (folder / "pyproject.toml").exists() else (None, False)
     return (SOURCE_ROOT if (SOURCE_ROOT / "pyproject.toml").exists() else None), False
-
-
-def _recorded() -> list[dict[str, Any]]:
-    """pip's records of slimdex's source; a checkout's own egg-info, found first, has none."""
-    from importlib.metadata import distributions
-
-    texts = (
-        distribution.read_text("direct_url.json") for distribution in distributions(name="slimdex")
-    )
-    return [json.loads(text) for text in texts if text]

@@ -54,13 +54,7 @@ _ENDS = {
 
 @dataclass(frozen=True)
 class Passage:
-    """A piece of a text.
-
-    Attributes
-    ----------
-    start, end : offsets in the text, in characters.
-    context : title and headings, encoded before it.
-    """
+    """A piece of a text; its title and headings, the context, are encoded before it."""
 
     start: int
     end: int
@@ -71,31 +65,19 @@ class Passage:
         return content(self.context, text[self.start : self.end])
 
 
-def cut(title: str, text: str, parts: Sequence[Part], count: Count, length: int) -> list[Passage]:
-    """Cut a text into passages, in order; a text that fits is one passage.
+def divided(
+    title: str, text: str, parts: Sequence[Part], count: Count, length: int
+) -> list[Passage]:
+    """Cut a text that is known to be too long into passages, in order.
 
-    Parameters
-    ----------
-    parts : of the text, in order.
-    count : returns the tokens of texts.
-    length : largest number of tokens of a passage, including special ones and context.
+    `length` is the largest number of tokens of a passage, including special ones and context.
 
     >>> def words(texts):
     ...     return [len(text.split()) for text in texts]
     >>> text = "One two three. Four five six. " * 3
-    >>> [text[p.start : p.end] for p in cut("", text, (), words, 9)]
+    >>> [text[p.start : p.end] for p in divided("", text, (), words, 9)]
     ['One two three. Four five six. One two three.', 'Four five six. One two three. Four five six.']
     """
-    whole = content(title, text)
-    if len(whole) <= LONGEST_UNIT * length and count([whole])[0] <= length:
-        return [Passage(0, len(text), title)]
-    return divided(title, text, parts, count, length)
-
-
-def divided(
-    title: str, text: str, parts: Sequence[Part], count: Count, length: int
-) -> list[Passage]:
-    """Cut a text that is known to be too long."""
     return _Cut(title, text, count, length).passages(parts)
 
 
@@ -164,8 +146,6 @@ class _Piece:
 
 
 class _Cut:
-    """Cuts one text."""
-
     def __init__(self, title: str, text: str, count: Count, length: int) -> None:
         self._title, self._text, self._length = title, text, length
         self._count, self._special = count, count([""])[0]

@@ -29,17 +29,10 @@ def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Ad
 
     Files with unchanged path, size and times are not read. A text that the index already has, in a
     document that is replaced or deleted, is not encoded again. Documents of a file that exists but
-    can't be read stay.
+    can't be read stay. `refit` is as for `Collection.add`.
 
-    Parameters
-    ----------
-    refit : as for `Collection.add`.
-
-    Raises
-    ------
-    InputError
-        If a source is standard input, which can't be read again, or the index was built from given
-        vectors; or as `Collection.add` does. Then nothing is changed.
+    Raises `InputError` if a source is standard input, which can't be read again, or the index was
+    built from given vectors; or as `Collection.add` does. Then nothing is changed.
     """
     check_refit(refit)
     if any(source.place.startswith("stdin ") for source in sources.opened):

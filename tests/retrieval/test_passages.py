@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from slimdex.retrieval.documents import Part
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from slimdex.retrieval.passages import SHARE, Passage, cut, headings_of, part_at
+from slimdex.retrieval.passages import SHARE, Passage, headings_of, part_at
+from tests.cutting import cut
 
 TITLES = st.sampled_from(["", "On cats", "a very long title that goes on and on and on for ever"])
 BITS = [

@@ -245,11 +245,6 @@ def misfits(type_: str) -> str:
     return wrong
 
 
-def _timedelta(text: str) -> Any:
-    """Parse an interval, also as Python writes it: "3 days, 0:00:02"."""
-    return _read_by_duckdb(text.replace(",", ""), "INTERVAL")
-
-
 def _is(type_: type | tuple[type, ...], value: Any) -> Any:
     if not isinstance(value, type_):
         raise MisfitError
@@ -285,7 +280,10 @@ _FITS: Mapping[str, Fit] = {
     "date": _day,
     "time": _time_of_day,
     "time with time zone": partial(_as, time, time.fromisoformat, "TIMETZ"),
-    "interval": partial(_as, timedelta, _timedelta, "INTERVAL"),
+    # also as Python writes it: "3 days, 0:00:02"
+    "interval": partial(
+        _as, timedelta, lambda text: _read_by_duckdb(text.replace(",", ""), "INTERVAL"), "INTERVAL"
+    ),
     "uuid": partial(_as, UUID, UUID, "UUID"),
     "blob": partial(_as, bytes, partial(b64decode, validate=True), "NULL"),
 }

@@ -65,16 +65,9 @@ def write_origins(path: Path, origins: Origins) -> FileRecord:
 
 @dataclass(frozen=True)
 class Contents:
-    """The documents of a commit.
+    """The documents of a commit: those before row `rows`, but the deleted ones.
 
-    Attributes
-    ----------
-    segments : files of documents.
-    columns : the user's columns: name -> DuckDB type.
-    rows : searches see the documents before this row.
-    deleted : rows of those that are deleted, in order.
-    origins : changed since the segments were written.
-    epoch : see `State.epoch`.
+    The columns are the user's: name -> DuckDB type. For `epoch`, see `State`.
     """
 
     segments: Sequence[Segment]
@@ -121,14 +114,8 @@ class Database:
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection for this thread.
 
-        Raises
-        ------
-        CorruptError
-            If damaged data were read, or a segment is missing.
-        UnreadableError
-            If the disk or memory failed.
-        StatementError
-            If DuckDB refused a statement.
+        Raises `CorruptError` if damaged data were read, or a segment is missing, `UnreadableError`
+        if the disk or memory failed, and `StatementError` if DuckDB refused a statement.
         """
         session = None
         try:
@@ -221,9 +208,10 @@ def views_of(
     are_changed: bool,
 ) -> dict[str, str]:
     """Views and their queries, given attached files with their columns, and all columns."""
+    passages = [f"FROM {identifier(name)}.main.passages" for name, _ in tables]
     return {
         "documents": _union(tables, columns),
-        "passages": _plain_union("passages", [name for name, _ in tables]),
+        "passages": " UNION ALL ".join(passages) or _empty(_own("passages")),
         "origins": _origins(are_changed),
     }
 
@@ -241,12 +229,20 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
             missing.pop(column, None)
         replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
         parts.append(f"SELECT *{replaced} FROM {identifier(name)}.main.documents")
-    own = [column.split() for column in TABLES["documents"].replace('"', "").split(",")]
-    empty = [*(own if not tables else []), *([c, t] for c, t in missing.items())]
-    if empty:
-        nulls = ", ".join(f"NULL::{_type(type_)} AS {identifier(name)}" for name, type_ in empty)
-        parts.append(f"SELECT {nulls} WHERE false")
+    if empty := [*([] if tables else _own("documents")), *missing.items()]:
+        parts.append(_empty(empty))
     return " UNION ALL BY NAME ".join(parts)
+
+
+def _own(table: str) -> list[tuple[str, str]]:
+    """Names and types of the columns that every file has."""
+    columns = TABLES[table].replace('"', "").split(",")
+    return [(name, type_) for name, type_ in map(str.split, columns)]
+
+
+def _empty(columns: Sequence[tuple[str, str]]) -> str:
+    nulls = ", ".join(f"NULL::{_type(type_)} AS {identifier(name)}" for name, type_ in columns)
+    return f"SELECT {nulls} WHERE false"
 
 
 @cache
@@ -257,14 +253,6 @@ def _type(text: str) -> str:
             return str(scratch.sqltype(text))
         except duckdb.Error as error:
             raise CorruptError(f"{text!r} in the manifest; expected a type of DuckDB") from error
-
-
-def _plain_union(table: str, files: Sequence[str]) -> str:
-    if not files:
-        own = [column.split() for column in TABLES[table].replace('"', "").split(",")]
-        nulls = ", ".join(f"NULL::{type_} AS {identifier(column)}" for column, type_ in own)
-        return f"SELECT {nulls} WHERE false"
-    return " UNION ALL ".join(f"FROM {identifier(name)}.main.{table}" for name in files)
 
 
 def _origins(are_changed: bool) -> str:

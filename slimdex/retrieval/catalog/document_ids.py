@@ -24,7 +24,6 @@ from .passages_table import PassagesTable
 from .schema import OWN
 
 IDS_AT_ONCE = 65_536
-"""Ids per query."""
 COMPARED, COMPARED_CHARACTERS = 100_000, 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""

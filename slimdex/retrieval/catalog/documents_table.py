@@ -183,14 +183,8 @@ class DocumentsTable:
 
     def contents(self, start: int, stop: int) -> list[str]:
         """Texts to encode of the rows start .. stop."""
-        first = self._passages.first_row(start)
-        rows = self._database.fetch(
-            f'SELECT "row", title, text FROM {OWN} WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
-            [first, stop],
-        )
-        cuts, texts = self._passages.between(first, stop), list[str]()
-        for row, title, text in rows:
-            passages = cuts[row].contents(text) if row in cuts else [content(title, text)]
+        first, texts = self._passages.first_row(start), list[str]()
+        for row, _, passages in self._contents(OWN, first, stop):
             texts += passages[max(start - row, 0) : stop - row]
         return texts
 
@@ -202,6 +196,11 @@ class DocumentsTable:
         If `live`, deleted documents are omitted.
         """
         table = self._database.live('"row", id, title, text') if live else OWN
+        for _, id, passages in self._contents(table, start, stop):
+            yield from ((id, each) for each in passages)
+
+    def _contents(self, table: str, start: int, stop: int) -> Iterator[tuple[int, str, list[str]]]:
+        """Row, id and texts to encode of the documents that begin in start .. stop."""
         rows = self._database.fetch(
             f'SELECT "row", id, title, text FROM {table} '
             'WHERE "row" >= ? AND "row" < ? ORDER BY "row"',
@@ -209,8 +208,7 @@ class DocumentsTable:
         )
         cuts = self._passages.between(start, stop)
         for row, id, title, text in rows:
-            passages = cuts[row].contents(text) if row in cuts else [content(title, text)]
-            yield from ((id, each) for each in passages)
+            yield row, id, cuts[row].contents(text) if row in cuts else [content(title, text)]
 
     def contents_of(self, documents: Rows) -> list[str]:
         """Texts to encode of each row of documents, given in order."""

@@ -35,12 +35,6 @@ class Draft(Database):
     """Documents of a commit, and those that the next one adds; for one thread.
 
     The file is made in `folder`, with the first columns or documents.
-
-    Attributes
-    ----------
-    types : the user's columns of all documents: name -> DuckDB type.
-    columns : those of the file.
-    origins : of documents, where they differ from those in the segments; None if unchanged.
     """
 
     def __init__(self, base: Database, folder: Path) -> None:
@@ -48,9 +42,9 @@ class Draft(Database):
         self._base, self._process = base, os.getpid()
         # A name of its own: DuckDB may have the file of a change that failed open for a while.
         self._file = folder / f"{file_name('segment', randbelow(10**12))}.tmp"
-        self.types: dict[str, str] = dict(base.contents.columns)
-        self.columns = dict[str, str]()
-        self.origins: Origins | None = None
+        self.types: dict[str, str] = dict(base.contents.columns)  # of all documents
+        self.columns = dict[str, str]()  # of the file
+        self.origins: Origins | None = None  # that differ from the segments', once any is changed
         self._cursor: duckdb.DuckDBPyConnection | None = None
         self._rows = FEW_ROWS  # or more, unless `expect` says otherwise
         self._is_shown = False  # by views of all columns and origins
@@ -176,10 +170,9 @@ class Draft(Database):
             return
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
-            with suppress(duckdb.Error):
-                cursor.execute("ROLLBACK")
-            with suppress(duckdb.Error):
-                cursor.execute("DETACH draft")
+            for sql in ("ROLLBACK", "DETACH draft"):
+                with suppress(duckdb.Error):
+                    cursor.execute(sql)
             with suppress(duckdb.Error):
                 cursor.close()
         for left in self._file.parent.glob(f"{self._file.name}*"):

@@ -148,18 +148,13 @@ class Session:
 
 
 class Engine:
-    """The session of an index's folder in this process.
-
-    Attributes
-    ----------
-    lock : held while segments are attached and schemas made.
-    """
+    """The session of an index's folder in this process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.is_closed = False
         self._session: Session | None = None
-        self.lock = ThreadLock()
+        self.lock = ThreadLock()  # held while segments are attached and schemas made
         renewed(self)
 
     def in_fork(self) -> None:
@@ -171,14 +166,6 @@ class Engine:
         if self.is_closed:
             raise InputError(f"{self.folder} was closed; expected an open collection")
 
-    def session(self) -> Session:
-        """The session, within `lock`; started if necessary, also after a fork."""
-        self.ensure_open()
-        if self._session is None:
-            self._session = Session(self.folder)
-        self._session.drop_ended()
-        return self._session
-
     def restart(self) -> None:
         """Start another session next time; who reads in this one goes on."""
         with self.lock:
@@ -186,9 +173,13 @@ class Engine:
 
     @contextmanager
     def working(self) -> Iterator[Session]:
-        """The session, for one thread at a time."""
+        """The session, for one thread at a time; started if necessary, also after a fork."""
         with self.lock:
-            yield self.session()
+            self.ensure_open()
+            if self._session is None:
+                self._session = Session(self.folder)
+            self._session.drop_ended()
+            yield self._session
 
     def close(self) -> None:
         """End DuckDB; later calls raise `InputError`."""

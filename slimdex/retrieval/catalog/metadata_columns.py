@@ -161,20 +161,16 @@ class MetadataColumns:
     def _check_digits(self, column: str, type_: str) -> None:
         """Raise `InputError` if existing values don't fit a wider type, or would lose digits."""
         name, current = identifier(column), self.types[column]
-        misfit = f"{name} IS NOT NULL AND TRY_CAST({name} AS {type_}) IS NULL"
-        if rows := self._database.fetch(f"SELECT {name} FROM documents WHERE {misfit} LIMIT 1"):
-            raise InputError(
-                f"column {column!r} holds {current}; the new values are {type_}, in which "
-                f"{rows[0][0]} does not fit"
-            )
-        if type_.rstrip("[]") not in ("FLOAT", "DOUBLE"):
-            return
-        lost = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
-        if rows := self._database.fetch(f"SELECT {name} FROM documents WHERE {lost} LIMIT 1"):
-            raise InputError(
-                f"column {column!r} holds {current}; the new values are {type_}, in which "
-                f"{rows[0][0]} would lose digits"
-            )
+        wrong = {"does not fit": f"{name} IS NOT NULL AND TRY_CAST({name} AS {type_}) IS NULL"}
+        if type_.rstrip("[]") in ("FLOAT", "DOUBLE"):
+            lost = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
+            wrong["would lose digits"] = lost
+        for why, which in wrong.items():
+            if rows := self._database.fetch(f"SELECT {name} FROM documents WHERE {which} LIMIT 1"):
+                raise InputError(
+                    f"column {column!r} holds {current}; the new values are {type_}, in which "
+                    f"{rows[0][0]} {why}"
+                )
 
 
 def folder_counts(

@@ -15,7 +15,6 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.json_text import parsed
 
 from ..documents import Document, Part
@@ -26,13 +25,7 @@ from .draft import draft_of
 
 @dataclass(frozen=True)
 class DocumentRows:
-    """Documents, identified by their first rows, and their numbers of rows.
-
-    Parameters
-    ----------
-    firsts : (m,), first rows of the documents with several rows, in order.
-    counts : (m,), number of consecutive rows of each.
-    """
+    """First rows (m,) of the documents with several rows, in order, and how many each has (m,)."""
 
     firsts: Rows
     counts: Rows
@@ -87,21 +80,17 @@ class DocumentRows:
 
     def number(self, rows: Rows) -> int:
         """Number of documents that consist of these rows."""
-        return len(rows) - int(self._more[np.isin(self.firsts, rows)].sum())
+        return len(rows) - int((self.counts - 1)[np.isin(self.firsts, rows)].sum())
 
     def number_before(self, row: int) -> int:
         """Number of documents in the rows 0 .. row, which is a document's first row or the end."""
-        return row - int(self._more[self.firsts < row].sum())
+        return row - int((self.counts - 1)[self.firsts < row].sum())
 
     def followed_by(self, later: DocumentRows) -> DocumentRows:
         """These documents, and later ones."""
         return DocumentRows(
             *map(np.append, (self.firsts, self.counts), (later.firsts, later.counts))
         )
-
-    @cached_property
-    def _more(self) -> Rows:
-        return self.counts - 1
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,7 @@ class ReadingFile:
 class Readings:
     """Rows whose text was read only in part, with the tokens they have and those read.
 
-    Parameters
-    ----------
-    file : of the committed entries; None without any.
+    The file has the committed entries.
     """
 
     def __init__(self, file: ReadingFile | None = None) -> None:
@@ -84,11 +82,8 @@ class Readings:
         """
         known = self.entries()
         inside = (known[:, 0] >= start) & (known[:, 0] < stop) & (known[:, 1] != 0)
-        self._forget(known[inside, 0])
-
-    def _forget(self, rows: Rows) -> None:
-        if len(rows):
-            self._add([[row, FORGOTTEN, FORGOTTEN] for row in rows.tolist()])
+        if rows := known[inside, 0].tolist():
+            self._add([[row, FORGOTTEN, FORGOTTEN] for row in rows])
 
     def _add(self, entries: list[list[int]]) -> None:
         self.added.append(np.array(entries, dtype=np.int64))

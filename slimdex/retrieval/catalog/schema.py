@@ -51,7 +51,12 @@ def checked_columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[st
     Raises `CorruptError` unless its tables are those of `TABLES`, plus the user's columns, and
     nothing else is in it; evaluates none of it.
     """
-    check_plain(connection, file)
+    each = " UNION ALL ".join(
+        f"SELECT {literal(kind)}, * FROM ({sql} AND database_name = {literal(file)})"
+        for kind, sql in _KINDS.items()
+    )
+    for kind, name in connection.execute(each).fetchall():
+        raise CorruptError(f"it has a {kind}, {name!r}; expected plain tables")
     tables, columns = _expected(), _columns(connection, file)
     if columns.keys() != tables.keys():
         raise CorruptError(f"its tables are {', '.join(columns)}; expected {', '.join(tables)}")
@@ -63,16 +68,6 @@ def checked_columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[st
             raise CorruptError(f"column {odd!r} of the table {table!r} was not made by slimdex")
     own = tables["documents"]
     return {name: type_ for name, type_ in columns["documents"].items() if name not in own}
-
-
-def check_plain(connection: duckdb.DuckDBPyConnection, file: str) -> None:
-    """Raise `CorruptError` if an attached file has anything but tables; evaluates none of it."""
-    each = " UNION ALL ".join(
-        f"SELECT {literal(kind)}, * FROM ({sql} AND database_name = {literal(file)})"
-        for kind, sql in _KINDS.items()
-    )
-    for kind, name in connection.execute(each).fetchall():
-        raise CorruptError(f"it has a {kind}, {name!r}; expected plain tables")
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[str, dict[str, str]]:

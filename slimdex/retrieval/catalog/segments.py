@@ -16,7 +16,6 @@ from .duckdb_connection import DISK_ERRORS, disk_error
 from .state import Segment
 
 FEW_ROWS = 1024
-"""Rows of a small segment."""
 SMALL_BLOCKS, BLOCKS = 16_384, 65_536
 """Bytes of a block in small segments, DuckDB's least, and in others: texts of a kilobyte and more
 take half as many bytes in these, and a document alone four times as many."""

@@ -33,17 +33,12 @@ FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 
 figures of `indexes.reducers.drift`, which some reducers and codes lack."""
 SENTENCE = "holds if real queries are no harder than these"
 """Condition under which every bound holds."""
-_LEAST = {"dim": 1, "rows": 0, "generation": 1, "version": 1, "epoch": 0}
+_LEAST = {"dim": 1, "rows": 0, "readings_count": 0, "generation": 1, "version": 1, "epoch": 0}
 
 
 @dataclass(frozen=True)
 class Segment(FileRecord):
-    """An immutable DuckDB file of some consecutive documents.
-
-    Attributes
-    ----------
-    first, stop : its rows are those from `first` to before `stop`.
-    """
+    """An immutable DuckDB file of the documents of the rows from `first` to before `stop`."""
 
     first: int
     stop: int
@@ -60,11 +55,7 @@ class Segment(FileRecord):
 class Lines:
     """Two files of the documents by row, which can be rebuilt from the segments.
 
-    Attributes
-    ----------
-    documents, offsets : names of the files.
-    bytes : size of the lines.
-    columns : name -> DuckDB type of the columns when the lines were written.
+    The lines had so many bytes, and the columns these types, when they were written.
     """
 
     documents: str
@@ -86,12 +77,7 @@ class Lines:
 class Replacement:
     """Vectors by another encoder, which replace the others once all documents have them.
 
-    Attributes
-    ----------
-    encoder : spec of the other encoder.
-    dim : its dimensions.
-    vectors : name of the file, whose row i is the vector of row i.
-    rows : number of rows that it has so far.
+    Row i of their file, which has `rows` so far, is the vector of row i.
     """
 
     encoder: dict[str, Any]
@@ -142,7 +128,16 @@ class Certificate:
     def read(cls, values: Mapping[str, Any]) -> Self:
         """Create from the manifest's JSON; raise `TypeError` or `ValueError` if invalid."""
         made = cls(**{**values, "settings": Settings(**values["settings"])})
-        made._check()
+        for name in ("estimate", "bound", "error", "target"):
+            value = getattr(made, name)
+            if name == "target" and value is None:
+                continue
+            if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= 1:
+                raise ValueError(f"{name}={value!r} of a certificate; expected 0 to 1")
+        for name in ("queries", "rows"):
+            _whole(f"{name} of a certificate", getattr(made, name), 1)
+        if not isinstance(made.pool, str):
+            raise TypeError(f"pool={made.pool!r} of a certificate; expected a text")
         return made
 
     def said(self, settings: Settings | None, rows: int, noun: str = "documents") -> str | None:
@@ -170,19 +165,6 @@ queries: a log; measured on all 1,000 documents; holds if real queries are no ha
             f"with {100 * (1 - self.error):.4g}% confidence, by {self.queries:,} queries: "
             f"{self.pool}; measured on {measured}; {SENTENCE}"
         )
-
-    def _check(self) -> None:
-        numbers = {"estimate": self.estimate, "bound": self.bound, "error": self.error}
-        if self.target is not None:
-            numbers["target"] = self.target
-        for name, value in numbers.items():
-            if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= 1:
-                raise ValueError(f"{name}={value!r} of a certificate; expected 0 to 1")
-        for name, count in (("queries", self.queries), ("rows", self.rows)):
-            if type(count) is not int or not 1 <= count < 1 << 62:
-                raise ValueError(f"{name}={count!r} of a certificate; expected 1 or more")
-        if not isinstance(self.pool, str):
-            raise TypeError(f"pool={self.pool!r} of a certificate; expected a text")
 
 
 @dataclass(frozen=True)
@@ -299,8 +281,7 @@ class State:
             values["settings"] = values["settings"] and Settings(**values["settings"])
             values["lines"] = values["lines"] and Lines(**values["lines"])
             values["segments"] = [Segment(**segment) for segment in values["segments"]]
-            replacing = values["replacement"]
-            values["replacement"] = replacing and Replacement(**replacing)
+            values["replacement"] = (new := values["replacement"]) and Replacement(**new)
             values["files"] = {role: FileRecord(**f) for role, f in values["files"].items()}
             proved = values["certificate"]
             values["certificate"] = proved if proved is None else Certificate.read(proved)
@@ -333,20 +314,25 @@ class State:
             # what else suits the vectors is checked by fitting
             if settings is not None and settings.k is not None and settings.k > self.dim:
                 raise ValueError(f"k={settings.k}; expected at most {self.dim}")
-        _check_name("vectors", self.vectors)
-        for role, file in (("norms", self.norms), ("words", self.words)):
-            if file is not None:
-                _check_name(role, file)
-        if self.readings is not None:
-            _check_name("readings", self.readings)
-        _whole("readings_count", self.readings_count, 0)
+        for role in ("vectors", "norms", "words", "readings"):
+            if role == "vectors" or getattr(self, role) is not None:
+                _check_name(role, getattr(self, role))
         _check_segments(self.segments, self.rows)
         if self.hybrid is not None and not isinstance(self.hybrid, str):
             raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
         if self.lines is not None:
-            _check_lines(self.lines)
-        if self.replacement is not None:
-            _check_replacement(self.replacement, self.rows)
+            _check_name("documents", self.lines.documents)
+            _check_name("offsets", self.lines.offsets)
+            _whole("bytes of documents", self.lines.bytes, 0)
+            if not all(isinstance(type_, str) for type_ in self.lines.columns.values()):
+                raise TypeError("columns of documents; expected names of types")
+        if (new := self.replacement) is not None:
+            _check_name("vectors", new.vectors)
+            for name, least, largest in (("rows", 0, self.rows), ("dim", 1, MOST_DIM)):
+                _whole(f"{name} of a replacement", value := getattr(new, name), least)
+                if value > largest:
+                    raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
+            check_spec(new.encoder)
         for role, record in self.files.items():
             _check_name(role, record.name)
             _whole(f"bytes of {role}", record.bytes, 0)
@@ -382,23 +368,6 @@ def _check_name(role: str, name: Any) -> None:
     match = OUR_FILES.fullmatch(name) if isinstance(name, str) else None
     if match is None or match[1] != role or match[2] not in ENDINGS[role] or match[3]:
         raise ValueError(f"file {name!r}; expected {role}-000001 or a later one")
-
-
-def _check_lines(lines: Lines) -> None:
-    _check_name("documents", lines.documents)
-    _check_name("offsets", lines.offsets)
-    _whole("bytes of documents", lines.bytes, 0)
-    if not all(isinstance(type_, str) for type_ in lines.columns.values()):
-        raise TypeError("columns of documents; expected names of types")
-
-
-def _check_replacement(replacement: Replacement, rows: int) -> None:
-    _check_name("vectors", replacement.vectors)
-    for name, least, largest in (("rows", 0, rows), ("dim", 1, MOST_DIM)):
-        _whole(f"{name} of a replacement", value := getattr(replacement, name), least)
-        if value > largest:
-            raise ValueError(f"{name}={value} of a replacement; expected at most {largest}")
-    check_spec(replacement.encoder)
 
 
 def _check_fit(fit: Any) -> None:

@@ -28,18 +28,7 @@ NUMBERED = f"""(
 
 
 class DocumentStore:
-    """Documents, identified by their first row. Any thread may read.
-
-    Attributes
-    ----------
-    database : the tables.
-    columns : the user's columns.
-    passages : passages of documents, and their rows.
-    readings : how much of the texts was read.
-    documents : their titles, texts and metadata.
-    ids : rows by id.
-    origins : where documents came from.
-    """
+    """Documents, identified by their first row. Any thread may read."""
 
     def __init__(self, database: Database, readings: Readings, looked: LastLooked) -> None:
         self.database, self.readings, self.looked = database, readings, looked

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.tensors import Arrays, check_tensor, load_tensors, save_tensors
 
 from ..atomic_files import publish
 from ..encoders.base import Lengths
 from ..storage.work_folder import RESUMABLE, left_work
-from .kept_vectors import DIGEST, digests_of
+from .kept_vectors import DIGEST, KeptVectors, digests_of
 
 KIND = "encoded texts"
 
@@ -33,11 +34,7 @@ KIND = "encoded texts"
 class EncodedTexts:
     """Vectors of texts by one encoder, and how much of the texts it read.
 
-    Parameters
-    ----------
-    folder : contains the files; None to know no text.
-    spec : of the encoder.
-    dim : dimensions of a vector.
+    The folder contains the files; None to know no text.
     """
 
     def __init__(self, folder: Path | None, spec: dict[str, Any], dim: int) -> None:
@@ -45,7 +42,7 @@ class EncodedTexts:
         self._name = sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
         self._files = list[Path]()
         self._digests = list[NDArray[np.bytes_]]()  # of each file's texts
-        self._sorted: tuple[NDArray[np.bytes_], Rows] | None = None  # and places in all files
+        self._sorted: KeptVectors | None = None  # whose rows are places in all files
         self._last: tuple[int, Arrays] | None = None  # the file that was read last
         self._used = set[int]()  # files
 
@@ -91,16 +88,17 @@ class EncodedTexts:
 
     def among(self, texts: Sequence[str]) -> tuple[Rows, Matrix, Lengths]:
         """Positions of the known texts, in order, their vectors and lengths."""
-        places = self._places(texts)
-        known = np.flatnonzero(places >= 0)
+        if self._sorted is None and len(self):
+            self._sorted = KeptVectors.sorted(np.concatenate(self._digests), np.arange(len(self)))
+        known, places = self._sorted.among(texts) if self._sorted else (NO_ROWS, NO_ROWS)
         vectors: Matrix = np.empty((len(known), self._dim), dtype=np.float32)
         lengths: Lengths = np.empty((len(known), 2), dtype=np.int64)
         starts = np.cumsum([0, *map(len, self._digests)])
-        file_of = np.searchsorted(starts, places[known], side="right") - 1
+        file_of = np.searchsorted(starts, places, side="right") - 1
         self._used |= {*file_of.tolist()}
         for number in np.unique(file_of).tolist():
             here, arrays = np.flatnonzero(file_of == number), self._file(number)
-            inside = places[known[here]] - starts[number]
+            inside = places[here] - starts[number]
             vectors[here], lengths[here] = arrays["vectors"][inside], arrays["lengths"][inside]
         return known, vectors, lengths
 
@@ -108,19 +106,6 @@ class EncodedTexts:
         """Remove the files of texts that were asked for; the others stay for other additions."""
         for number in self._used:
             self._files[number].unlink(missing_ok=True)
-
-    def _places(self, texts: Sequence[str]) -> Rows:
-        """Place (n,) of each text among those of all files; -1 if it is unknown."""
-        if not len(self):
-            return np.full(len(texts), -1)
-        if self._sorted is None:
-            digests = np.concatenate(self._digests)
-            order = np.argsort(digests, kind="stable")
-            self._sorted = digests[order], order
-        digests, order = self._sorted
-        requested = np.array(digests_of(texts), dtype=DIGEST)
-        found = np.minimum(np.searchsorted(digests, requested), len(digests) - 1)
-        return np.where(digests[found] == requested, order[found], -1)
 
     def _file(self, number: int) -> Arrays:
         if self._last is None or self._last[0] != number:

@@ -87,11 +87,8 @@ def append_vectors(
 ) -> tuple[AppendedFile, int]:
     """Append the vectors of new rows to the file, within the transaction that commits them.
 
-    They are given, those of replaced documents or of `gone` ones, known, or else encoded.
-
-    Returns
-    -------
-    The file and its new blocks; the number of texts that were encoded.
+    They are given, those of replaced documents or of `gone` ones, known, or else encoded. Returns
+    the file and its new blocks, and the number of texts that were encoded.
     """
     vectors = commit_log.vectors(rows.start)
     grown = AppendedFile(vectors, vectors.nbytes)
@@ -269,7 +266,9 @@ def encoded_steps(
     """Yield positions of some of the texts, their vectors, and those read only in part, by
     position.
     """
-    for positions in steps([len(text) for text in texts], _step_characters(encoder)):
+    tokens: int = getattr(encoder, "tokens_at_once", 0)  # which keep it busy
+    enough = max(STEP_CHARACTERS, 4 * CHARACTERS_PER_TOKEN * tokens)
+    for positions in steps([len(text) for text in texts], enough):
         vectors, lengths = measured(encoder, [texts[i] for i in positions], dim)
         partly = {
             positions[i]: (tokens, read)
@@ -284,18 +283,16 @@ def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, 
 
     Raises `InputError` if the encoder does not return one finite vector per text.
     """
-    lengths = NO_LENGTHS
     if isinstance(encoder, LimitedEncoder):
-        vectors, lengths = encoder.encode_measured(texts)
+        X, lengths = encoder.encode_measured(texts)
     else:
-        vectors = encoder.encode(texts)
-    return _of_count(as_matrix(vectors, dim=dim, name="encoder"), len(texts)), lengths
-
-
-def _step_characters(encoder: Encoder) -> int:
-    """Characters that keep an encoder busy, given the tokens that it processes at once."""
-    tokens: int = getattr(encoder, "tokens_at_once", 0)
-    return max(STEP_CHARACTERS, 4 * CHARACTERS_PER_TOKEN * tokens)
+        X, lengths = encoder.encode(texts), NO_LENGTHS
+    vectors = as_matrix(X, dim=dim, name="encoder")
+    if len(vectors) != len(texts):
+        raise InputError(
+            f"encoder: {len(vectors)} vectors; expected one for each of {len(texts)} texts"
+        )
+    return vectors, lengths
 
 
 def steps(lengths: Sequence[int], enough: int = STEP_CHARACTERS) -> Iterator[list[int]]:
@@ -313,9 +310,3 @@ def steps(lengths: Sequence[int], enough: int = STEP_CHARACTERS) -> Iterator[lis
             step, characters = [], 0
     if step:
         yield step
-
-
-def _of_count(vectors: Matrix, texts: int) -> Matrix:
-    if len(vectors) != texts:
-        raise InputError(f"encoder: {len(vectors)} vectors; expected one for each of {texts} texts")
-    return vectors

@@ -23,12 +23,8 @@ SAMPLE = 64
 class FolderIds:
     """Prefix and origin of a folder's files, or of a single file, whose prefix is its id.
 
-    A folder inside a known folder is read as part of that.
-
-    Attributes
-    ----------
-    key : its key in the state's origins.
-    note : message for the user.
+    A folder inside a known folder, whose `key` in the state's origins it has, is read as part of
+    that. The note is for the user.
     """
 
     reading: Reading
@@ -48,48 +44,28 @@ class FolderIds:
                 return cls(Reading(key + inside, mark, inside=inside), key)
         mark = place_digest(str(place))
         if source.is_alone:
-            return _of_file(source, place, mark, origins, store)
-        return _of_folder(source, place, mark, origins, store)
+            (given,) = source.paths
+            names = [given, *(name for name in _longer(place) if len(name) > len(given))]
+            id = next(
+                name
+                for name in chain(names, (f"{given}~{number}" for number in count(2)))
+                if name not in origins and not store.origins.is_of_others(name, mark)
+            )
+            note = f"{source.name}: its id is {id}: {given} is another file's"
+            return cls(Reading(id, mark), id, "" if id == given else note)
+        for key in filter(is_folder, origins):
+            if _has_moved(source, key, origins[key], store):
+                note = f"{source.name}: taken for a folder that has moved"
+                return cls(Reading(key, mark), key, note)
+        free = (name for name in _names(place) if name not in origins)
+        prefix = "" if not any(map(is_folder, origins)) else next(free)
+        note = f"{source.name}: ids are {prefix}..., since others are of another folder"
+        return cls(Reading(prefix, mark), prefix, note if prefix else "")
 
 
 def is_folder(key: str) -> bool:
     """True if a key of the state's origins belongs to a folder, whose ids are paths."""
     return not key or key.endswith("/")
-
-
-def _of_file(
-    source: FileSource,
-    place: PurePosixPath,
-    mark: str,
-    origins: Mapping[str, str],
-    store: DocumentStore,
-) -> FolderIds:
-    (given,) = source.paths
-    names = [given, *(name for name in _longer(place) if len(name) > len(given))]
-    id = next(
-        name
-        for name in chain(names, (f"{given}~{number}" for number in count(2)))
-        if name not in origins and not store.origins.is_of_others(name, mark)
-    )
-    note = "" if id == given else f"{source.name}: its id is {id}: {given} is another file's"
-    return FolderIds(Reading(id, mark), id, note)
-
-
-def _of_folder(
-    source: FileSource,
-    place: PurePosixPath,
-    mark: str,
-    origins: Mapping[str, str],
-    store: DocumentStore,
-) -> FolderIds:
-    for key in filter(is_folder, origins):
-        if _has_moved(source, key, origins[key], store):
-            note = f"{source.name}: taken for a folder that has moved"
-            return FolderIds(Reading(key, mark), key, note)
-    names = (name for name in _names(place) if name not in origins)
-    prefix = "" if not any(map(is_folder, origins)) else next(names)
-    note = f"{source.name}: ids are {prefix}..., since others are of another folder"
-    return FolderIds(Reading(prefix, mark), prefix, note if prefix else "")
 
 
 def _names(place: PurePosixPath) -> Iterator[str]:

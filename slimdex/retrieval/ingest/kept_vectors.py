@@ -18,7 +18,6 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 from ..storage.commit_log import CommitLog
 
 READ_AT_ONCE = 1024
-"""Documents in memory at a time."""
 DIGEST = np.dtype("S16")
 """Digests of 16 bytes, practically free of collisions."""
 
@@ -38,9 +37,14 @@ class KeptVectors:
         collected = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
             collected += digests_of(commit_log.store.documents.contents_of(documents[part]))
-        digests = np.array(collected, dtype=DIGEST)
+        rows = commit_log.document_rows().all_rows(documents)
+        return cls.sorted(np.array(collected, dtype=DIGEST), rows)
+
+    @classmethod
+    def sorted(cls, digests: NDArray[np.bytes_], rows: Rows) -> KeptVectors:
+        """Digests in any order, and the row of each."""
         order = np.argsort(digests, kind="stable")
-        return cls(digests[order], commit_log.document_rows().all_rows(documents)[order])
+        return cls(digests[order], rows[order])
 
     def among(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """Positions of the texts that have a vector, in order, and the row of each."""

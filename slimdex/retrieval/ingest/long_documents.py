@@ -23,7 +23,6 @@ SURE = 3 / 4
 """Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
 special tokens and a prompt take the rest."""
 READ_AT_ONCE = 1024
-"""Documents read per query."""
 
 
 def cut_staged(
@@ -31,13 +30,8 @@ def cut_staged(
 ) -> int:
     """Cut the documents of the rows first .. staged, so far one row each, if the index cuts texts.
 
-    Parameters
-    ----------
-    encoder : returns the index's encoder, to count tokens; None if no text is to be cut.
-
-    Returns
-    -------
-    The new value of `staged`: rows are renumbered.
+    `encoder` returns the index's encoder, to count tokens; None if no text is to be cut. Returns
+    the new value of `staged`: rows are renumbered.
     """
     store, tokens = commit_log.store, commit_log.state.passages if encoder else None
     long_documents: list[tuple[int, int]] = []  # new first row, number of rows

@@ -7,7 +7,7 @@ documents themselves have their paths as ids: see `folder_ids`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePath
@@ -23,7 +23,6 @@ from ..sources.text_files import InputFile
 from .folder_ids import FolderIds
 
 LISTED_FILES = 3
-"""Files whose ids are listed individually."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +54,17 @@ class MadeUpIds:
                 known = {mark: name for name, mark in origins.items()}
                 prefix = known.get(digest)
                 if prefix is None:
-                    prefix = _chosen(source, file, taken, store)
+                    prefix = next(
+                        name
+                        for name in _candidates(file)
+                        if name not in taken and _is_harmless(source, name, store)
+                    )
                     if prefix != file.id_prefix:
                         notes.append(f"{file.id_prefix}:1, ... are of another file")
                 origins[prefix] = digest
                 taken.add(prefix)
             readings.append(Reading(prefix, digest))
         return cls(readings, state.origins, origins, [*_notes(sources, readings), *notes])
-
-
-def _chosen(source: Source, file: InputFile, taken: Set[str], store: DocumentStore) -> str:
-    """The first prefix that loses nothing."""
-    return next(
-        name
-        for name in _candidates(file)
-        if name not in taken and _is_harmless(source, name, store)
-    )
 
 
 def _candidates(file: InputFile) -> Iterator[str]:

@@ -9,7 +9,7 @@ written again. Vectors, numbers of tokens and terms are remembered by the text, 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -54,10 +54,6 @@ class RememberingEncoder:
     def __getattr__(self, name: str) -> Any:
         """Limits and sizes of the encoder."""
         return getattr(self._encoder, name)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the encoder alone."""
-        return _itself, (self._encoder,)
 
     @property
     def dim(self) -> int:
@@ -115,7 +111,11 @@ class Prepared:
 
     def __init__(self, collection: Collection, addition: Addition) -> None:
         self.addition, self.terms, self.encoded = addition, TERMS, 0
-        self._core, self._staged = collection, _StagedAside()
+        self._core = collection
+        # Of many documents, a transaction of a commit log of its own, begun before the turn.
+        self._log: CommitLog | None = None
+        self._staged: Staged | None = None
+        self._transaction = ExitStack()
         self._known: EncodedTexts | None = None
         self._kept: _Kept | None = None
         self.words: Path | None = None
@@ -125,12 +125,13 @@ class Prepared:
     def transaction(self) -> Iterator[tuple[CommitLog, Staged]]:
         """The transaction that commits the addition, which is staged; within the turn."""
         log = self._core.commit_log
-        if self._staged.is_current(log):
-            with self._staged.committed() as staged:
-                yield staged
+        if self._log is not None and self._log.manifest == log.manifest:
+            assert self._staged is not None
+            with self._transaction:
+                yield self._log, self._staged
             log.read_again()
         else:
-            self._staged.discard()
+            self._discard()
             self.words = None
             with log.transaction():
                 yield log, stage(log, self.addition, lambda: self.encoder)
@@ -154,11 +155,13 @@ class Prepared:
         """Write many documents and their words to a work folder, and encode them."""
         self._kept = _Kept(folder, self.addition.documents)
         self.addition = replace(self.addition, documents=self._kept)
-        log = _opened_log(self._core)
+        self._log = log = _opened_log(self._core)
         log.drafts, log.workers = folder, self._core.commit_log.workers
-        with self._staged.begun(log):
+        with ExitStack() as failure:
+            failure.push(self._transaction)
+            self._transaction.enter_context(log.transaction())
             encoder = partial(self._core.encoder_of, log.manifest.state)
-            staged = self._staged.stage(self.addition, encoder)
+            self._staged = staged = stage(log, self.addition, encoder)
             if self.addition.vectors is None and staged.first < staged.stop:
                 self._known = EncodedTexts(folder, log.state.encoder, log.state.dim)
                 self._known.take_over(self._core.path)
@@ -167,12 +170,19 @@ class Prepared:
                 self.encoded = encode_texts(log, encoder(), staged.rows, staged.gone, self._known)
             if staged.first < staged.stop:
                 self.words = write_words(log, folder / "words", staged.stop)
+            failure.pop_all()
 
     def close(self) -> None:
         """Discard what is not committed."""
-        self._staged.close()
+        self._discard()
+        if self._log is not None:
+            self._log.close()
         if self._kept is not None:
             self._kept.close()
+
+    def _discard(self) -> None:
+        with suppress(_Discarded), self._transaction:
+            raise _Discarded
 
     @property
     def known(self) -> EncodedTexts:
@@ -209,7 +219,14 @@ class Prepared:
             self._core.state.requested.check_count(len(texts))
         self._find_terms(changed, texts)
         unique = list(dict.fromkeys(text for text in texts if text))
-        known = set(self._known_digests([rows.get(document.id, -1) for document in changed]))
+        store, replaced = self._core.store, {rows.get(document.id, -1) for document in changed}
+        gone: Rows = np.array(sorted(replaced - {-1}), dtype=np.int64)
+        if self.addition.missing is not None:
+            last = self._core.snapshot.state.rows
+            gone = np.union1d(gone, self.addition.missing(store, last))
+        known = set[bytes]()
+        for part in batches(len(gone), WINDOW):
+            known.update(digests_of(store.documents.contents_of(gone[part])))
         digests = digests_of(unique)
         new = [text for text, digest in zip(unique, digests, strict=True) if digest not in known]
         done, encoder = 0, self.encoder
@@ -238,63 +255,6 @@ class Prepared:
             changed += [each for each in documents[part] if not _is_same(each, old.get(each.id))]
         return changed
 
-    def _known_digests(self, replaced: Sequence[int]) -> Iterator[bytes]:
-        """Digests of the texts of documents that are replaced, by row, or deleted."""
-        store, rows = self._core.store, self._core.snapshot.state.rows
-        gone: Rows = np.array(sorted({*replaced} - {-1}), dtype=np.int64)
-        if self.addition.missing is not None:
-            gone = np.union1d(gone, self.addition.missing(store, rows))
-        for part in batches(len(gone), WINDOW):
-            yield from digests_of(store.documents.contents_of(gone[part]))
-
-
-class _StagedAside:
-    """Documents in a transaction of another commit log, begun before the turn."""
-
-    def __init__(self) -> None:
-        self._log: CommitLog | None = None
-        self._staged: Staged | None = None
-        self._transaction = ExitStack()
-
-    @contextmanager
-    def begun(self, log: CommitLog) -> Iterator[None]:
-        """Begin the transaction, which a failure within the context ends."""
-        self._log = log
-        with ExitStack() as failure:
-            failure.push(self._transaction)
-            self._transaction.enter_context(log.transaction())
-            yield
-            failure.pop_all()
-
-    def stage(self, addition: Addition, encoder: Callable[[], Encoder]) -> Staged:
-        """Write the documents of an addition to the catalog."""
-        assert self._log is not None
-        self._staged = stage(self._log, addition, encoder)
-        return self._staged
-
-    def is_current(self, log: CommitLog) -> bool:
-        """True if nothing was committed since."""
-        return self._log is not None and self._log.manifest == log.manifest
-
-    @contextmanager
-    def committed(self) -> Iterator[tuple[CommitLog, Staged]]:
-        """Commit the transaction at the end."""
-        assert self._log is not None
-        assert self._staged is not None
-        with self._transaction:
-            yield self._log, self._staged
-
-    def discard(self) -> None:
-        """End the transaction without a commit, if there is one."""
-        with suppress(_Discarded), self._transaction:
-            raise _Discarded
-
-    def close(self) -> None:
-        """Discard, and close the commit log."""
-        self.discard()
-        if self._log is not None:
-            self._log.close()
-
 
 class _Discarded(Exception):
     """Ends a transaction without a commit."""
@@ -309,7 +269,10 @@ class _Kept:
 
     def __iter__(self) -> Iterator[Document]:
         if self._file is not None:
-            yield from self._again(self._file)
+            self._file.seek(0)
+            with suppress(EOFError):
+                while True:
+                    yield from pickle.load(self._file)
             return
         self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115
         while few := list(islice(self._documents, WINDOW)):
@@ -319,13 +282,6 @@ class _Kept:
             except (AttributeError, TypeError, pickle.PicklingError) as error:
                 ids = f"{few[0].id!r} to {few[-1].id!r}"
                 raise InputError(f"documents {ids}: {error}; expected plain values") from error
-
-    @staticmethod
-    def _again(file: IO[bytes]) -> Iterator[Document]:
-        file.seek(0)
-        with suppress(EOFError):
-            while True:
-                yield from pickle.load(file)
 
     def close(self) -> None:
         """Remove the file."""
@@ -338,10 +294,6 @@ def _is_same(new: Document, old: Document | None) -> bool:
     if old is None:
         return False
     return (new.title, new.text, (*new.parts,)) == (old.title, old.text, (*old.parts,))
-
-
-def _itself(encoder: Encoder) -> Encoder:
-    return encoder
 
 
 def _characters(document: Any) -> int:

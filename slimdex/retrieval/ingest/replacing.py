@@ -127,8 +127,7 @@ def _begin(collection: Collection, encoder: Encoder) -> Encoder:
         if not len(collection):
             raise InputError(f"{collection.path} holds no documents; expected some to encode")
         state.requested.checked(encoder.dim)
-        name = state.new_name("vectors")
-        made = Replacement(spec, encoder.dim, name)
+        made = Replacement(spec, encoder.dim, state.new_name("vectors"))
         collection.commit_log.commit(replace(state, replacement=made))
         collection.show()
         collection.give(encoder)
@@ -159,11 +158,9 @@ def _encoded(
 ) -> tuple[Matrix, PartlyRead]:
     """Vectors (n, dim) of rows, zero for deleted ones and those without text."""
     out: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
-    places = np.flatnonzero(~np.isin(rows, np.union1d(snapshot.deleted, snapshot.textless)))
-    texts, partly = (
-        row_texts(snapshot, collection.store, rows[places]),
-        dict[int, tuple[int, int]](),
-    )
+    places = np.flatnonzero(~np.isin(rows, snapshot.hidden))
+    texts = row_texts(snapshot, collection.store, rows[places])
+    partly = dict[int, tuple[int, int]]()
     for positions, vectors, read in encoded_steps(encoder, texts, encoder.dim):
         out[places[positions]] = vectors
         partly |= {int(rows[places[i]]): lengths for i, lengths in read.items()}
@@ -207,17 +204,12 @@ def _finish(collection: Collection, encoder: Encoder) -> list[str] | None:
             return None
         with collection.change():
             now = collection.snapshot.manifest
-            if not now.keeps_rows_of(snapshot.manifest) or (
-                _name(now.state) != state.replacement.vectors
-            ):
+            vectors = now.state.replacement and now.state.replacement.vectors
+            if not now.keeps_rows_of(snapshot.manifest) or vectors != state.replacement.vectors:
                 return None
             while len(rows := _next_rows(collection.state)):  # added during the fit
                 _append(collection, *_encoded(collection, collection.snapshot, encoder, rows))
             return _commit(collection, fitted, snapshot, moments)
-
-
-def _name(state: State) -> str | None:
-    return None if state.replacement is None else state.replacement.vectors
 
 
 def _commit(

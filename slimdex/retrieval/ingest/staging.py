@@ -109,11 +109,25 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
         _check_dimensions(vectors, commit_log.state.dim)
     for types in addition.columns:
         store.columns.declare(types)
-    stop, is_unique = _insert(store, addition.documents, first)
-    if stop == first and missing is None:
+    # so far one row each; ids of a few are known to differ
+    stop, is_unique, documents = first, False, iter(addition.documents)
+    while batch := _some(documents):
+        is_unique = stop == first and len({each.id for each in batch}) == len(batch)
+        store.documents.insert(stop, batch)
+        stop += len(batch)
+    count = stop - first
+    if not count and missing is None:
         raise InputError("no documents; expected at least one")
-    if stop > first:
-        _check_inserted(commit_log, first, stop, vectors, is_unique)
+    is_first = vectors is None and commit_log.state.settings is None
+    if count and is_first and not store.documents.has_text(first):
+        raise InputError(f"none of {count} documents has a text; expected at least one with text")
+    if vectors is not None and count and len(vectors) != count:
+        raise InputError(
+            f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"
+        )
+    if count and not is_unique and (twice := store.ids.duplicate(first)):
+        id, row, other = twice
+        raise DuplicateKeyError(id, row - first, other - first)
     gone = missing(store, first) if missing else NO_ROWS
     moved = store.origins.moved(first, gone) if len(gone) else 0
     unchanged = _unchanged(commit_log, first, stop, vectors)
@@ -150,43 +164,6 @@ def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
             f"; for others, create an index with GivenEncoder({vectors.dim})"
         )
     check_vectors(vectors)
-
-
-def _insert(store: DocumentStore, documents: Iterable[Document], first: int) -> tuple[int, bool]:
-    """Insert documents, so far one row each, creating columns.
-
-    Returns the row after them, and True if they are few and their ids are known to differ.
-    """
-    staged, is_unique, iterator = first, False, iter(documents)
-    while batch := _some(iterator):
-        is_unique = staged == first and len({each.id for each in batch}) == len(batch)
-        store.documents.insert(staged, batch)
-        staged += len(batch)
-    return staged, is_unique
-
-
-def _check_inserted(
-    commit_log: CommitLog,
-    first: int,
-    staged: int,
-    vectors: GivenVectors | None,
-    is_unique: bool,
-) -> None:
-    """Raise `InputError` if these documents can't be added together."""
-    store, count = commit_log.store, staged - first
-    if (
-        vectors is None
-        and commit_log.state.settings is None
-        and not store.documents.has_text(first)
-    ):
-        raise InputError(f"none of {count} documents has a text; expected at least one with text")
-    if vectors is not None and len(vectors) != count:
-        raise InputError(
-            f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"
-        )
-    if not is_unique and (twice := store.ids.duplicate(first)):
-        id, row, other = twice
-        raise DuplicateKeyError(id, row - first, other - first)
 
 
 def _unchanged(

@@ -64,14 +64,6 @@ class Added:
     file_notes: list[dict[str, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Finished:
-    """Result of an addition, and the index in memory once it is committed."""
-
-    added: Added
-    loaded: Loaded | None = None
-
-
 def delete(collection: Collection, documents: Rows) -> None:
     """Delete documents by their first rows, and subtract their vectors from the moments."""
     if not len(documents):
@@ -111,10 +103,10 @@ def add_staged(
     words: Path | None = None,
     *,
     are_given: bool = False,
-) -> Finished:
+) -> tuple[Added, Loaded]:
     """Commit staged documents; delete those that are gone, and older ones of the same ids.
 
-    Within the transaction that has staged them.
+    Within the transaction that has staged them. Returns the index in memory, too.
 
     Parameters
     ----------
@@ -145,8 +137,7 @@ def add_staged(
             notes += _unread(commit_log, rows, staged.stop)
     commit_log.commit(state, delete=replaced, grown=[appended, *grown, *norms])
     count = rows.number_before(staged.stop) - rows.number_before(old.rows)
-    added = Added(count, len(replaced_documents), notes, deleted=len(gone))
-    return Finished(added, loaded)
+    return Added(count, len(replaced_documents), notes, deleted=len(gone)), loaded
 
 
 def keep_certificate(collection: Collection, certificate: Certificate) -> None:
@@ -217,8 +208,8 @@ def _rebuilt(commit_log: CommitLog, settings: Settings | None, fit_again: bool) 
         return Snapshot.of(commit_log)
     if settings is None:
         raise CorruptError(f"{commit_log.path}: {commit_log.state.rows} rows without settings")
-    moments = commit_log.moments_of(commit_log.live_rows())
-    state = commit_log.next_state()
+    state, deleted = commit_log.next_state(), commit_log.manifest.deleted
+    moments = commit_log.moments_of(np.delete(np.arange(state.rows), deleted))
     if fit_again or not _are_whole(commit_log, {"origins"}):
         state = replace(state, files={r: f for r, f in state.files.items() if r != "origins"})
     state = commit_log.with_moments(state, moments)
@@ -295,7 +286,6 @@ Coded = tuple[Loaded, State, Sequence[AppendedFile]]
 def _extended(
     commit_log: CommitLog, snapshot: Snapshot, state: State, vectors: VectorFile
 ) -> Coded:
-    """Add the new rows to the existing codes and norms."""
     loaded = snapshot.loaded()
     if len(loaded.index.index) > commit_log.state.rows:  # by an addition that failed later
         loaded = Snapshot.of(commit_log).loaded()
@@ -308,7 +298,6 @@ def _extended(
 
 
 def _encoded(commit_log: CommitLog, state: State) -> Coded:
-    """Code all rows with the fitted files that the state names."""
     vectors = commit_log.vectors(state.rows)
     index, state = encode_rows(commit_log.path, state, vectors, commit_log.workers)
     grown = [AppendedFile(index.metric.norms)] if index.metric else []

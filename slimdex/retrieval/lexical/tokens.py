@@ -106,7 +106,6 @@ def words_in(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Words of a normal text."""
     words = list[str]()
     for run in text.split():
         if run.isascii() and (word := run.strip(_ASCII_EDGE)).isalnum():  # nearly all words
@@ -235,7 +234,6 @@ def misspelt_form(query: str) -> str | None:
 
 
 def _folded(text: str) -> str:
-    """Normalise Unicode and case."""
     return _lower(_normal(text))
 
 

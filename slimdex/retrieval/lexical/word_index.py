@@ -39,14 +39,7 @@ from .segment_folder import (
     tantivy_errors,
     work_folder,
 )
-from .tokens import (
-    TERMS,
-    Terms,
-    misspelt_form,
-    name_forms,
-    stemmer,
-    stems_of,
-)
+from .tokens import TERMS, Terms, misspelt_form, name_forms, stemmer, stems_of
 
 FEW = 1024
 """Most documents that are added in a folder in memory."""
@@ -86,10 +79,6 @@ class WordIndex:
     """BM25 index of rows, in an immutable folder.
 
     Its files are memory-mapped: it stays usable when they are deleted.
-
-    Attributes
-    ----------
-    path : the folder.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -150,10 +139,7 @@ class WordIndex:
         return self._count(NAME, BLANK)
 
     def write_extended(
-        self,
-        path: Path,
-        documents: Iterable[tuple[str, str]],
-        terms: Terms = TERMS,
+        self, path: Path, documents: Iterable[tuple[str, str]], terms: Terms = TERMS
     ) -> None:
         """Write an index with further rows to a new folder; see `create`. It is not opened."""
         documents = iter(documents)
@@ -184,12 +170,7 @@ class WordIndex:
                     f"{path}: cut to {size:,} bytes while it was open; expected {expected:,}"
                 )
 
-    def search(
-        self,
-        text: str,
-        k: int,
-        hidden: Rows | None = None,
-    ) -> Found:
+    def search(self, text: str, k: int, hidden: Rows | None = None) -> Found:
         """Return the k best rows for a query by BM25; `hidden` rows, sorted, are never returned.
 
         Words that more than `COMMON` of the rows have are left out of a large index, if others can
@@ -202,8 +183,10 @@ class WordIndex:
         k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
         idfs = idfs_of({word: self._count(STEMS, word) for word in words}, len(self))
         names = self._names(text)
-        named, ask = self._named(names), k
-        query = self._query(idfs, names if len(named) else [])
+        named = np.concatenate(
+            [np.empty(0, np.int64), *(self._searched(name, MOST_NAMED).rows for name in names)]
+        )
+        query, ask = self._query(idfs, names if len(named) else []), k
         while True:
             hits = self._searched(query, ask)
             kept = np.ones(len(hits.rows), dtype=bool)
@@ -250,24 +233,16 @@ class WordIndex:
             return []
         return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
-    def _named(self, names: list[Any]) -> Rows:
-        named = [self._searched(query, MOST_NAMED).rows for query in names]
-        return np.concatenate([np.empty(0, np.int64), *named])
 
     def _query(self, words: Iterable[str], names: list[Any]) -> Any:
-        tantivy = _tantivy()
-        should = tantivy.Occur.Should
-        terms = [(should, self._word(word)) for word in words]
-        terms += [(should, tantivy.Query.boost_query(name, NAMED)) for name in names]
-        return tantivy.Query.boolean_query(terms)
+        query, schema, should = _tantivy().Query, self._index.schema, _tantivy().Occur.Should
+        terms = [query.term_query(schema, STEMS, word, "freq") for word in words]
+        terms += [query.boost_query(name, NAMED) for name in names]
+        return query.boolean_query([(should, term) for term in terms])
 
     def _count(self, field: str, term: str) -> int:
-        """Number of rows that have a term."""
         with tantivy_errors(self.path):
             return int(self._searcher.doc_freq(field, term))
-
-    def _word(self, word: str) -> Any:
-        return _tantivy().Query.term_query(self._index.schema, STEMS, word, "freq")
 
     def _searched(self, query: Any, k: int) -> Found:
         with tantivy_errors(self.path):
@@ -296,10 +271,7 @@ def idfs_of(counts: Mapping[str, int], total: int) -> dict[str, float]:
 
 
 def _write(
-    index: Any,
-    documents: Iterable[tuple[str, str]],
-    first: int,
-    terms: Terms = TERMS,
+    index: Any, documents: Iterable[tuple[str, str]], first: int, terms: Terms = TERMS
 ) -> None:
     """Add ids and texts as rows first, first + 1, ..., and wait for tantivy's threads."""
     index.config_reader(MANUAL)

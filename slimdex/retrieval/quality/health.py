@@ -84,13 +84,7 @@ class Drift:
 
 
 def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> Drift:
-    """Measure the drift of a committed state.
-
-    Parameters
-    ----------
-    moments : of the live documents.
-    hidden : rows (n,), sorted, that no search finds.
-    """
+    """Measure the drift of a committed state, with the moments of the live documents."""
     then, live = state.fit, without(np.arange(len(index)), hidden)
     first = int(np.searchsorted(live, then.get("rows", 0)))
     best = None
@@ -113,10 +107,7 @@ def drift(state: State, index: ReducedIndex, moments: Moments, hidden: Rows) -> 
 class Measured:
     """Agreement@10 with exact search, in the metric that an index approximates.
 
-    Attributes
-    ----------
-    shares : (q,), the agreement of each query.
-    truth, found : rows (q, 10) of exact search, and of the index.
+    Of each query (q,), with the rows (q, 10) of exact search, and of the index.
     """
 
     shares: NDArray[np.float64]

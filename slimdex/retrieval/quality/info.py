@@ -27,76 +27,45 @@ FIXED_S = 1.0
 
 def facts(snapshot: Snapshot) -> dict[str, Any]:
     """The report of `Collection.info`, in JSON values."""
-    path = snapshot.path
-    state, index = snapshot.state, snapshot.index
+    path, state, index = snapshot.path, snapshot.state, snapshot.index
+    rows, proved, new = snapshot.document_rows, state.certificate, state.replacement
+    probes = index.index.probes
+    lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
+    said = proved and proved.said(state.settings, snapshot.searchable_count, snapshot.noun)
+    cut, share = snapshot.store.readings.count_cut(rows, snapshot.deleted)
+    words = word_bytes(snapshot)
     return {
         "path": str(path),
         "documents": len(snapshot),
-        "passages": _passages(snapshot),
+        "passages": {
+            "tokens": state.passages,
+            "documents_cut": len(without(rows.firsts, snapshot.deleted)),
+            "rows": state.rows - len(snapshot.deleted),
+        },
         "deleted": snapshot.deleted_count,
         "without_text": len(snapshot.hidden) - len(snapshot.deleted),
-        "cut": _cut(snapshot),
+        "cut": {"documents": cut, "share_read": round(share, 4)},
         "fitted_rows": state.fitted,
         "dimensions": state.dim,
         "settings": state.settings and state.settings.as_dict(),
         "requested": state.requested.as_dict(),
-        "search": _search(index),
-        "certificate": _certificate(snapshot),
+        "search": {"candidates": index.candidates, **lists},
+        "certificate": {**asdict(proved), "said": said} if proved and said else None,
         "encoder": state.encoder,
-        "next_encoder": _next_encoder(snapshot),
+        "next_encoder": new and {"encoder": new.encoder, "encoded": new.rows, "of": state.rows},
         "stored": {"vectors": state.stored, "bytes_per_vector": index.vectors.row_bytes},
         "columns": dict(snapshot.columns),
         "memory": memory(snapshot),
-        "notes": build_advice(snapshot) + fit_advice(snapshot) + kind_advice(snapshot),
-        "lexical": _lexical(snapshot),
+        "notes": [
+            *filter(None, [snapshot.unfinished]),
+            *fit_advice(snapshot),
+            *kind_advice(snapshot),
+        ],
+        "lexical": None
+        if words is None
+        else {"disk_bytes_per_vector": words, "hybrid": state.fusion},
         "files": {file.name: size(file) for file in sorted(path.iterdir())},
     }
-
-
-def _next_encoder(snapshot: Snapshot) -> dict[str, Any] | None:
-    """The encoder that documents are being encoded again by, and how many rows are."""
-    state = snapshot.state
-    if state.replacement is None:
-        return None
-    return {
-        "encoder": state.replacement.encoder,
-        "encoded": state.replacement.rows,
-        "of": state.rows,
-    }
-
-
-def _search(index: ReducedIndex) -> dict[str, int]:
-    """Work of a search, which grows with the index."""
-    probes = index.index.probes
-    lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
-    return {"candidates": index.candidates, **lists}
-
-
-def _certificate(snapshot: Snapshot) -> dict[str, Any] | None:
-    """The certificate of the current settings, with a sentence that describes it."""
-    state = snapshot.state
-    proved, there = state.certificate, snapshot.searchable_count
-    said = proved and proved.said(state.settings, there, snapshot.noun)
-    return {**asdict(proved), "said": said} if proved and said else None
-
-
-def _passages(snapshot: Snapshot) -> dict[str, int | None]:
-    """Largest number of tokens of a passage, None if texts are not cut; the number of documents
-    cut, and that of all passages.
-    """
-    rows = snapshot.document_rows
-    live = without(rows.firsts, snapshot.deleted)
-    return {
-        "tokens": snapshot.state.passages,
-        "documents_cut": len(live),
-        "rows": snapshot.state.rows - len(snapshot.deleted),
-    }
-
-
-def _cut(snapshot: Snapshot) -> dict[str, float]:
-    """Number of documents that were read only in part, and the share that was read."""
-    count, share = snapshot.store.readings.count_cut(snapshot.document_rows, snapshot.deleted)
-    return {"documents": count, "share_read": round(share, 4)}
 
 
 def memory(snapshot: Snapshot) -> dict[str, float]:
@@ -104,14 +73,13 @@ def memory(snapshot: Snapshot) -> dict[str, float]:
 
     On disk, vectors and derived files count, documents do not.
     """
-    index, rows = snapshot.index, max(snapshot.state.rows, 1)
-    state = snapshot.state
+    index, state = snapshot.index, snapshot.state
     vectors = state.used_names - (state.lines.names if state.lines else set())
     disk = sum(size(snapshot.path / name) for name in vectors - {state.words})
     return {
         "ram_bytes_per_vector": index.index.row_nbytes,
         "ram_bytes_fixed": index.fixed_nbytes,
-        "disk_bytes_per_vector": disk / rows,
+        "disk_bytes_per_vector": disk / max(state.rows, 1),
     }
 
 
@@ -124,19 +92,6 @@ def word_bytes(snapshot: Snapshot) -> float | None:
     if state.words is None:
         return None
     return size(snapshot.path / state.words) / max(state.rows, 1)
-
-
-def _lexical(snapshot: Snapshot) -> dict[str, Any] | None:
-    """Disk size of the lexical index, if any, and the fusion that `tune` chose for `auto`."""
-    disk = word_bytes(snapshot)
-    if disk is None:
-        return None
-    return {"disk_bytes_per_vector": disk, "hybrid": snapshot.state.fusion}
-
-
-def build_advice(snapshot: Snapshot) -> list[str]:
-    """A message if a build was interrupted before the first documents were in."""
-    return [snapshot.unfinished] if snapshot.unfinished else []
 
 
 def fit_advice(snapshot: Snapshot) -> list[str]:

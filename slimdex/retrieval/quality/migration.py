@@ -21,7 +21,7 @@ from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.progress import note, progress
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.rescoring import Probes, Rescorer
+from slimdex.indexes.search.rescoring import Rescorer
 
 from ..encoders.base import Encoder
 from ..ingest.encoding import encoded_steps
@@ -38,14 +38,11 @@ if TYPE_CHECKING:
 STAY, ENCODE = "stay", "encode again"
 SECONDS_AN_HOUR = 3600
 QUERIES = 500
-"""Largest number of queries."""
 FEWEST = 10
-"""Smallest sample."""
 MOST, LEAST, SHARE = 10_000, 2_000, 0.05
 """Default sample: 5% of the documents, but between these."""
 DEEP = 100
 """Rows that are read to find ten documents of several passages."""
-WINDOW = 256
 MADE, LABELLED = "half of the words of a sentence, its document to find", "queries with labels"
 
 Values = NDArray[np.float64]
@@ -150,13 +147,7 @@ def gain_of(values: Values, others: Values) -> float:
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows that have vectors of both encoders, and queries.
-
-    Attributes
-    ----------
-    searched : the rows, in order.
-    pool : description of the queries.
-    """
+    """Rows that have vectors of both encoders, in order, and queries with their description."""
 
     searched: Rows
     queries: Sequence[Judged]
@@ -184,7 +175,11 @@ class Sample:
             order = rng.permutation(len(queries))[:QUERIES]
             queries = [queries[i] for i in order.tolist()]
         else:
-            pool, queries = MADE, _made_queries(collection, snapshot, live, rng)
+            # drawn with replacement, so that the queries are independent
+            pool, rows = MADE, rng.choice(live, QUERIES)
+            texts = row_texts(snapshot, collection.store, rows)
+            pairs = zip(texts, snapshot.document_rows.documents(rows).tolist(), strict=True)
+            queries = [Judged(dropped(text, rng), {row: 1}) for text, row in pairs if text.strip()]
         wanted = np.unique([row for query in queries for row in query.labels])
         wanted = np.intersect1d(snapshot.document_rows.all_rows(wanted), live)
         others = np.setdiff1d(live, wanted)
@@ -198,12 +193,10 @@ class Sample:
         out: Matrix = np.zeros((len(self.searched), encoder.dim), dtype=np.float32)
         texts = row_texts(snapshot, collection.store, self.searched)
         start, done = perf_counter(), 0
-        for low in range(0, len(texts), WINDOW):
-            part = texts[low : low + WINDOW]
-            for positions, vectors, _ in encoded_steps(encoder, part, encoder.dim):
-                out[[low + i for i in positions]] = vectors
-                done += len(positions)
-                progress("encoding a sample", done, len(texts))
+        for positions, vectors, _ in encoded_steps(encoder, texts, encoder.dim):
+            out[positions] = vectors
+            done += len(positions)
+            progress("encoding a sample", done, len(texts))
         return out, (perf_counter() - start) / len(texts)
 
     def judged(
@@ -216,24 +209,12 @@ class Sample:
         settings = snapshot.state.settings
         assert settings is not None
         rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
-        probes, norms = rescorer.probes(queries), rescorer.norms(documents)
+        norms = rescorer.norms(documents)
         firsts = snapshot.document_rows.documents(self.searched)
         out = np.empty(len(queries))
-        for i, query in enumerate(self.queries):
-            shift = None if probes.shifts is None else probes.shifts[i : i + 1]
-            scores = Probes(probes.vectors[i : i + 1], shift).scores(documents, norms)
-            rows = top_k(scores, firsts, DEEP)[1][0].tolist()
+        for i, probe in enumerate(rescorer.probes(queries).each()):
+            query = self.queries[i]
+            rows = top_k(probe.scores(documents, norms), firsts, DEEP)[1][0].tolist()
             ranked = [first for first in dict.fromkeys(rows) if first != query.own]
             out[i] = ndcg(ranked, query.labels)
         return out
-
-
-def _made_queries(
-    collection: Collection, snapshot: Snapshot, live: Rows, rng: np.random.Generator
-) -> list[Judged]:
-    """Queries made of rows, drawn with replacement, so that they are independent."""
-    rows = rng.choice(live, QUERIES)
-    texts = row_texts(snapshot, collection.store, rows)
-    documents = snapshot.document_rows.documents(rows).tolist()
-    pairs = zip(texts, documents, strict=True)
-    return [Judged(dropped(text, rng), {document: 1}) for text, document in pairs if text.strip()]

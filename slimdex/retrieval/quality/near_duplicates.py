@@ -145,12 +145,7 @@ def _join(pairs: Pairs, owners: Rows, scores: NDArray[np.float32]) -> None:
 
 
 class Comparison:
-    """Compares the documents of a snapshot that have text, numbered from 0 in their order.
-
-    Attributes
-    ----------
-    firsts : (m,), the documents' first rows.
-    """
+    """Compares the documents of a snapshot that have text, numbered from 0 by their first rows."""
 
     def __init__(self, snapshot: Snapshot, least: float) -> None:
         self._vectors, self._least = snapshot.index.vectors, least
@@ -183,7 +178,6 @@ class Comparison:
         return self._of_documents(left, right, scores)
 
     def _places(self, documents: Rows) -> Rows:
-        """Places of all rows of some documents."""
         counts = self._counts[documents]
         ends = np.cumsum(counts)
         places: Rows = np.repeat(self._stops[documents] - ends, counts) + np.arange(counts.sum())

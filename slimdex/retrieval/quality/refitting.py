@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -22,14 +21,6 @@ WORTH = 10
 have doubled again."""
 
 
-@dataclass(frozen=True)
-class Settled:
-    """State of a fit after an addition."""
-
-    notes: list[str]
-    refitted: bool = False
-
-
 def check_refit(refit: str) -> None:
     """Raise `InputError` unless it is one of `REFIT`."""
     if refit not in REFIT:
@@ -38,38 +29,34 @@ def check_refit(refit: str) -> None:
 
 def after_addition(
     collection: Collection, before: int, seconds: float, refit: str = "auto"
-) -> Settled:
-    """Refit an index that an addition has outgrown, or advise it.
+) -> tuple[list[str], bool]:
+    """Refit an index that an addition has outgrown, or advise it; notes, and True if it did.
 
     The addition is already committed; a refit is another commit. Drift takes a quarter of the time
     of an addition of a thousand documents: it is measured whenever as many were added as were
     fitted.
 
-    Parameters
-    ----------
-    before : rows that a search could find before the addition.
-    seconds : time that the addition took; "auto" refits only if that takes less than `WORTH` times
-        as long.
-    refit : one of `REFIT`.
+    A search could find `before` rows before the addition, which took so many seconds: "auto" refits
+    only if that takes less than `WORTH` times as long.
     """
     snapshot = collection.snapshot
     if snapshot.state.fit["rows"] == snapshot.state.rows:  # the addition was a fit
-        return Settled([])
+        return [], False
     notes = kind_advice(snapshot)
     count, fitted = snapshot.searchable_count, max(snapshot.state.fitted, 1)
     is_due = is_outgrown(snapshot) and (count - 1) // fitted > (before - 1) // fitted
     if not count or (refit != "always" and not is_due):
-        return Settled(notes)
+        return notes, False
     moments = collection.read(lambda _: collection.commit_log.moments())
     figures = drift(snapshot.state, snapshot.index, moments, snapshot.hidden)
     takes = refit_seconds(snapshot.index)
     is_quick = takes is not None and takes < WORTH * seconds
     if refit == "always" or (refit == "auto" and figures.is_large and is_quick):
-        return _refitted(collection, figures)
-    return Settled([*(fit_advice(snapshot) if figures.is_large else []), *notes])
+        return _refitted(collection, figures), True
+    return [*(fit_advice(snapshot) if figures.is_large else []), *notes], False
 
 
-def _refitted(collection: Collection, figures: Drift) -> Settled:
+def _refitted(collection: Collection, figures: Drift) -> list[str]:
     was_proved = collection.state.certificate is not None
     start = perf_counter()
     notes = fit_again(collection, collection.state.requested, "with the last")
@@ -82,4 +69,4 @@ def _refitted(collection: Collection, figures: Drift) -> Settled:
     done = f"{why}; refitted in {perf_counter() - start:.1f} s"
     if was_proved:
         done += f"; `slimdex tune {collection.path}` proves an agreement again"
-    return Settled([done, *notes], refitted=True)
+    return [done, *notes]

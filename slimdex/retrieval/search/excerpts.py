@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import takewhile
 from math import log
 
 import numpy as np
@@ -20,7 +19,6 @@ from ..encoders.tokens import DEFAULT_LENGTH
 from ..lexical.tokens import INVISIBLE, MARKS, UNSPACED, stems_of, words_of
 
 LENGTH = 160
-"""Characters of an excerpt."""
 MOST_PARTS = 80
 """Largest number of parts of texts to encode for a query; ten hits have about as many."""
 CHARACTERS_PER_TOKEN = 4
@@ -67,7 +65,10 @@ def nearest_passages(
                 continue
             passages = [*parts(text[:LONGEST_READ])]
             scores = _shares(query, [text[part] for part in passages])
-            read = [text[part] for part in _read_parts(encoder, hit, passages)]
+            # what the encoder has read, after the title; at least the first part
+            tokens: int = getattr(encoder, "max_length", DEFAULT_LENGTH)
+            end = max(CHARACTERS_PER_TOKEN * tokens - len(hit.title), 1)
+            read = [text[part] for part in passages if part.start < end]
             if 1 < len(read) <= left:
                 left -= len(read)
                 scores[: len(read)] += product(normalize_rows(encoder.encode(read)), vector)
@@ -149,7 +150,6 @@ def parts(text: str, length: int = LENGTH) -> Iterator[slice]:
 
 
 def _end(text: str, start: int, length: int) -> int:
-    """End of the part that begins at `start`."""
     if len(text) - start <= length:
         return len(text)
     part = text[start : start + length + 1]
@@ -205,15 +205,7 @@ def _around(text: str, place: slice, length: int) -> slice:
     return slice(start, max(_end(text, start, length), place.stop))
 
 
-def _read_parts(encoder: Encoder, hit: Hit, passages: Sequence[slice]) -> list[slice]:
-    """Parts of a text that the encoder has read, after the title; at least the first."""
-    tokens: int = getattr(encoder, "max_length", DEFAULT_LENGTH)
-    read = CHARACTERS_PER_TOKEN * tokens - len(hit.title)
-    return list(takewhile(lambda part: part.start < max(read, 1), passages))
-
-
 def _shown(text: str, part: slice) -> str:
-    """Extract a part, marking omissions at its ends."""
     before, after = part.start > 0, part.stop < len(text)
     return f"{CUT if before else ''}{text[part]}{CUT if after else ''}"
 
@@ -222,10 +214,7 @@ def are_by_chance(hits: Sequence[Hit], chance: float | None, query: str) -> bool
     """True if no hit is closer than the best of the same number of random documents.
 
     Hits that contain the query verbatim, in their id, title or text, were not found by chance.
-
-    Parameters
-    ----------
-    chance : result of `chance_score`.
+    `chance` is the result of `chance_score`.
 
     >>> are_by_chance([Hit("d7", 0.2, "Shows E4032.")], 0.3, "E4031")
     True

@@ -20,10 +20,7 @@ def narrowed(where: str | None, globs: Sequence[str] = (), regex: str | None = N
         its end after a slash. ``*`` matches slashes too.
     regex : an expression of RE2 that has to match in the text; ``^`` and ``$`` match at lines.
 
-    Raises
-    ------
-    InputError
-        If a pattern is empty.
+    Raises `InputError` if a pattern is empty.
 
     >>> print(narrowed("year > 2000", ["*.py"], r"^def \w+"))
     (year > 2000

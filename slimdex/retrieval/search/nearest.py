@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,16 +46,6 @@ DenseSearch = Callable[[Matrix, int], tuple[Matrix, Rows]]
 """Encoded queries and k -> scores and rows (q, k or fewer), best first, padded with -inf and -1."""
 
 
-class HybridSearch(Protocol):
-    """Dense and lexical search of the same rows."""
-
-    def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
-        """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
-
-    def candidates(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Candidates]:
-        """Rows that a request for k finds for queries (q, d), by either search."""
-
-
 @dataclass(frozen=True)
 class Searches:
     """How to search the rows of documents.
@@ -73,7 +63,7 @@ class Searches:
     documents: DocumentRows
     total: int
     least: int = 0
-    hybrid: tuple[HybridSearch, Fusion] | None = None
+    hybrid: tuple[IndexSearch, Fusion] | None = None
 
 
 class Nearest(NamedTuple):
@@ -206,13 +196,9 @@ def _allowed(snapshot: Snapshot, where: str | None) -> Rows | None:
 
 @dataclass(frozen=True)
 class IndexSearch:
-    """Dense and lexical search of an index's rows.
+    """Dense and lexical search of an index's rows, by default all but the hidden ones, sorted.
 
-    Attributes
-    ----------
-    hidden : rows never to find, sorted.
-    rescored : rows to rescore for each query.
-    allowed : rows to search among, sorted; by default all.
+    So many are rescored for each query.
     """
 
     index: ReducedIndex
@@ -259,7 +245,6 @@ class IndexSearch:
             return [Candidates.joined(*parts) for parts in each]
 
     def _cosines(self, queries: Matrix, rows: Sequence[Rows]) -> list[NDArray[np.float32]]:
-        """Scores of each query (q, d) with rows of its own (n,), which are sorted."""
         metric = None if self.rescored == 0 else self.index.metric
         if metric is None:
             return [

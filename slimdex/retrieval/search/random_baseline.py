@@ -17,7 +17,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows, contains, without
+from slimdex.indexes.arrays import Rows, contains, without
 
 from ..storage.snapshot import Snapshot
 
@@ -32,16 +32,10 @@ queries share less. So it is in few dimensions, and with beta 1 and gamma 0: of 
 
 
 def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
-    """Estimate the best score of random documents; None where that is not known.
+    """Estimate the best score, a cosine in the index's metric, of random documents.
 
-    Parameters
-    ----------
-    where : counts only the documents that it holds for.
-
-    Returns
-    -------
-    A cosine in the index's metric. None without rescoring, with fewer than `FEWEST` rows, and if
-    scores vary too much, see `WIDEST`.
+    `where` counts only the documents that it holds for. None without rescoring, with fewer than
+    `FEWEST` rows, and if scores vary too much, see `WIDEST`.
     """
     index, hidden = snapshot.index, snapshot.hidden
     count = snapshot.searchable_count
@@ -52,7 +46,8 @@ def chance_score(snapshot: Snapshot, where: str | None = None) -> float | None:
         return None
     rows = _sampled(snapshot.state.rows, hidden)
     scores = index.metric.scores(index.metric.probes(index.vectors.take(rows)), rows)
-    deviation = _deviation(scores)
+    pairs = scores[np.triu_indices(len(scores), 1)]
+    deviation = float(pairs.std(dtype=np.float64))
     return one_in(count, deviation) if deviation <= WIDEST else None
 
 
@@ -74,14 +69,3 @@ def _sampled(total: int, hidden: Rows) -> Rows:
         live = without(np.arange(total), hidden)
         rows = rng.choice(live, min(SAMPLE, len(live)), replace=False)
     return np.sort(rows[:SAMPLE])
-
-
-def _deviation(scores: Matrix) -> float:
-    """Standard deviation of the scores (n, n) of rows with each other, each pair once.
-
-    >>> scores = np.array([[1, 0.1, 0.3], [0.1, 1, 0.2], [0.3, 0.2, 1]])
-    >>> round(_deviation(scores), 4)  # of 0.1, 0.3 and 0.2
-    0.0816
-    """
-    pairs = scores[np.triu_indices(len(scores), 1)]
-    return float(pairs.std(dtype=np.float64))

@@ -17,16 +17,9 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
     """Find the documents nearest to a document, best first, without itself.
 
     The query is the mean of the stored vectors of its passages, each of length 1, so nothing is
-    encoded.
+    encoded. `limit` and `where` are as for `Collection.search`.
 
-    Parameters
-    ----------
-    limit, where : as for `Collection.search`.
-
-    Raises
-    ------
-    InputError
-        If the id is unknown, the document has no text, or as a search does.
+    Raises `InputError` if the id is unknown, the document has no text, or as a search does.
     """
     SearchRequest(texts=id, limit=limit)  # checks the limit
     first = snapshot.row_of(id)

@@ -32,34 +32,21 @@ class SearchRequest:
 
     Parameters
     ----------
-    texts : str or sequence of str, optional
-        The queries.
-    vectors : (q, dim), optional
-        The queries' vectors, in place of texts or beside them, so that they need no encoding.
-    limit : int, default 10
-        Documents to find for each query.
-    where : str, optional
-        A DuckDB expression on the documents' columns.
-    candidates : int, optional
-        Rows to rescore, at least `limit`; 0: none. By default the index's own number, which
-        depends on `limit`.
-    group_by : {"document", "passage"}
-    hybrid : {"auto", "off", "rrf"} or float, default "auto"
-        How lexical search counts beside semantic search; a float is its weight, 0 to 1. "auto" is
-        the index's own choice; for vectors, and without a lexical index, it is "off".
-    min_score : float, optional
-        Leave out hits below this cosine, -1 to 1.
-    rerank : CrossEncoder or str, optional
-        Reorders the first hits of each query; a name is that of its model.
-    rerank_depth : int, default 50
-        Hits to rerank; more if `limit` is more.
-    epoch : int, optional
-        `State.epoch` of the index whose encoder the vectors of the texts are from.
+    texts : the queries.
+    vectors : (q, dim), in place of texts or beside them, so that they need no encoding.
+    limit : documents to find for each query.
+    where : a DuckDB expression on the documents' columns.
+    candidates : rows to rescore, at least `limit`; 0: none. By default the index's own number,
+        which depends on `limit`.
+    group_by : one of `GROUPS`.
+    hybrid : how lexical search counts beside semantic search: its weight, 0 to 1, "off" or "rrf".
+        "auto" is the index's own choice; for vectors, and without a lexical index, it is "off".
+    min_score : leave out hits below this cosine, -1 to 1.
+    rerank : reorders the first hits of each query; a name is that of its model.
+    rerank_depth : hits to rerank; more if `limit` is more.
+    epoch : `State.epoch` of the index whose encoder the vectors of the texts are from.
 
-    Raises
-    ------
-    InputError
-        If a value is not one of these.
+    Raises `InputError` if a value is not one of these.
 
     >>> SearchRequest(texts="a pet", limit=0)
     Traceback (most recent call last):
@@ -227,7 +214,6 @@ def _is_cosine(value: Any) -> bool:
 
 
 def _loaded(name: Any) -> CrossEncoder:
-    """The cross-encoder of a name."""
     if not isinstance(name, str):
         raise InputError(f"rerank={shortened_repr(name)}; expected a CrossEncoder or its name")
     from .reranking import cross_encoder

@@ -122,7 +122,6 @@ class Searchable(ABC):
 
 
 def _one_vector(query: Any) -> Any:
-    """A vector (dim,) as a matrix of one row."""
     try:
         vector = array_of(query)
     except (TypeError, ValueError):

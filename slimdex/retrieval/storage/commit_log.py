@@ -92,7 +92,7 @@ class CommitLog:
         self.drafts = path  # where the segments of transactions are written
         self._engine, self._looked = Engine(path), LastLooked()
         self._place = path.stat()
-        self._turn = FileLock(path, "writer", is_signed=True)
+        self._turn = FileLock(path, "writer")
         self._deleting = self._restoring = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
         self._writer: int | None = None  # thread within `transaction`
@@ -239,9 +239,12 @@ class CommitLog:
             origins,
             state.epoch,
         )
-        readings, database = Readings(_reading_file(self.path, state)), None
+        file = None
+        if state.readings is not None:
+            file = ReadingFile(self.path / state.readings, state.readings_count)
+        readings, database = Readings(file), None
         if shown is not None:
-            if shown.readings.file == readings.file:
+            if shown.readings.file == file:
                 readings = shown.readings
             if shown.database.contents.is_same(contents):
                 database = shown.database
@@ -303,10 +306,6 @@ class CommitLog:
             yield np.delete(chunk, blank - start, axis=0) if len(blank) else chunk
             start += len(chunk)
 
-    def live_rows(self) -> Rows:
-        """Rows of documents that are not deleted."""
-        return np.delete(np.arange(self.state.rows), self.manifest.deleted)
-
     def next_state(self) -> State:
         """The state to commit next, with a new generation."""
         return replace(self.state, generation=self.state.generation + 1)
@@ -325,14 +324,9 @@ class CommitLog:
         grown: Sequence[AppendedFile] = (),
         undo: Undo = "alone",
     ) -> None:
-        """Commit a state.
+        """Commit a state, delete rows and restore deleted ones with it.
 
-        Parameters
-        ----------
-        delete : rows to delete with it.
-        restore : deleted rows that come back with it.
-        grown : files with new blocks.
-        undo : as for `transaction`.
+        `grown` are the files with new blocks; `undo` is as for `transaction`.
         """
         with self.transaction(undo):
             self.delete(delete)
@@ -346,10 +340,7 @@ class CommitLog:
 
         `undo` is how it can be undone: see `Manifest.remembered_by`.
 
-        Raises
-        ------
-        OSError
-            If the disk failed. The manifest shows whether it is committed.
+        Raises `OSError` if the disk failed. The manifest shows whether it is committed.
         """
         if self.in_transaction:
             yield
@@ -407,11 +398,9 @@ class CommitLog:
 
     @property
     def _file(self) -> Draft:
-        """The file of this transaction's new documents."""
         return draft_of(self._draft.database)
 
     def _with_segment(self, state: State) -> State:
-        """The state with the new documents as a segment."""
         kept = [*self._file.contents.segments]
         begin, generation = kept[-1].stop if kept else 0, self._next_generation(state)
         path = self.path / replace(state, generation=generation).new_name("segment")
@@ -485,7 +474,6 @@ class CommitLog:
         self._publish(replace(manifest, state=state).named(old.commits))
 
     def _publish(self, manifest: Manifest) -> None:
-        """Commit a manifest, and show it."""
         self.check_place()
         sync(self.path)  # names of the files that it names
         with self._showing:
@@ -538,7 +526,6 @@ class CommitLog:
 
 
 def _fill(folder: Path, state: State) -> None:
-    """Write the files of an index without documents."""
     publish(folder / MANIFEST, Manifest.empty(state).write)
     if state.words is not None:
         WordIndex.create(folder / state.words)
@@ -550,9 +537,3 @@ def _read(folder: Path) -> Manifest:
         return Manifest.read(folder)
     except OSError as error:
         raise UnreadableError(f"{folder / MANIFEST}: {error.strerror or error}") from error
-
-
-def _reading_file(folder: Path, state: State) -> ReadingFile | None:
-    if state.readings is None:
-        return None
-    return ReadingFile(folder / state.readings, state.readings_count)

@@ -6,7 +6,7 @@ only grow, and what follows the committed bytes is left out.
 
 from __future__ import annotations
 
-import shutil
+import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import BinaryIO
@@ -35,14 +35,9 @@ def copy_index(commit_log: CommitLog, path: Path) -> Manifest:
 
     Takes no lock and needs no permission to write to the index.
 
-    Raises
-    ------
-    InputError
-        If the path exists.
-    CorruptError
-        If a file of the index is damaged or missing. Then there is no copy.
-    InUseError
-        If others change the index faster than its files can be opened.
+    Raises `InputError` if the path exists, `CorruptError` if a file of the index is damaged or
+    missing, and `InUseError` if others change it faster than its files can be opened. Then there is
+    no copy.
     """
     check_new(path)
     return publish_folder(path, lambda new: _copied(commit_log, new))
@@ -75,7 +70,7 @@ def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
         for done, (name, file) in enumerate(files):
             progress("copying files", done, len(files))
             (new / name).parent.mkdir(exist_ok=True)
-            _write(file, new / name, lengths.get(name))
+            _write(file, new / name, lengths.get(name, sys.maxsize))
     publish(new / MANIFEST, manifest.write)
     with closing(CommitLog(new)) as copy:
         if faults := index_faults(copy, Snapshot.of(copy)):
@@ -108,12 +103,8 @@ def _appended(folder: Path, state: State) -> list[BlockFile]:
     return files
 
 
-def _write(file: BinaryIO, path: Path, length: int | None) -> None:
-    """Copy a file, or so many bytes of it."""
+def _write(file: BinaryIO, path: Path, length: int) -> None:
     with path.open("wb") as target:
-        if length is None:
-            shutil.copyfileobj(file, target, COPIED_AT_ONCE)
-            return
         while length and (data := file.read(min(length, COPIED_AT_ONCE))):
             target.write(data)
             length -= len(data)

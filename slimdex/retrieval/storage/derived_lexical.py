@@ -26,7 +26,6 @@ from .commit_log import CommitLog
 from .manifest import Manifest
 
 READ_AT_ONCE = 1024
-"""Documents read at a time."""
 MOST_DELETED = 0.2
 """Largest share of rows with words that are deleted, after an addition."""
 

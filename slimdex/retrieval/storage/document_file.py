@@ -82,20 +82,7 @@ class DocumentFile:
     the time, and the vectors beside the lines are larger still. Bytes beyond the committed size,
     left by an interrupted append, are ignored and overwritten.
 
-    Attributes
-    ----------
-    parts : the files of the lines and of the offsets.
-
-    Parameters
-    ----------
-    folder : of the index.
-    lines : names and sizes of the two files.
-    rows : number of rows of the documents.
-
-    Raises
-    ------
-    CorruptError
-        If a file is missing or too short.
+    Raises `CorruptError` if a file is missing or too short.
 
     >>> import tempfile
     >>> empty = DocumentFile(Path(tempfile.mkdtemp()), Lines("documents", "offsets"), 0)
@@ -131,10 +118,7 @@ class DocumentFile:
         columns : name -> DuckDB type of the values. Earlier lines may have fewer columns, but of
             the same types.
 
-        Raises
-        ------
-        UnwritableError
-            If a value can't be restored exactly.
+        Raises `UnwritableError` if a value can't be restored exactly.
         """
         end, rows = self.lines.bytes, self.rows
         files = [appending(part.path, part.nbytes) for part in self.parts]
@@ -144,7 +128,8 @@ class DocumentFile:
                 if len(line) > LONGEST_LINE:
                     raise UnwritableError(f"a document of {len(line)} bytes")
                 texts.write(line)
-                count = _row_count(values)
+                text = values[2] if len(values) > 2 else ""
+                count = max(len(text[1]), 1) if isinstance(text, list) else 1
                 offsets.write(ENTRY.pack(end, len(line), crc32(line)) * count)
                 end += len(line)
                 rows += count
@@ -179,11 +164,6 @@ class DocumentFile:
         return read
 
 
-def _row_count(values: Sequence[Any]) -> int:
-    text = values[2] if len(values) > 2 else ""
-    return max(len(text[1]), 1) if isinstance(text, list) else 1
-
-
 def cut_text(text: str, cut: Cut) -> list[Any]:
     """Stored form of the text of a document that is cut."""
     spans = [[passage.start, passage.end] for passage in cut.passages]
@@ -202,8 +182,7 @@ def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Docume
             raise ValueError("expected where passages begin and end")
     if not type(id) is type(title) is type(text) is str:
         raise ValueError("expected an id, a title and a text")
-    if len(values) < len(columns):
-        values += [None] * (len(columns) - len(values))
+    values += [None] * (len(columns) - len(values))
     metadata = restored(columns, values) if has_json else dict(zip(columns, values, strict=True))
     return Document(id, text, title, metadata, parts, passages)
 

@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 
@@ -20,30 +20,25 @@ class UnwritableError(TypeError):
     """A value that a line can't restore exactly."""
 
 
-class _Kind(NamedTuple):
-    """Name, serialisation and parsing of a type."""
-
-    name: str
-    written: Callable[[Any], Any]
-    read: Callable[[Any], Any]
-
-
 _PLAIN = {type(None), bool, int, float, str}
-_KINDS: dict[type, _Kind] = {
-    date: _Kind("date", date.isoformat, date.fromisoformat),
-    datetime: _Kind("datetime", lambda v: _unzoned(v).isoformat(), datetime.fromisoformat),
-    time: _Kind("time", lambda v: _unzoned(v).isoformat(), time.fromisoformat),
-    timedelta: _Kind(
-        "timedelta", lambda v: [v.days, v.seconds, v.microseconds], lambda v: timedelta(*v)
+_KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    date: ("date", date.isoformat, date.fromisoformat),
+    datetime: ("datetime", lambda v: _unzoned(v).isoformat(), datetime.fromisoformat),
+    time: ("time", lambda v: _unzoned(v).isoformat(), time.fromisoformat),
+    timedelta: (
+        "timedelta",
+        lambda v: [v.days, v.seconds, v.microseconds],
+        lambda v: timedelta(*v),
     ),
-    Decimal: _Kind("decimal", str, Decimal),
-    UUID: _Kind("uuid", str, UUID),
-    bytes: _Kind("bytes", lambda v: b64encode(v).decode(), b64decode),
-    tuple: _Kind("tuple", lambda v: [*map(_jsonable, v)], tuple),
+    Decimal: ("decimal", str, Decimal),
+    UUID: ("uuid", str, UUID),
+    bytes: ("bytes", lambda v: b64encode(v).decode(), b64decode),
+    tuple: ("tuple", lambda v: [*map(_jsonable, v)], tuple),
     # Pairs, since the names of a struct could be those of our types.
-    dict: _Kind("struct", lambda v: [[*map(_jsonable, item)] for item in v.items()], dict),
+    dict: ("struct", lambda v: [[*map(_jsonable, item)] for item in v.items()], dict),
 }
-_READ = {kind.name: kind.read for kind in _KINDS.values()}
+"""Type -> its name, serialisation and parsing."""
+_READ = {name: read for name, _, read in _KINDS.values()}
 
 
 def line_of(values: Sequence[Any]) -> bytes:
@@ -82,8 +77,8 @@ def _jsonable(value: Any) -> Any:
         return [*map(_jsonable, value)]
     if type_ not in _KINDS:
         raise UnwritableError(f"a value of {type_.__name__}")
-    kind = _KINDS[type_]
-    return {kind.name: kind.written(value)}
+    name, written, _ = _KINDS[type_]
+    return {name: written(value)}
 
 
 def _unzoned(value: Any) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.arrays import Rows
+from slimdex.indexes.arrays import Rows, sampled
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
 from slimdex.indexes.errors import CorruptError
@@ -48,13 +48,7 @@ def fit(
     figures: dict[str, float] = {"documents": moments.n, "rows": state.rows}
     if (kept := variance_kept(reducer, moments)) is not None:
         figures["variance_kept"] = kept
-    return replace(
-        state,
-        settings=settings,
-        files=files,
-        fit=figures,
-        certificate=None,
-    )
+    return replace(state, settings=settings, files=files, fit=figures, certificate=None)
 
 
 def encode_rows(
@@ -74,8 +68,11 @@ def encode_rows(
     )
     index.extend(workers)
     codes = publish(folder / state.new_name("codes"), index.index.save)
-    state = replace(state, files=state.files | {"codes": codes}, norms=norms)
-    return index, replace(state, fit=_with_code_error(state.fit, index))
+    figures = {name: value for name, value in state.fit.items() if name != "code_error"}
+    if (error := sampled_error(index, np.arange(len(index)))) is not None:
+        figures["code_error"] = error
+    files = state.files | {"codes": codes}
+    return index, replace(state, files=files, norms=norms, fit=figures)
 
 
 def load_index(folder: Path, state: State) -> ReducedIndex:
@@ -121,18 +118,9 @@ def save_codes(
     return replace(state, files=files), total
 
 
-def _with_code_error(fit: dict[str, float], index: ReducedIndex) -> dict[str, float]:
-    """Add the error of the codes to the figures of a fit."""
-    error = sampled_error(index, np.arange(len(index)))
-    kept = {name: value for name, value in fit.items() if name != "code_error"}
-    return kept if error is None else kept | {"code_error": error}
-
-
 def sampled_error(index: ReducedIndex, rows: Rows) -> float | None:
     """Mean error of the codes of a sample of rows (n,), ignoring those without a vector."""
-    if len(rows) > SAMPLED_ROWS:
-        chosen = np.random.default_rng(0).choice(len(rows), SAMPLED_ROWS, replace=False)
-        rows = rows[np.sort(chosen)]
+    rows = rows[sampled(len(rows), SAMPLED_ROWS, seed=0)]
     return code_error(index.reducer, index.index, index.vectors.take(rows))
 
 
@@ -147,7 +135,6 @@ def _metric(
 
 
 def _reducer(folder: Path, state: State) -> Reducer:
-    """Load the reducer that the state names, and check its dimension."""
     reducer = load_reducer(folder / state.files["reducer"].name)
     _expect(folder, state, "reducer", reducer.n_features, state.dim)
     return reducer

@@ -42,8 +42,6 @@ COMMITS = re.compile(rf"([0-9a-f]{{{COMMIT}}})*")
 CHECKSUMS = re.compile(rf"([0-9a-f]{{{HEX}}})*")
 Undo = Literal["alone", "with the last", "never"]
 """Ways to undo a commit: see `Manifest.remembered_by`."""
-Mark = tuple[int, int, int]
-"""Changes with the file: inode, time and size."""
 Blocks = list[tuple[int, str]]
 """Blocks of a file: number and SHA-256."""
 
@@ -83,10 +81,7 @@ class Manifest:
     Attributes
     ----------
     columns : the user's columns: name -> DuckDB type.
-    deleted : rows of deleted documents, in order.
-    textless : rows of documents without text, in order.
-    document_rows : the documents of rows.
-    checksums : of the blocks of append-only files.
+    deleted, textless : rows of deleted documents, and of those without text, in order.
     commits : random names of this commit and those before it, oldest first. Numbers and names of
         files occur again once a folder is restored from a copy, and with other contents.
     """
@@ -270,7 +265,7 @@ def _contents(state: State) -> tuple[Any, ...]:
     return state.rows, state.settings, state.norms, state.words, files
 
 
-def mark(folder: Path) -> Mark | None:
+def mark(folder: Path) -> tuple[int, int, int] | None:
     """Facts that change when another manifest is written; None without one."""
     try:
         status = os.stat(folder / MANIFEST)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.errors import CorruptError
@@ -26,14 +27,14 @@ from .commit_log import CommitLog
 from .document_file import DocumentFile, parts
 from .index_files import load_index
 from .manifest import Manifest
-from .row_sets import RowSets
 from .work_folder import left_files
 
 if TYPE_CHECKING:
     import pyarrow
 
 READ_AT_ONCE = 1024
-"""Documents per read when iterating over all of them."""
+MOST_CONDITIONS = 8
+"""Conditions whose documents are kept, a bit for each row: a byte for each row together."""
 
 
 def fitted_files(state: State) -> tuple[Any, ...]:
@@ -121,11 +122,6 @@ class Snapshot:
         return self.manifest.deleted
 
     @property
-    def textless(self) -> Rows:
-        """Rows of documents without text, in order."""
-        return self.manifest.textless
-
-    @property
     def columns(self) -> Mapping[str, str]:
         """The user's columns: name -> DuckDB type."""
         return self.manifest.columns
@@ -140,7 +136,6 @@ class Snapshot:
 
     @cached_property
     def _count(self) -> int:
-        """Number of live documents."""
         return self.document_rows.number_before(self.state.rows) - self.deleted_count
 
     @cached_property
@@ -168,7 +163,7 @@ class Snapshot:
     @cached_property
     def hidden(self) -> Rows:
         """Rows that no search finds, in order: deleted, or without text."""
-        return np.union1d(self.deleted, self.textless) if len(self.textless) else self.deleted
+        return np.union1d(self.deleted, self.manifest.textless)
 
     @property
     def searchable_count(self) -> int:
@@ -233,14 +228,11 @@ class Snapshot:
         """The index, with the state of its file of codes."""
         with self._loading:
             if not self._loaded:
-                self._loaded.append(self._load())
+                index = load_index(self.path, self.state)
+                saved_rows = len(index.index)
+                index.extend()
+                self._loaded.append(Loaded(index, saved_rows))
         return self._loaded[0]
-
-    def _load(self) -> Loaded:
-        index = load_index(self.path, self.state)
-        saved_rows = len(index.index)
-        index.extend()
-        return Loaded(index, saved_rows)
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Documents by their first row, from the file if current, otherwise from the segments."""
@@ -293,10 +285,19 @@ class Snapshot:
         Programs repeat conditions, and DuckDB takes as long for one as a search: those of the last
         ones are kept, unless they read the clock.
         """
-        table = self.store.documents
-        find = partial(table.rows_where, where, self.state.rows)
-        return find() if table.reads_clock(where) else self._row_sets.rows(where, find)
+        table, total = self.store.documents, self.state.rows
+        if table.reads_clock(where):
+            return table.rows_where(where, total)
+        return np.flatnonzero(np.unpackbits(self._bits_where(where), count=total).view(np.bool_))
 
     @cached_property
-    def _row_sets(self) -> RowSets:
-        return RowSets(self.state.rows)
+    def _bits_where(self) -> Callable[[str], NDArray[np.uint8]]:
+        table, total = self.store.documents, self.state.rows
+
+        @lru_cache(MOST_CONDITIONS)
+        def found(where: str) -> NDArray[np.uint8]:
+            is_in = np.zeros(total, dtype=bool)
+            is_in[table.rows_where(where, total)] = True
+            return np.packbits(is_in)
+
+        return found

@@ -23,7 +23,6 @@ LOCK = "owner"
 RESUMABLE = "encoded"
 """Beginning of the names of files that a failed change leaves to the next one."""
 KEPT_SECONDS = 7 * 24 * 3600
-"""Time for which these are kept."""
 SPILL_SECONDS = 24 * 3600
 """Age of a folder of DuckDB's whose process must have been killed: none computes as long."""
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
@@ -172,9 +172,9 @@ def dropped(text: str, rng: np.random.Generator) -> str:
 def encoded(encoder: Encoder, texts: Sequence[str]) -> Matrix:
     """Encode queries to vectors (n, d), reporting progress."""
     parts = []
-    for low in range(0, len(texts), ENCODED_AT_ONCE):
-        parts.append(encode_queries(encoder, texts[low : low + ENCODED_AT_ONCE]))
-        progress("encoding queries", min(low + ENCODED_AT_ONCE, len(texts)), len(texts))
+    for part in batches(len(texts), ENCODED_AT_ONCE):
+        parts.append(encode_queries(encoder, texts[part]))
+        progress("encoding queries", part.stop, len(texts))
     return np.concatenate(parts)
 
 

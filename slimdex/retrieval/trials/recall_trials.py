@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, batches, contains, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, contains, sampled, without
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT, kind_named
 from slimdex.indexes.execution.progress import progress
@@ -33,7 +33,6 @@ from ..storage.snapshot import Snapshot
 ERROR = 0.05
 """Probability that a bound does not hold."""
 NEAREST = 10
-"""Number of neighbours to find."""
 ROWS_TOGETHER = 32_768
 """Rows that exact search holds as float32 at a time: 50 MB at 384 dimensions."""
 SCREENED_ROWS = 65_536
@@ -77,8 +76,13 @@ class Pool:
 
     def joined(self, other: Pool) -> Pool:
         """These queries and others of their kind, without their texts."""
+        width = max(self.own.shape[1], other.own.shape[1])
+        own = [
+            np.pad(each, ((0, 0), (0, width - each.shape[1])), constant_values=-1)
+            for each in (self.own, other.own)
+        ]
         vectors = np.concatenate([self.vectors, other.vectors])
-        return Pool(self.name, vectors, joined_own(self.own, other.own))
+        return Pool(self.name, vectors, np.concatenate(own))
 
 
 def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
@@ -98,10 +102,7 @@ def recalls(ranks: Ranks, count: int) -> NDArray[np.float64]:
 class Trials:
     """Tries settings on a snapshot's vectors, without changing it.
 
-    Parameters
-    ----------
-    moments : of the live documents.
-    folder : for temporary files: 4 bytes per row and metric.
+    The folder is for temporary files: 4 bytes per row and metric.
     """
 
     def __init__(self, snapshot: Snapshot, moments: Moments, folder: Path) -> None:
@@ -163,11 +164,7 @@ class Trials:
         return agreement(rows, truth, NEAREST), seconds
 
     def _drawn(self) -> Rows:
-        """A random sample of the rows, in order."""
-        if len(self.live) <= SCREENED_ROWS:
-            return self.live
-        rng = np.random.default_rng(0)
-        return np.sort(self.live[rng.choice(len(self.live), SCREENED_ROWS, replace=False)])
+        return self.live[sampled(len(self.live), SCREENED_ROWS, seed=0)]
 
     def _sampled(self, truth: Rows) -> tuple[Rows, Matrix]:
         """The sample and all true neighbours, with their vectors."""
@@ -178,12 +175,9 @@ class Trials:
 
 
 def built(vectors: VectorFile, settings: Settings, moments: Moments, norms: Path) -> ReducedIndex:
-    """Build an index of all rows as `reduce` would, in memory.
+    """Build an index of all rows as `reduce` would, in memory, with settings for these moments.
 
-    Parameters
-    ----------
-    settings : with k, as they suit these moments.
-    norms : file of 4 bytes per row; if it exists, it must have the norms in this metric.
+    The file of norms, if it exists, must have those in this metric.
     """
     reducer = settings.fit_reducer(vectors, moments)
     metric = None
@@ -285,19 +279,6 @@ def without_own(rows: Rows, own: Rows) -> Rows:
     order = np.argsort(gone, axis=1, kind="stable")
     kept: Rows = np.take_along_axis(np.where(gone, -1, rows), order, axis=1)
     return kept
-
-
-def joined_own(one: Rows, other: Rows) -> Rows:
-    """Concatenate the own rows of queries (q, w) and of others, padded to the wider.
-
-    >>> joined_own(np.array([[1, 2]]), np.array([[3]])).tolist()
-    [[1, 2], [3, -1]]
-    """
-    width = max(one.shape[1], other.shape[1])
-    wide = (
-        np.pad(own, ((0, 0), (0, width - own.shape[1])), constant_values=-1) for own in (one, other)
-    )
-    return np.concatenate([*wide])
 
 
 def is_own(rows: Rows, own: Rows) -> NDArray[np.bool_]:

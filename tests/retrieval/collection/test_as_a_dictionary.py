@@ -32,8 +32,8 @@ from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.operations.repair import verify
-from slimdex.retrieval.passages import cut
 from tests.chance import CHANCE, sweep
+from tests.cutting import cut
 from tests.encoders import ReadingEncoder
 
 IDS = st.sampled_from([f"d{i}" for i in range(24)])

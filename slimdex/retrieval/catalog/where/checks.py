@@ -24,22 +24,7 @@ from slimdex.indexes.unicode_text import check_unicode
 
 from ...duckdb_library import connected, duckdb
 from ...sql import identifier, literal
-from .allowed import (
-    BUILDERS,
-    CLASSES,
-    CLOCK_FUNCTIONS,
-    CLOCKS,
-    COLLATIONS,
-    FUNCTIONS,
-    LIKES,
-    LISTS,
-    NAMED,
-    OPERATORS,
-    REGEXES,
-    SHRINKING,
-    TEXT_TYPES,
-    TYPES,
-)
+from . import allowed
 
 LONGEST_CONDITION = 1 << 18
 """Characters of a condition: enough for twenty thousand ids. DuckDB takes up to a kilobyte for
@@ -100,11 +85,7 @@ def checked(where: str, columns: Sequence[str]) -> str:
     ...
     slimdex.indexes.errors.InputError: where 'year > (SELECT 1990)': SUBQUERY is not allowed; ...
     """
-    if not isinstance(where, str):
-        expected = "expected a condition as text, such as 'year > 2000'"
-        raise InputError(f"where={shortened_repr(where)}; {expected}")
-    check_unicode(where, "where")
-    _reads_clock(where, columns)
+    reads_clock(where, columns)
     return where
 
 
@@ -114,10 +95,10 @@ def reads_clock(where: str, columns: Sequence[str]) -> bool:
     >>> reads_clock("day < today()", ["day"]), reads_clock("age > 40", ["age"])
     (True, False)
     """
-    return _reads_clock(checked(where, columns), columns)
-
-
-def _reads_clock(where: str, columns: Sequence[str]) -> bool:
+    if not isinstance(where, str):
+        expected = "expected a condition as text, such as 'year > 2000'"
+        raise InputError(f"where={shortened_repr(where)}; {expected}")
+    check_unicode(where, "where")
     try:
         return _check(where, frozenset(column.lower() for column in columns))
     except _Refused as error:
@@ -280,12 +261,9 @@ def _check_text(where: str) -> None:
 def _expression(where: str) -> dict[str, Any]:
     """Parse the text as one expression, without brackets around it, which it could close."""
     try:
-        result = (
-            scratch()
-            .cursor()
-            .execute("SELECT json_serialize_sql(?::VARCHAR)", [f"SELECT\n{where}\n"])
-        )
-        tree = parsed(result.fetchall()[0][0], DEEPEST_TREE)
+        sql = "SELECT json_serialize_sql(?::VARCHAR)"
+        ((text,),) = scratch().cursor().execute(sql, [f"SELECT\n{where}\n"]).fetchall()
+        tree = parsed(text, DEEPEST_TREE)
     except TooDeepError as error:
         raise _Refused("it is nested too deeply") from error
     except duckdb.Error as error:
@@ -333,7 +311,7 @@ def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
             calls += _is_call(value)
             clock |= _is_clock(value)
             built_from += building and value["class"] == "COLUMN_REF"
-            building |= value.get("function_name") in BUILDERS
+            building |= value.get("function_name") in allowed.BUILDERS
             building |= value["type"] == "ARRAY_CONSTRUCTOR"
         if casts > TEXT_CASTS:
             raise _Refused(f"more than {TEXT_CASTS} casts to text inside each other")
@@ -349,8 +327,8 @@ def _check_tree(root: dict[str, Any], names: frozenset[str]) -> bool:
 
 def _is_clock(node: dict[str, Any]) -> bool:
     if node["class"] == "COLUMN_REF":  # of a column of that name too, which is harmless
-        return node["column_names"][0].lower() in CLOCKS
-    return node["class"] == "FUNCTION" and node["function_name"].lower() in CLOCK_FUNCTIONS
+        return node["column_names"][0].lower() in allowed.CLOCKS
+    return node["class"] == "FUNCTION" and node["function_name"].lower() in allowed.CLOCK_FUNCTIONS
 
 
 def _is_call(node: dict[str, Any]) -> bool:
@@ -360,26 +338,28 @@ def _is_call(node: dict[str, Any]) -> bool:
 
 
 def _is_text_cast(node: dict[str, Any]) -> bool:
-    return node["class"] == "CAST" and node["type_expr"]["type_name"].lower() in TEXT_TYPES
+    return node["class"] == "CAST" and node["type_expr"]["type_name"].lower() in allowed.TEXT_TYPES
 
 
 def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
     kind = node["class"]
-    if kind not in CLASSES or (kind == "OPERATOR" and node["type"] not in OPERATORS):
+    if kind not in allowed.CLASSES or (
+        kind == "OPERATOR" and node["type"] not in allowed.OPERATORS
+    ):
         raise _Refused(f"{node['type']} is not allowed")
     if kind == "LAMBDA":
         if node["syntax_type"] != "SINGLE_ARROW":  # which is JSON's
             raise _Refused("LAMBDA is not allowed")
         _check_paths([node["expr"]])
-    if kind == "COLLATE" and not set(node["collation"].lower().split(".")) <= COLLATIONS:
+    if kind == "COLLATE" and not set(node["collation"].lower().split(".")) <= allowed.COLLATIONS:
         raise _Refused(f"no collation {node['collation']!r}")
     if kind == "COLUMN_REF":
         first, *rest = node["column_names"]
-        if first.lower() not in names and (rest or first.lower() not in CLOCKS):
+        if first.lower() not in names and (rest or first.lower() not in allowed.CLOCKS):
             raise _NoColumn(first)
     elif kind == "TYPE":
         name = node["type_name"]
-        if node["catalog"] or node["schema"] or name.lower() not in TYPES:
+        if node["catalog"] or node["schema"] or name.lower() not in allowed.TYPES:
             raise _Refused(f"no type {name!r}")
     elif kind == "FUNCTION":
         _check_function(node, names)
@@ -387,7 +367,7 @@ def _check_node(node: dict[str, Any], names: frozenset[str]) -> None:
 
 def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
     name = node["function_name"].lower()
-    if name not in FUNCTIONS:
+    if name not in allowed.FUNCTIONS:
         raise _Refused(f"function {name!r} is not allowed")
     # The parser takes the column of a call like column.lower() for a schema.
     first = node["catalog"] or node["schema"]
@@ -395,18 +375,18 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
         raise _NoColumn(first)
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
         raise _Refused(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
-    if name != NAMED and any(argument["name"] for argument in node["arguments"]):
+    if name != allowed.NAMED and any(argument["name"] for argument in node["arguments"]):
         raise _Refused(f"function {name!r} with the name of an argument")
     arguments = [argument["expression"] for argument in node["arguments"]]
     for argument in arguments:
         if argument["class"] == "COLUMN_REF":  # a text in double quotes is no pattern or path
             _check_node(argument, names)
     # A column named like one of DuckDB's schemas is not one before a function's name.
-    if name in REGEXES | LIKES:
-        _check_pattern(arguments[:2] if first else arguments[1:2], name in REGEXES)
+    if name in allowed.REGEXES | allowed.LIKES:
+        _check_pattern(arguments[:2] if first else arguments[1:2], name in allowed.REGEXES)
     if name.startswith("json") or name == "->>":
         _check_paths(arguments if first else arguments[1:])
-    if name == SHRINKING and not _shrinks(arguments):
+    if name == allowed.SHRINKING and not _shrinks(arguments):
         raise _Refused("replace with anything but a constant that is no longer than the one before")
 
 
@@ -441,7 +421,7 @@ def _check_paths(paths: Sequence[dict[str, Any]]) -> None:
         elif path["class"] == "CONSTANT":
             if path["literal"]["text"].count("..") > DESCENTS:
                 raise _Refused(f'more than {DESCENTS} ".." in a path in JSON')
-        elif path["class"] != "COLUMN_REF" and not {name, path["type"]} & LISTS:
+        elif path["class"] != "COLUMN_REF" and not {name, path["type"]} & allowed.LISTS:
             raise _Refused(
                 "a JSON path that is not a constant, column or list (are there brackets around the "
                 "arrow and what is before and after it?)"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,36 +34,8 @@ if TYPE_CHECKING:
     from ...collection import Collection
 
 TRIES = 3
-"""Attempts to copy the files while others change the index."""
-
-
-@dataclass(frozen=True)
-class Copies:
-    """Files without deleted rows, made by `compact` before its turn.
-
-    Attributes
-    ----------
-    folder : contains them.
-    manifest : names them.
-    index : in memory; None if nothing is committed yet.
-    """
-
-    folder: Path
-    manifest: Manifest
-    index: ReducedIndex | None = None
-
-    @classmethod
-    def of(
-        cls,
-        folder: Path,
-        manifest: Manifest,
-        files: Sequence[BlockFile],
-        index: ReducedIndex | None = None,
-    ) -> Copies:
-        """The copies, with the checksums of their blocks."""
-        tails = {file.path.name: (0, list(file.blocks())) for file in files}
-        checksums = Checksums().followed_by(tails, manifest.state.file_names)
-        return cls(folder, replace(manifest, checksums=checksums), index)
+Copies = tuple[Manifest, ReducedIndex | None]
+"""What names files without deleted rows; the index in memory, None if nothing is committed yet."""
 
 
 def compact(collection: Collection) -> int:
@@ -85,7 +57,7 @@ def compact(collection: Collection) -> int:
             if (copies := _copied(collection, snapshot, folder)) is not None:
                 with collection.change():
                     if collection.snapshot.manifest == snapshot.manifest:
-                        _commit_copies(collection, copies)
+                        _commit_copies(collection, folder, *copies)
                         return snapshot.deleted_count
         note("others changed the index while it was copied; compacting starts over")
     return 0
@@ -101,12 +73,14 @@ def _copied(collection: Collection, snapshot: Snapshot, folder: Path) -> Copies 
         return None
 
 
-def _commit_copies(collection: Collection, copies: Copies) -> None:
-    state, index = copies.manifest.state, copies.index
-    for path in copies.folder.iterdir():
+def _commit_copies(
+    collection: Collection, folder: Path, manifest: Manifest, index: ReducedIndex | None
+) -> None:
+    state = manifest.state
+    for path in folder.iterdir():
         if path.name in state.file_names:
             os.replace(path, collection.path / path.name)
-    collection.commit_log.commit_compacted(copies.manifest)
+    collection.commit_log.commit_compacted(manifest)
     loaded = None
     if index is not None:
         if index.metric is not None and (norms := state.norm_file(collection.path)) is not None:
@@ -118,7 +92,6 @@ def _commit_copies(collection: Collection, copies: Copies) -> None:
 
 
 def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copies:
-    """Write the files of `compact` to a folder."""
     old = snapshot.state
     live = without(np.arange(old.rows), snapshot.deleted)
     state = replace(old, generation=old.generation + 1)
@@ -147,11 +120,11 @@ def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copie
         state,
         snapshot.columns,
         NO_ROWS,
-        np.searchsorted(live, without(snapshot.textless, snapshot.deleted)),
+        np.searchsorted(live, without(snapshot.manifest.textless, snapshot.deleted)),
         DocumentRows(np.searchsorted(live, rows.firsts[is_live]), rows.counts[is_live]),
     )
     if old.settings is None:
-        return Copies.of(folder, manifest, files)
+        return _with_checksums(manifest, files), None
     state, grown = with_new_documents(commit_log, state, folder)
     state = with_new_words(commit_log, state, folder)
     files += [each.file for each in grown]
@@ -167,7 +140,13 @@ def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copie
     index.extend()
     codes = publish(folder / state.new_name("codes"), index.index.save)
     state = replace(state, files=state.files | {"codes": codes})
-    return Copies.of(folder, replace(manifest, state=state), files, index)
+    return _with_checksums(replace(manifest, state=state), files), index
+
+
+def _with_checksums(manifest: Manifest, files: Sequence[BlockFile]) -> Manifest:
+    tails = {file.path.name: (0, list(file.blocks())) for file in files}
+    checksums = Checksums().followed_by(tails, manifest.state.file_names)
+    return replace(manifest, checksums=checksums)
 
 
 def _with_readings(

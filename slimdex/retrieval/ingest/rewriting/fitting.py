@@ -35,14 +35,10 @@ ROLES = ("reducer", "rescorer", "codes")
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fit of a snapshot's rows.
+    """A fit of a snapshot's rows: the index in memory, with notes for the user.
 
-    Attributes
-    ----------
-    state : of the snapshot, but with the settings, the figures and the files of the fit.
-    index : in memory, with codes and norms of the rows.
-    folder : contains the files.
-    notes : for the user.
+    The state is the snapshot's, but with the settings, the figures and the files of the fit, which
+    are in the folder.
     """
 
     state: State

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,14 +32,12 @@ class ExactSearch:
     """
 
     def __init__(self, collection: Collection) -> None:
-        self._live, self._rows = (
-            collection.snapshot.searchable_rows(),
-            collection.snapshot.document_rows,
-        )
+        snapshot = collection.snapshot
+        self._live, self._rows = snapshot.searchable_rows(), snapshot.document_rows
         vectors = collection.commit_log.vectors()
         self._index = FaissIndex(FLAT, vectors.dim)
-        for low in range(0, len(self._live), 8192):
-            self._index.add(normalize_rows(vectors.take(self._live[low : low + 8192])))
+        for part in batches(len(self._live)):
+            self._index.add(normalize_rows(vectors.take(self._live[part])))
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Return scores and documents' first rows (q, k) for encoded queries (q, d), best first."""
@@ -83,9 +82,10 @@ class OwnMetricSearch:
     def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         if self._index.metric is not None:
             return self._index.metric.nearest(queries, k, self._live)
-        short = reduced(self._index.reducer, queries)
+        shorten, vectors = partial(reduced, self._index.reducer), self._index.vectors
+        short = shorten(queries)
         chunks = (self._live[part] for part in batches(len(self._live)))
-        scored = ((product(short, self._reduced(rows).T), rows) for rows in chunks)
+        scored = ((product(short, shorten(vectors.take(rows)).T), rows) for rows in chunks)
         return best_of(scored, len(short), k)
 
     def __str__(self) -> str:
@@ -98,15 +98,11 @@ class OwnMetricSearch:
             return "the encoder's vectors, which are not whitened (beta=0, gamma=0)"
         return f"the encoder's vectors, whitened (beta={settings.beta:g}, gamma={settings.gamma:g})"
 
-    def _reduced(self, rows: Rows) -> Matrix:
-        return reduced(self._index.reducer, self._index.vectors.take(rows))
-
 
 def best_documents(
     search: DenseSearch, queries: Matrix, k: int, rows: DocumentRows, total: int
 ) -> tuple[Matrix, Rows]:
     """Search rows, and return documents by their first rows."""
-    scores, found, _ = nearest(
-        Searches(search, rows, total), SearchRequest(vectors=queries, limit=k)
-    )
+    request = SearchRequest(vectors=queries, limit=k)
+    scores, found, _ = nearest(Searches(search, rows, total), request)
     return scores, rows.documents(found)

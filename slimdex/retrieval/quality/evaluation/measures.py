@@ -55,8 +55,6 @@ LABELS |= {f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in 
 """Labels of the measures."""
 
 
-Search = Callable[[Matrix, int], tuple[Matrix, Rows]]
-"""Encoded queries and k -> scores and rows (q, k), best first."""
 Ranking = Callable[[int], tuple[Matrix, Rows]]
 """Number of results -> scores and rows (1, k) for one query, best first, padded with -inf, -1."""
 NEAREST, DEPTH = LIMITS = (10, 100)
@@ -165,6 +163,7 @@ def explained(report: Mapping[str, Any]) -> list[str]:
     labels = (
         "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
     )
+    proved = report.get("proved")
     return [
         *([labels] if "recall@10" in report["index"] else []),
         "Agreement with exact search: the share of its ten nearest that the index finds, too. It "
@@ -173,16 +172,15 @@ def explained(report: Mapping[str, Any]) -> list[str]:
         "Whitening changes that order on purpose; only labels show whether for the better.",
         *([FUSED] if "default" in report else []),
         "Column exact: exact search over the encoder's vectors, uncompressed.",
-        *(_said(report["proved"], report["queries"]) if "proved" in report else []),
-    ]
-
-
-def _said(proved: Mapping[str, Any], queries: int) -> list[str]:
-    return [
-        f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
-        f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
-        f"{queries:,} queries: {proved['pool']}; "
-        f"{SENTENCE}."
+        *(
+            [
+                f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
+                f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
+                f"{report['queries']:,} queries: {proved['pool']}; {SENTENCE}."
+            ]
+            if proved
+            else []
+        ),
     ]
 
 
@@ -205,10 +203,8 @@ def deep(searches: Sequence[tuple[Ranking, int]]) -> tuple[list[float], list[int
     than a search for ten. Measures at ten count what a search for ten finds, and measures at a
     hundred what a search for a hundred finds; one list serves both.
 
-    Parameters
-    ----------
-    searches : each with its number of results, in rising order. The rows that a search adds to
-        those before it have lower scores.
+    Each search has its number of results, in rising order. The rows that it adds to those before
+    have lower scores.
     """
     values, rows = list[float](), list[int]()
     for search, count in searches:
@@ -234,20 +230,6 @@ def measured(search: Ranking, depth: int, more: int = 0) -> list[tuple[Ranking, 
 def latency(seconds: Sequence[float]) -> dict[str, float]:
     """Median, 95th and 99th percentiles in milliseconds."""
     return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in (50, 95, 99)}
-
-
-def timed(search: Search, queries: Matrix, k: int) -> Results:
-    """Search one query at a time, after three to warm up."""
-    for query in queries[:3]:
-        search(query[None], k)
-    scores, rows, seconds = [], [], []
-    for query in queries:
-        start = perf_counter()
-        found_scores, found = search(query[None], k)
-        seconds.append(perf_counter() - start)
-        scores.append(found_scores)
-        rows.append(found)
-    return Results(np.concatenate(scores), np.concatenate(rows), seconds)
 
 
 def _fused_report(
@@ -304,19 +286,16 @@ def _side_by_side(
     dropping = own.shape[1]
     exact_search, own_search = ExactSearch(collection), OwnMetricSearch(collection)
     searches = [partial(collection.nearest, vector[None]) for vector in vectors]
+    count = depth + dropping
+    seconds = seconds_of([partial(exact_search, vector[None], count) for vector in vectors])
     answers = {
         "index": _without_own(_deep_results(searches, depth, dropping), own),
-        "exact": _without_own(timed(exact_search, vectors, depth + dropping), own),
+        "exact": _without_own(Results(*exact_search(vectors, count), seconds), own),
     }
     own_order = _without_own(Results(*own_search(vectors, NEAREST + dropping), []), own).rows
-    whole = times_to_documents(collection, vectors, OFF) | times_to_documents(
-        collection, texts, OFF
-    )
-    unknown = dict.fromkeys(whole)  # exact search has no documents to read
-    costs = {
-        "index": collection.read(memory),
-        "exact": exact_search.memory(),
-    }
+    whole = times_to_documents(collection, vectors, OFF)
+    whole |= times_to_documents(collection, texts, OFF)
+    costs = {"index": collection.read(memory), "exact": exact_search.memory()}
     report: dict[str, Any] = {"queries": len(vectors), "documents": len(collection)}
     report["own_metric"] = str(own_search)
     found = answers["index"].rows
@@ -327,7 +306,7 @@ def _side_by_side(
         report[side] = {
             **{name: float(each.mean()) if is_index else None for name, each in both.items()},
             **latency(results.seconds),
-            **(whole if is_index else unknown),
+            **(whole if is_index else dict.fromkeys(whole)),  # which has no documents to read
             **costs[side],
         }
     return report, answers, agreed

@@ -31,12 +31,9 @@ MOST_ASKED = 2000
 
 @dataclass(frozen=True)
 class Judged:
-    """A query with labels.
+    """A query with labels: first row of a document -> relevance.
 
-    Attributes
-    ----------
-    labels : first row of a document -> relevance.
-    own : first row of the document that is the query itself, which is no answer; -1 for none.
+    `own` is the first row of the document that is the query itself, which is no answer.
     """
 
     text: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import log2, sqrt
@@ -25,7 +25,7 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.options import Choices
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.rescoring import Probes, Rescorer
+from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 Id = TypeVar("Id", int, str)
@@ -95,18 +95,16 @@ def by_keywords(
     queries : (q, d), of keywords.
     targets : (q,), rows of `X` to find.
 
-    Returns
-    -------
-    Cell, gain of mean reciprocal rank over the default's, and the lower end of its two-sided
+    The gain is of mean reciprocal rank over the default's; the bound the lower end of its two-sided
     confidence interval, simultaneous for all cells (Bonferroni).
     """
-    measured = {}
-    for done, cell in enumerate(CELLS, start=1):
-        scores = _scores(moments, cell, X, queries)
+
+    def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
         own = np.take_along_axis(scores, targets[:, None], axis=1)
-        measured[cell] = 1 / (1 + (scores > own).sum(axis=1))
-        progress("comparing metrics", done, len(CELLS))
-    return _best(measured, NormalDist().inv_cdf(1 - ERROR / 2 / (len(CELLS) - 1)))
+        return np.asarray(1 / (1 + (scores > own).sum(axis=1)))
+
+    error = ERROR / 2 / (len(CELLS) - 1)
+    return _best(moments, X, queries, reciprocal_ranks, error)
 
 
 def by_labels(
@@ -119,16 +117,13 @@ def by_labels(
     labels : of each query, row of `X` -> relevance.
     own : (q,), the row of `X` that is the query itself, -1 for none.
     """
-    measured = {}
-    for done, cell in enumerate(CELLS, start=1):
-        scores = _scores(moments, cell, X, queries)
+
+    def ndcgs(scores: Matrix) -> NDArray[np.float64]:
         scores[np.flatnonzero(own >= 0), own[own >= 0]] = -np.inf
         _, found = top_k(scores, np.arange(len(X)), 10)
-        measured[cell] = np.array(
-            [ndcg(rows, wanted) for rows, wanted in zip(found.tolist(), labels, strict=True)]
-        )
-        progress("comparing metrics", done, len(CELLS))
-    return _best(measured, NormalDist().inv_cdf(1 - ERROR))
+        return np.array([ndcg(*each) for each in zip(found.tolist(), labels, strict=True)])
+
+    return _best(moments, X, queries, ndcgs, ERROR)
 
 
 def ndcg(found: Sequence[Id], labels: Mapping[Id, int]) -> float:
@@ -143,15 +138,22 @@ def ndcg(found: Sequence[Id], labels: Mapping[Id, int]) -> float:
     return sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / best if best else 0.0
 
 
-def _scores(moments: Moments, cell: Cell, X: Matrix, queries: Matrix) -> Matrix:
-    rescorer = Rescorer.fit(moments, *cell)
-    probes: Probes = rescorer.probes(queries)
-    return probes.scores(X, rescorer.norms(X))
-
-
-def _best(measured: Mapping[Cell, NDArray[np.float64]], z: float) -> tuple[Cell, float, float]:
-    """The best cell by mean, its mean gain over the default, and that less z standard errors."""
+def _best(
+    moments: Moments,
+    X: Matrix,
+    queries: Matrix,
+    measure: Callable[[Matrix], NDArray[np.float64]],
+    error: float,
+) -> tuple[Cell, float, float]:
+    """The best cell by the mean of a measure of scores, its mean gain over the default, and the
+    lower end of that, wrong with probability `error`."""
+    measured = dict[Cell, NDArray[np.float64]]()
+    for done, cell in enumerate(CELLS, start=1):
+        rescorer = Rescorer.fit(moments, *cell)
+        measured[cell] = measure(rescorer.probes(queries).scores(X, rescorer.norms(X)))
+        progress("comparing metrics", done, len(CELLS))
     best = max(measured, key=lambda cell: (measured[cell].mean(), cell == DEFAULT))
     gains = measured[best] - measured[DEFAULT]
-    error = float(gains.std(ddof=1)) / sqrt(len(gains)) if len(gains) > 1 else np.inf
-    return best, float(gains.mean()), float(gains.mean()) - z * error
+    width = float(gains.std(ddof=1)) / sqrt(len(gains)) if len(gains) > 1 else np.inf
+    low = float(gains.mean()) - NormalDist().inv_cdf(1 - error) * width
+    return best, float(gains.mean()), low

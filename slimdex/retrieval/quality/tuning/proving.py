@@ -13,6 +13,7 @@ something false. Each number of candidates of each index is a hypothesis:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -33,14 +34,9 @@ Shares = NDArray[np.float64]
 
 
 class Proving:
-    """Queries for proofs, none at first.
+    """Queries for proofs of an agreement, none at first; so many as are `available` can be drawn.
 
-    Parameters
-    ----------
-    agreement : to be proved.
-    available : number of queries that can be drawn.
-    draw : makes further queries.
-    exact : finds the rows (q, 10) that are nearest to queries, exactly.
+    `exact` finds the rows (q, 10) that are nearest to queries.
     """
 
     def __init__(
@@ -76,14 +72,10 @@ class Proving:
 
     def least_promising(self, ranks: Ranks, counts: Sequence[int], place: int) -> int | None:
         """The fewest candidates that are promising; None if none are."""
-        low, high = 0, len(counts)
-        while low < high:
-            middle = (low + high) // 2
-            if self.is_promising(recalls(ranks, counts[middle]), place):
-                high = middle
-            else:
-                low = middle + 1
-        return counts[low] if low < len(counts) else None
+        least = bisect_left(
+            counts, True, key=lambda count: self.is_promising(recalls(ranks, count), place)
+        )
+        return counts[least] if least < len(counts) else None
 
     def least_proved(self, ranks: Ranks, counts: Sequence[int], place: int) -> int | None:
         """The fewest candidates that are proved, and all more of them; None if the most are not."""

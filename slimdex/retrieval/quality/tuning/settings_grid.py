@@ -26,13 +26,7 @@ GRID = (_NARROW, *_WIDE)
 
 
 class SettingsGrid:
-    """Settings to try in a metric.
-
-    Parameters
-    ----------
-    cell : beta and gamma.
-    with_lists : try inverted lists for many rows.
-    """
+    """Settings to try in a metric; `with_lists` also inverted lists, for many rows."""
 
     def __init__(self, trials: Trials, cell: Cell, with_lists: bool = False) -> None:
         self.trials, self.cell = trials, cell

@@ -25,7 +25,6 @@ from .settings_grid import SettingsGrid
 from .targets import Target, Tried, Tuning, name_of
 
 TIMED = 200
-"""Queries for timing a setting."""
 ANY = 1 << 62
 """More candidates than any setting has."""
 
@@ -33,12 +32,7 @@ Proved: TypeAlias = tuple[Tried, Certificate]
 
 
 class SettingsSearch:
-    """One search for settings.
-
-    Parameters
-    ----------
-    choosing, proving : independent queries.
-    """
+    """One search for settings; the choosing and the proving queries are independent."""
 
     def __init__(
         self,
@@ -121,8 +115,13 @@ class SettingsSearch:
             if self._is_over(tried):
                 return None
             if (certificate := self._certificate(index, settings)) is not None:
-                found = certificate.estimate, certificate.bound, certificate.queries
-                return _with_agreement(tried, *found, verdict="chosen"), certificate
+                return replace(
+                    tried,
+                    estimate=certificate.estimate,
+                    bound=certificate.bound,
+                    queries=certificate.queries,
+                    verdict="chosen",
+                ), certificate
         return None
 
     def _allowed(self, option: Settings) -> list[int]:
@@ -159,7 +158,7 @@ class SettingsSearch:
             return
         if shares is not None:
             bound = self.proving.bound(shares, self.place)
-            tried = _with_agreement(tried, float(shares.mean()), bound, len(shares))
+            tried = replace(tried, estimate=float(shares.mean()), bound=bound, queries=len(shares))
         verdict = f"below {self.target.agreement:g}"
         if tried.estimate >= self.target.agreement:
             verdict = "not proved"
@@ -169,7 +168,6 @@ class SettingsSearch:
         self.tried.append(replace(tried, verdict=verdict))
 
     def _measured(self, index: ReducedIndex, settings: Settings) -> Tried:
-        """Measure settings on the choosing queries."""
         index.asked_candidates = settings.candidates
         shares, seconds = self.trials.found(index, self.choosing, self.truth)
         timed = np.array(seconds[-TIMED:]) * 1e3
@@ -203,7 +201,6 @@ class SettingsSearch:
         return True
 
     def _within(self) -> list[Tried]:
-        """List the settings that were tried within the limits."""
         return [tried for tried in self.tried if self._over(tried) is None]
 
     def _certificate(self, index: ReducedIndex, settings: Settings) -> Certificate | None:
@@ -266,9 +263,3 @@ class SettingsSearch:
         target = self.target
         pairs = (tried.ram, target.ram), (tried.p99_ms, target.p99_ms)
         return max(value / limit for value, limit in pairs if limit is not None)
-
-
-def _with_agreement(
-    tried: Tried, estimate: float, bound: float, queries: int, verdict: str = ""
-) -> Tried:
-    return replace(tried, estimate=estimate, bound=bound, queries=queries, verdict=verdict)

@@ -47,13 +47,7 @@ FEWEST_A_DIMENSION = 1.5
 
 @dataclass(frozen=True)
 class Asked:
-    """Queries of a user, with or without labels.
-
-    Attributes
-    ----------
-    queries : (id, text).
-    labels : query id -> document id -> relevance.
-    """
+    """Queries (id, text), with or without labels: query id -> document id -> relevance."""
 
     queries: Sequence[tuple[str, str]]
     labels: Mapping[str, Mapping[str, int]] | None = None
