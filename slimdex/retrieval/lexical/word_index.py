@@ -233,7 +233,6 @@ class WordIndex:
             return []
         return [query.fuzzy_term_query(schema, NAME, form, 1)]
 
-
     def _query(self, words: Iterable[str], names: list[Any]) -> Any:
         query, schema, should = _tantivy().Query, self._index.schema, _tantivy().Occur.Should
         terms = [query.term_query(schema, STEMS, word, "freq") for word in words]
