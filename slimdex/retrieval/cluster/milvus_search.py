@@ -166,8 +166,8 @@ class MilvusCollection(Searchable):
             self._counts,
         )
         fusion = self._fusion(request)
-        hybrid = None if fusion is None else (found, fusion)
         documents: Any = found
+        hybrid = None if fusion is None else (documents, fusion)
         request = replace(request, vectors=self._ranking(request.query_vectors))
         best = nearest(Searches(found.dense, documents, MOST_HITS, hybrid=hybrid), request)
         by = np.full_like(best.rows, MEANING) if best.found_by is None else best.found_by
