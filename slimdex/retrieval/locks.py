@@ -42,7 +42,7 @@ class FileLock:
     A waiting one holds the gate, which all others must pass, so none that returns at once can
     starve others.
 
-    Its file names the holder, for messages.
+    If it `is_signed`, its file names the holder, for messages.
 
     >>> import tempfile
     >>> lock = FileLock(Path(tempfile.mkdtemp()), "writer")
@@ -51,8 +51,8 @@ class FileLock:
     True
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, name: str, *, is_signed: bool = False) -> None:
+        self._folder, self._is_signed = folder, is_signed
         self._file, self._gate = folder / f"{name}.lock", folder / f"{name}.gate"
 
     @contextmanager
@@ -63,7 +63,7 @@ class FileLock:
                 end = monotonic() + seconds
                 self._take(gate, self._gate, end)
                 file = self._take(mine, self._file, end)
-            if file is not None:
+            if file is not None and self._is_signed:
                 _sign(file)
             yield
 
@@ -122,6 +122,7 @@ class FileLock:
         raise InUseError(f"{path}: removed by others, again and again; expected it to stay")
 
     def _holder_text(self) -> str:
+        """The holder, and since when."""
         with suppress(OSError, ValueError, TypeError, KeyError, OverflowError):
             descriptor = os.open(self._file, os.O_RDONLY | SAFE)  # which anybody may have written
             with os.fdopen(descriptor, "rb") as file:
@@ -201,6 +202,7 @@ def _is_at(path: Path, file: BinaryIO) -> bool:
 
 
 def _sign(file: BinaryIO) -> None:
+    """Name this process as the holder, for messages only."""
     with suppress(OSError):
         holder = {"process": os.getpid(), "since": datetime.now().timestamp()}
         file.seek(0)

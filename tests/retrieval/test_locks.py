@@ -38,7 +38,7 @@ def wait_until_wanted(folder: Path, name: str) -> None:
 
 
 def test_one_holds_it_and_is_named(tmp_path: Path) -> None:
-    lock = FileLock(tmp_path, "x")
+    lock = FileLock(tmp_path, "x", is_signed=True)
     with lock.held():
         assert lock.is_held()
         with (
@@ -55,7 +55,7 @@ def test_one_holds_it_and_is_named(tmp_path: Path) -> None:
 
 
 def test_who_waits_goes_before_those_who_come_later(tmp_path: Path) -> None:
-    lock, order = FileLock(tmp_path, "x"), list[str]()
+    lock, order = FileLock(tmp_path, "x", is_signed=True), list[str]()
 
     def write(name: str) -> None:
         with lock.held():
@@ -74,7 +74,7 @@ def test_who_waits_goes_before_those_who_come_later(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_does_not_let_go(tmp_path: Path) -> None:
-    lock = FileLock(tmp_path, "x")
+    lock = FileLock(tmp_path, "x", is_signed=True)
     with lock.held():
         child = os.fork()
         if not child:  # pragma: no cover - another process
@@ -85,7 +85,7 @@ def test_a_forked_child_does_not_let_go(tmp_path: Path) -> None:
 
 
 def hold_and_fork(folder: Path, held: Connection) -> None:
-    with FileLock(folder, "x").held(), locked(folder / "file"):
+    with FileLock(folder, "x", is_signed=True).held(), locked(folder / "file"):
         child = os.fork()
         if not child:  # pragma: no cover - another process
             time.sleep(600)
@@ -116,7 +116,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "x.lock").symlink_to(outside)
     with (
         pytest.raises(InputError, match=r"x.lock: .*symbolic link.*; expected a file that this"),
-        FileLock(tmp_path, "x").held(),
+        FileLock(tmp_path, "x", is_signed=True).held(),
     ):
         pass
     assert outside.read_text() == "what is here stays"
@@ -125,7 +125,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "kind"), [("x.lock", "forbidden"), ("x.gate", "a folder")])
 def test_a_lock_that_cannot_be_opened_is_not_held(tmp_path: Path, name: str, kind: str) -> None:
     """Whoever may open it could hold it meanwhile."""
-    lock = FileLock(tmp_path, "x")
+    lock = FileLock(tmp_path, "x", is_signed=True)
     with lock.held():
         pass
     (tmp_path / name).unlink()
@@ -141,7 +141,7 @@ def test_a_lock_that_cannot_be_opened_is_not_held(tmp_path: Path, name: str, kin
         except InputError as error:
             return str(error)
 
-    lock = FileLock(Path(), "x")
+    lock = FileLock(Path(), "x", is_signed=True)
     line = as_another_user(take)
     assert line.startswith(f"{name}: ")
     assert line.endswith("; expected a file that this user may open, to lock it")
@@ -173,7 +173,7 @@ def test_one_may_lock_what_one_may_only_read(tmp_path: Path) -> None:
 
     assert as_another_user(take) == "held"
     with lock.held():
-        assert "is writing" in as_another_user(take)
+        assert "another process" in as_another_user(take)
 
 
 def test_without_locks_others_can_only_read(
@@ -185,7 +185,7 @@ def test_without_locks_others_can_only_read(
         raise LockException(OSError(errno.ENOLCK, "No locks available"), "No locks available")
 
     monkeypatch.setattr("portalocker.lock", fail)
-    lock = FileLock(tmp_path, "x")
+    lock = FileLock(tmp_path, "x", is_signed=True)
     assert not lock.is_held()
     with (
         pytest.raises(InputError, match=r"x.gate: can't be locked \(No locks available\); expect"),

@@ -92,7 +92,7 @@ class CommitLog:
         self.drafts = path  # where the segments of transactions are written
         self._engine, self._looked = Engine(path), LastLooked()
         self._place = path.stat()
-        self._turn = FileLock(path, "writer")
+        self._turn = FileLock(path, "writer", is_signed=True)
         self._deleting = self._restoring = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
         self._writer: int | None = None  # thread within `transaction`

@@ -299,7 +299,7 @@ def replaced(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (proved(bound=1.5), "bound=1.5 of a certificate"),
         (proved(error=float("nan")), "error=nan"),
         (proved(estimate="1"), "estimate='1'"),
-        (proved(rows=0), "rows=0"),
+        (proved(rows=0), "rows of a certificate=0"),
         (proved(pool=["a"]), "pool="),
         (proved(x=1), "unexpected keyword"),
         (proved(settings={"kind": 3}), "kind=3"),
