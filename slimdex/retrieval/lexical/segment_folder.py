@@ -37,6 +37,7 @@ LIST, THEIR_LIST = "segments.json", "meta.json"
 """Our checksummed list of segments, and the name under which tantivy expects its own."""
 SPARE_BYTES = 1 << 26
 """Bytes of it left free."""
+COPIED_AT_ONCE = 1 << 20
 PREFIX, OWNER, NEW_S = "slimdex-words-", "owner", 60
 """Names of temporary folders and of the lock in them; seconds for which one is used unlocked."""
 NO_LINK = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.EINVAL)
@@ -111,7 +112,7 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
     new = [path / LIST]
     for name in segment_files(parsed(theirs), work):
         if name not in durable and work.parent != path.parent:
-            shutil.copyfile(work / name, path / name)
+            copy(path / name, work / name)
             new.append(path / name)
         elif not link_or_copy(path / name, (work / name).resolve()) or name not in durable:
             new.append(path / name)
@@ -137,7 +138,7 @@ def link_or_copy(new: Path, old: Path) -> bool:
     except OSError as error:
         if error.errno not in NO_LINK:
             raise
-        shutil.copyfile(old, new)
+        copy(new, old)
         return False
     return True
 
@@ -150,6 +151,12 @@ def symlink_or_copy(new: Path, old: Path) -> None:
         if error.errno not in NO_LINK:
             raise
         link_or_copy(new, old)
+
+
+def copy(new: Path, old: Path) -> None:
+    """Copy a file's bytes, which are not durable before the next `sync`."""
+    with old.open("rb") as source, new.open("wb") as target:
+        shutil.copyfileobj(source, target, COPIED_AT_ONCE)
 
 
 def read_list(path: Path) -> dict[str, Any]:
