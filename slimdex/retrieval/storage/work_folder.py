@@ -86,7 +86,8 @@ def remove_left_work(index: Path, kept_seconds: float = KEPT_SECONDS) -> None:
         if SPILL.fullmatch(path.name) and _age(path) > SPILL_SECONDS:
             remove(path)
     for path in work_folders(index):
-        with suppress(InUseError, InputError):
+        # One that its process has removed meanwhile is not there any more.
+        with suppress(InUseError, InputError, FileNotFoundError):
             with ExitStack() as stack:
                 if path.is_dir():
                     stack.enter_context(FileLock(path, LOCK).held(0))
