@@ -5,7 +5,6 @@ Only addresses are others: a free port in place of 8000, and a folder of the tes
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -18,6 +17,7 @@ import pytest
 
 from tests.given import give
 from tests.retrieval.sources.files.test_books import lines, pdf_file
+from tests.test_docs import environment, printed
 
 PAGE = Path(__file__).parents[1] / "docs" / "serve.md"
 CERTIFICATE = (
@@ -33,20 +33,18 @@ class Page:
         self.folder = folder
         self._port = ""
         self._service: subprocess.Popen[str] | None = None
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._environment = {**os.environ, "PATH": path, "CURL_HOME": str(folder)}
 
     def run(self, language: str, block: str) -> Iterator[str]:
         """Yield what each command prints, a service its address; lines without $ are expected."""
         block = block.replace("/srv/", f"{self.folder}/")
         if language == "python":
-            yield self._said([sys.executable, "-c", block.replace("8000", self._port)])
+            yield printed([sys.executable, "-c", block.replace("8000", self._port)], self.folder)
             return
         for command, expected in re.findall(r"^\$ (.*)\n((?:[^$].*\n)*)", block, re.MULTILINE):
             if command.startswith("slimdex serve "):
                 said = self._served(command)
             else:
-                said = self._said(["sh", "-c", command.replace("8000", self._port)])
+                said = printed(["sh", "-c", command.replace("8000", self._port)], self.folder)
             assert expected in said
             yield said
 
@@ -57,19 +55,12 @@ class Page:
                 ending.terminate()
             assert ending.returncode == 0
 
-    def _said(self, words: list[str]) -> str:
-        done = subprocess.run(
-            words, cwd=self.folder, env=self._environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, f"{words}\n{done.stdout}{done.stderr}"
-        return done.stdout
-
     def _served(self, command: str) -> str:
         self.stop()
         self._service = subprocess.Popen(
             [*shlex.split(command), "--port", "0"],
             cwd=self.folder,
-            env=self._environment,
+            env=environment(),
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -83,7 +74,8 @@ class Page:
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+    monkeypatch.setenv("CURL_HOME", str(tmp_path))
     give(tmp_path)
     (tmp_path / "2024.pdf").write_bytes(pdf_file([lines(b"Rain fell on the roof.")]))
     (tmp_path / "archive").mkdir()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,15 +74,6 @@ ANSWERED = [
 """The same of valid messages."""
 
 
-@pytest.mark.parametrize(("data", "code", "id"), WRONG)
-def test_the_error_of_a_wrong_message(data: bytes, code: int, id: Any) -> None:
-    error = refusal(data)
-    assert error is not None
-    assert (error.error.code, error.id) == (code, id)
-    assert "\n" not in error.error.message
-    error.model_dump_json().encode()
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3),
@@ -138,5 +128,6 @@ async def test_a_service_answers_each_message(tmp_path: Path) -> None:
         for data, code, id in (*WRONG, *ANSWERED):
             answer = await told(client, data)
             assert (answer["error"]["code"], answer["id"]) == (code, id), data
+            assert "\n" not in answer["error"]["message"]
         found = await told(client, call(1, "search", query="a cat"))
         assert found["result"]["structuredContent"]["passages"][0]["id"] == "1"
