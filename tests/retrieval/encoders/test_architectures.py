@@ -27,9 +27,9 @@ TEXTS = [
 LENGTH = 40
 QUICK = ("bert", "gpt2")
 """Architectures that plain `pytest` tries, one for each runtime."""
-SWEEP = (pytest.mark.slow, pytest.mark.sweep)
 SAMPLE = (*QUICK, "deberta-v2", "t5")
-"""Architectures that `make check` tries in every way, `make sweep` all of them."""
+"""Architectures that `make check` tries, `make sweep` all of them."""
+SWEEP = (pytest.mark.slow, pytest.mark.sweep)
 PICKED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "cls": lambda state: state[0],
     "mean": lambda state: state.mean(dim=0),
@@ -40,21 +40,16 @@ PICKED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(a, marks=[] if a in QUICK else pytest.mark.slow) for a in ARCHITECTURES],
+    params=[
+        pytest.param(name, marks=() if name in QUICK else SWEEP)
+        for name in (ARCHITECTURES if CHANCE.count(1, 0) else SAMPLE)
+    ],
 )
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny model, every other one with a tokenizer that pads on the left."""
     name: str = request.param
     side = "left" if list(ARCHITECTURES).index(name) % 2 else "right"
     return make_tiny_model(name, tmp_path_factory.mktemp(name), side)
-
-
-def in_sample(model: Path) -> None:
-    """Each way of pooling is another conversion of the model, which takes seconds."""
-    name = model.name[:-1]  # without the number that pytest gives the folder
-    assert name in ARCHITECTURES
-    if not CHANCE.whole and name not in SAMPLE:
-        pytest.skip("a sample of architectures; all of them by `make sweep`")
 
 
 class Reference:
@@ -87,28 +82,29 @@ def reference(model: Path) -> Reference:
     ("pooling", "mode", "layers"),
     [
         pytest.param("cls", "cls", [LAYERS], marks=SWEEP),
-        pytest.param("mean", "mean", [LAYERS], marks=SWEEP),
         ("mean@1,-1", "mean", [1, LAYERS]),
     ],
 )
 def test_batched_equals_one_by_one(
     model: Path, reference: Reference, pooling: str, mode: str, layers: list[int]
 ) -> None:
-    if len(layers) == 1:
-        in_sample(model)
+    before = logging.getLogger().level  # OpenVINO's converter sets that of all loggers
     encoder = TransformerEncoder(
         str(model), pooling=pooling, max_length=LENGTH, precision="fp32", batch_tokens=90
     )
+    assert logging.getLogger().level == before
     expected = np.stack([reference.vector(text, mode, layers) for text in TEXTS])
     scale = max(np.abs(expected).max(), 1.0)
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-5 * scale)
     for text, vector in zip(TEXTS, expected, strict=True):
         np.testing.assert_allclose(encoder.encode([text])[0], vector, atol=1e-5 * scale)
+    whole = TransformerEncoder(str(model), pooling=pooling, precision="fp32")
+    assert whole.max_length == POSITIONS
+    assert np.isfinite(whole.encode(["cat " * 200, "dog"])).all()
 
 
 @sweep
 def test_all_layers_in_one_pass(model: Path, reference: Reference) -> None:
-    in_sample(model)
     encoder = TransformerEncoder(str(model), max_length=LENGTH, precision="fp32", batch_tokens=90)
     for mode in ("max", "last") if model.name.startswith("roberta") else ("mean",):
         found = encoder.encode_layers(TEXTS, mode)
@@ -117,17 +113,3 @@ def test_all_layers_in_one_pass(model: Path, reference: Reference) -> None:
             expected = np.stack([reference.vector(text, mode, [i]) for i in range(LAYERS + 1)])
             scale = max(np.abs(expected).max(), 1.0)
             np.testing.assert_allclose(vectors, expected, atol=1e-5 * scale)
-
-
-def test_warnings_are_logged_as_before(model: Path) -> None:
-    """OpenVINO's converter sets the level of all loggers to that of errors."""
-    before = logging.getLogger().level
-    TransformerEncoder(str(model), pooling="max", precision="fp32")
-    assert logging.getLogger().level == before
-
-
-@pytest.mark.slow
-def test_length_is_what_the_table_of_positions_holds(model: Path) -> None:
-    encoder = TransformerEncoder(str(model), precision="fp32")
-    assert encoder.max_length == POSITIONS
-    assert np.isfinite(encoder.encode(["cat " * 200, "dog"])).all()

@@ -14,7 +14,6 @@ import transformers
 from safetensors.torch import save_file
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.encoders.sentence_folder import Prompts, read_folder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder, encoder_from_spec
 from tests.encoders import WIDTH, make_tiny_bert
@@ -94,51 +93,32 @@ def test_a_given_pooling_leaves_out_what_follows(write: Write) -> None:
     assert "head" not in encoder.spec()
 
 
-@pytest.mark.slow
-def test_prompts_are_written_before_texts(write: Write) -> None:
-    prompts = {"query": "cat: ", "passage": "rain: "}
-    folder = write(**{"config_sentence_transformers.json": {"prompts": prompts}})
-    encoder = TransformerEncoder(str(folder), pooling="cls", precision="fp32")
-    plain = TransformerEncoder(str(folder), pooling="cls", query_prompt="", document_prompt="")
-    np.testing.assert_allclose(
-        encoder.encode(["dog"]), plain.encode(["rain: dog"]), atol=0.05
-    )  # plain is in the processor's own precision
-    exact = first_tokens(folder, ["cat: dog", "rain: dog"]).numpy()
-    np.testing.assert_allclose(encoder.encode_queries(["dog"]), exact[:1], atol=1e-5)
-    np.testing.assert_allclose(encode_queries(encoder, ["dog"]), exact[:1], atol=1e-5)
-    np.testing.assert_allclose(encoder.encode(["dog", "dog"]), exact[[1, 1]], atol=1e-5)
-    again = encoder_from_spec(encoder.spec())
-    np.testing.assert_allclose(again.encode_queries(["dog"]), exact[:1], atol=1e-5)
-    assert "prompts" not in plain.spec()
-
-
-def test_a_default_prompt_is_for_both(write: Write) -> None:
-    config = {"prompts": {"search": "find "}, "default_prompt_name": "search"}
-    folder = write(**{"config_sentence_transformers.json": config})
-    assert read_folder(folder).prompts == Prompts("find ", "find ")
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"prompts": {"query": "cat: ", "passage": "rain: "}}, Prompts("cat: ", "rain: ")),
+        (
+            {"prompts": {"search": "find "}, "default_prompt_name": "search"},
+            Prompts("find ", "find "),
+        ),
+    ],
+)
+def test_prompts_of_a_folder(write: Write, config: dict[str, Any], expected: Prompts) -> None:
+    encoder = TransformerEncoder(str(write(**{"config_sentence_transformers.json": config})))
+    assert encoder.prompts == encoder_from_spec(encoder.spec()).prompts == expected
 
 
 def test_lower_case(write: Write) -> None:
     folder = write(**{"0_Transformer/sentence_bert_config.json": {"do_lower_case": True}})
     assert read_folder(folder).lower_case
     assert TransformerEncoder(str(folder)).max_length == 64  # nothing said: the model's own limit
-    (folder / "modules.json").unlink()
-    assert read_folder(folder / "0_Transformer").max_length is None
-
-
-def test_the_length_may_be_in_a_file_named_after_the_model(write: Write) -> None:
-    folder = write(**{"0_Transformer/sentence_bert_config.json": {}})
-    path = folder / "0_Transformer" / "sentence_roberta_config.json"
+    path = folder / "0_Transformer" / "sentence_roberta_config.json"  # named after the model
     path.write_text('{"max_seq_length": 20}')
+    (folder / "0_Transformer" / "sentence_bert_config.json").write_text("{}")
     assert TransformerEncoder(str(folder)).max_length == 20
-
-
-def test_a_bias_of_another_length_is_refused(write: Write) -> None:
-    folder = write()
-    weights = {"linear.weight": torch.zeros(4, WIDTH), "linear.bias": torch.zeros(5)}
-    save_file(weights, folder / "2_Dense" / "model.safetensors")
-    with pytest.raises(InputError, match=r"bias \(5,\); expected \(4,\)"):
-        TransformerEncoder(str(folder))
+    (folder / "modules.json").unlink()
+    path.unlink()
+    assert read_folder(folder / "0_Transformer").max_length is None
 
 
 @pytest.mark.parametrize(
@@ -173,9 +153,14 @@ def test_malformed_folders_are_refused(write: Write, changes: dict[str, Any]) ->
 @pytest.mark.slow
 def test_a_dense_that_does_not_fit_or_is_a_pickle(write: Write) -> None:
     folder = write()
-    save_file({"linear.weight": torch.zeros(4, 5)}, folder / "2_Dense" / "model.safetensors")
-    with pytest.raises(InputError, match=r"linear.weight \(4, 5\); expected \(any, 32\)"):
-        TransformerEncoder(str(folder))
+    for width, message in (
+        (5, r"linear.weight \(4, 5\); expected \(any, 32\)"),
+        (WIDTH, r"bias \(5,\); expected \(4,\)"),
+    ):
+        weights = {"linear.weight": torch.zeros(4, width), "linear.bias": torch.zeros(5)}
+        save_file(weights, folder / "2_Dense" / "model.safetensors")
+        with pytest.raises(InputError, match=message):
+            TransformerEncoder(str(folder))
     (folder / "2_Dense" / "model.safetensors").rename(folder / "2_Dense" / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"no model\.safetensors \(weights in a pickle"):
         TransformerEncoder(str(folder))

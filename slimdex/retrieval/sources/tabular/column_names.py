@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 
@@ -13,6 +13,7 @@ from ...documents import OWN_COLUMNS
 ID_NAMES = ("_id", "id", "doc_id", "docid")
 TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
 TITLE_NAMES = ("title",)
+USUAL_NAMES = (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,11 @@ def kept_names(columns: Sequence[str]) -> dict[str, str]:
     taken = {*OWN_COLUMNS, *(c.lower() for c in columns if c.lower() not in OWN_COLUMNS)}
     kept = {}
     for column in columns:
-        kept[column] = free_name(column, taken) if column.lower() in OWN_COLUMNS else column
-        taken.add(kept[column].lower())
+        name = column
+        while column.lower() in OWN_COLUMNS and name.lower() in taken:
+            name += "_"
+        kept[column] = name
+        taken.add(name.lower())
     return kept
 
 
@@ -56,16 +60,9 @@ def unique_names(names: Iterable[object]) -> list[str]:
     return unique
 
 
-def free_name(name: str, taken: Set[str]) -> str:
-    """Append "_" to a name until it is unique, ignoring case."""
-    while name.lower() in taken:
-        name += "_"
-    return name
-
-
-def usual_column(names: Iterable[str], usual: Sequence[str]) -> str | None:
+def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Return the first column with a usual name, ignoring case."""
-    lowered = {name.lower(): name for name in names}
+    lowered = {name.lower(): name for name in reversed(names)}
     return next((lowered[name] for name in usual if name in lowered), None)
 
 

@@ -15,7 +15,7 @@ from slimdex.indexes.errors import InputError, shortened
 from ...column_types import restored
 from ...documents import Document, check_columns, id_text
 from ...duckdb_library import connected
-from .column_names import ID_NAMES, TEXT_NAMES, TITLE_NAMES, kept_names, unique_names
+from .column_names import USUAL_NAMES, kept_names, unique_names, usual_column
 from .stored_types import has_zone, storable, stored_value, zone_note
 from .tables import BATCH
 
@@ -140,7 +140,8 @@ def _is_zoned(value: Any) -> bool:
 def _from_mapping(item: Any) -> Document:
     if not isinstance(item, Mapping):
         raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED}")
-    id, text, title = _roles([name for name in item if isinstance(name, str)])
+    names = [name for name in item if isinstance(name, str)]
+    id, text, title = (usual_column(names, usual) for usual in USUAL_NAMES)
     if id is None or item[id] is None or text is None:
         lacks = "id" if id is None or item[id] is None else "text"
         held = ", ".join(map(str, item))
@@ -148,13 +149,6 @@ def _from_mapping(item: Any) -> Document:
     rest = {name: value for name, value in item.items() if name not in (id, text, title)}
     words, heading = item[text], item[title] if title else None
     return Document(id_text(item[id]), _words(words), _words(heading), rest)
-
-
-def _roles(names: Sequence[str]) -> tuple[str | None, ...]:
-    """Find the columns of id, text and title, ignoring case."""
-    lowered = {name.lower(): name for name in reversed(names)}
-    usual = (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
-    return tuple(next((lowered[n] for n in ns if n in lowered), None) for ns in usual)
 
 
 def _words(value: Any) -> str:
@@ -168,7 +162,7 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     names = unique_names(relation.columns)
     types = {c: str(t) for c, t in zip(names, relation.types, strict=True)}
     values = {c: stored_value(f"#{i}", t) for i, (c, t) in enumerate(types.items(), start=1)}
-    id, text, title = _roles(names)
+    id, text, title = (usual_column(names, usual) for usual in USUAL_NAMES)
     if id is None or text is None:
         lacks = "id" if id is None else "text"
         raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED}")

@@ -333,7 +333,7 @@ class TableSource:
         if given is not None and given not in self._types:
             found = ", ".join(self._types)
             raise InputError(f"{self.name}: no column {given!r} for the {role}; it has {found}")
-        return given or usual_column(self._types, usual)
+        return given or usual_column([*self._types], usual)
 
     def _table(self, texts: Set[str] = frozenset()) -> str:
         """SQL of the table, with the given columns read as text."""
