@@ -70,25 +70,6 @@ def test_values_of_pandas(tmp_path: Path) -> None:
     assert found == [first, dict.fromkeys(first)]
 
 
-class Moment(datetime):
-    """A moment of a library that makes its own, as pandas does."""
-
-
-class Missing(datetime):
-    """What pandas calls NaT: a moment that is none."""
-
-
-Missing.__name__ = "NaTType"
-
-
-def test_moments_of_other_libraries(tmp_path: Path) -> None:
-    moments: list[dict[str, Any]] = [
-        {"t": Moment(2024, 1, 2, 10, 0, 0, 5)},
-        {"t": Missing(1, 1, 1)},
-    ]
-    assert kept(tmp_path, *moments) == [{"t": datetime(2024, 1, 2, 10, 0, 0, 5)}, {"t": None}]
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [

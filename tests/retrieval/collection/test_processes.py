@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -114,31 +113,3 @@ def test_a_filter_does_not_restart_at_each_commit(
             hits = late.search("tea", limit=20, where="n < 5 OR n IS NULL")
         assert waits == ["one"]
         assert {hit.id for hit in hits} == {str(n) for n in range(5)}
-
-
-def test_later_commits_win_and_concurrent_changes_are_kept(tmp_path: Path) -> None:
-    """Another process commits while texts are encoded."""
-
-    class Slow(WordEncoder):
-        meanwhile: ClassVar[list[Callable[[], object]]] = []
-
-        def encode(self, texts: Any) -> Any:
-            if self.meanwhile:
-                self.meanwhile.pop()()
-            return super().encode(texts)
-
-    path, slow = tmp_path / "x", Slow()
-    with (
-        Collection.create(path, WordEncoder(), SETTINGS) as one,
-        Collection.open(path, slow) as other,
-    ):
-        one.add([Document("a", "tea"), Document("b", "cake")])
-        slow.meanwhile.append(lambda: one.add([Document("c", "rain"), Document("a", "ship")]))
-        added = other.add([Document("a", "tea again"), Document("d", "more cake")])
-        assert (added.documents, added.replaced) == (2, 1)
-        texts = {document.id: document.text for document in one}
-        assert texts == {"a": "tea again", "b": "cake", "c": "rain", "d": "more cake"}
-        slow.meanwhile.append(one.compact)
-        other.add([Document("e", "a ship at sea")])
-        assert one.search("a ship at sea", limit=1)[0].id == "e"
-        assert one.verify() == []
