@@ -41,13 +41,14 @@ def pytest_report_header() -> str:
 
 
 LONGEST = (
-    "tests/retrieval/processes/test_machine.py",
-    "tests/test_shared.py",
-    "tests/retrieval/crashes/test_faults.py",
+    "tests/house/test_linear_time.py",
+    "tests/test_docs.py",
     "tests/bench/test_cli.py",
-    "tests/retrieval/collection/test_as_a_dictionary.py",
+    "tests/retrieval/cluster/test_milvus_search.py",
+    "tests/test_shared.py",
+    "tests/examples/test_notebooks.py",
 )
-"""What takes minutes comes first, so that no process waits for another's last test."""
+"""Long test files run first, so that no process waits for another's last test."""
 
 
 @pytest.hookimpl(trylast=True)

@@ -467,7 +467,7 @@ def test_file_and_catalog_agree_after_any_changes(
 def test_an_index_without_the_files_gets_them_with_the_next_addition(
     tmp_path: Path, docstrings: list[Document]
 ) -> None:
-    """As one does that had a column of times with zones, and lost it."""
+    """An index loses them when it gets a column of times with zones, for example."""
     path = tmp_path / "x"
     with Collection.create(path, WordEncoder()) as collection:
         collection.add(docstrings[:100])
