@@ -49,7 +49,7 @@ LONGEST = (
     "tests/examples/test_notebooks.py",
     "tests/retrieval/cluster/test_ray_workers.py",
 )
-"""What takes minutes comes first, so that no process waits for another's last test."""
+"""Long test files run first, so that no process waits for another's last test."""
 
 
 @pytest.hookimpl(trylast=True)

@@ -71,7 +71,7 @@ def cut_staged(
 def _long(
     texts: Mapping[int, tuple[str, str]], tokens: int, encoder: Callable[[], Encoder]
 ) -> dict[int, tuple[str, str]]:
-    """Those of titles and texts that have more than these tokens together."""
+    """Return the titles and texts with more than this number of tokens."""
     long = {i: each for i, each in texts.items() if len(each[1]) > LONGEST_UNIT * tokens}
     rest = {i: content(*each) for i, each in texts.items() if i not in long}
     counts = _counter(encoder())([*rest.values()]) if rest else ()

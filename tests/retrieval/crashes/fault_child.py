@@ -126,9 +126,9 @@ OPERATIONS: dict[str, list[list[Change]]] = {
 }
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""
 FROM_NOTHING = ("build", INT8)
-"""Those that make the index, too."""
+"""Operations that create the index."""
 RESUMED = ("build", "reencode")
-"""Those that go on after a kill where they were: what was encoded is not encoded again."""
+"""Operations that resume after a kill without encoding a text twice."""
 
 
 def changes(operation: str) -> list[Change]:
@@ -273,7 +273,7 @@ class Child:
 
 
 def encoded() -> int:
-    """How many texts this process has encoded."""
+    """Count the texts that this process has encoded."""
     return sum(len(encoder.encoded) for encoder in ENCODERS)
 
 

@@ -104,13 +104,13 @@ class Trial:
         return self.lab.do(job)
 
     def look(self, folder: Path) -> Outcome:
-        """What the next reader finds."""
+        """Run the next reader."""
         return self.lab.do(Job(self.operation, str(folder), task="look"))
 
     def found(self, folder: Path, acknowledged: int) -> tuple[str | None, int]:
-        """What is wrong with what the next reader and then the next writer find, if anything is.
+        """Return the first fault seen by the next reader and writer, and the texts encoded.
 
-        And how many texts that writer encodes. The same bytes are tried once.
+        Folders with the same bytes are tried once.
         """
         key = (digest(folder), acknowledged)
         if key not in self._found:
@@ -121,7 +121,7 @@ class Trial:
         return self._found[key]
 
     def fault(self, folder: Path, acknowledged: int) -> str | None:
-        """What is wrong, as `found` says."""
+        """Return the fault that `found` finds, if any."""
         return self.found(folder, acknowledged)[0]
 
     def fault_of_rest(self, folder: Path, acknowledged: int) -> str | None:

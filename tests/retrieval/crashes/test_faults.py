@@ -29,7 +29,7 @@ from .faults import FAULTS, KILLS, Action, Fault, Forker, Kind, Outcome, compile
 from .power_loss import ALL, Disk, Loss, losses
 
 QUICK = "build"
-"""What every run of `make test` kills."""
+"""Operation that `make test` kills."""
 TRIED = CHANCE.sample([*OPERATIONS], 2)
 CALLS = 4
 """Calls of each operation at which it is killed, in a sample of them."""
@@ -38,15 +38,16 @@ RANDOM = CHANCE.count(200, 2)
 FAILURES, LOSSES = CHANCE.count(100, 4), CHANCE.count(200, 4)
 """Calls of each operation that fail; losses of power after others."""
 AFTER_KILL, AFTER_FAULT = CHANCE.count(40, 2), CHANCE.count(20, 2)
-"""Kills and failures after which power is lost, too, so many times each:"""
+"""Kills and failures that are followed by losses of power."""
 EACH = CHANCE.count(5, 1)
+"""Losses of power after each of these."""
 WORKERS = CHANCE.count(3, 1)
 """More than cores: they wait for the disk, too."""
 BEFORE = f"{INDEX}/before-N.bin"
 Point = tuple[Fault, int]
 """A fault, and at which of the calls that it is for."""
 Found = tuple[Counter[str], list[str]]
-"""What was done, and a line for each thing that is wrong after it."""
+"""Counts of what was tried, and a line for each fault."""
 T = TypeVar("T")
 
 
@@ -209,7 +210,7 @@ def test_failing_calls_end_in_one_line_and_lose_nothing(
 
 
 def after_loss(trial: Trial, loss: Loss, fault_in: Callable[[Path, int], str | None]) -> list[str]:
-    """What is wrong with what a loss of power leaves, if anything is, and where it was lost."""
+    """Write what a loss of power leaves to a folder, and report its faults."""
     folder = trial.lab.new()
     loss.write(folder)
     fault = fault_in(folder, loss.acknowledged)

@@ -36,7 +36,7 @@ FEW, MANY = 5, 50
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if 32 documents were a thousand."""
+    """Lower the sizes of steps to 32 documents, so that tests need few."""
     for module, name in (
         (encoding, "WINDOW"),
         (preparing, "WINDOW"),

@@ -28,7 +28,7 @@ from tests.retrieval.server.running import WORDS, built
 FIRST = CHANCE.count(1500, 300)
 """Documents at first: so many that additions need no new fit."""
 SECONDS, FEWEST_KILLS = CHANCE.count(600, 4), 3
-"""How long they run, and kills that are waited for, however slow the machine."""
+"""Duration of the traffic, and the smallest number of kills, on slow machines too."""
 EACH = CHANCE.count(8, 2)
 WRITERS = [f"writer{i}" for i in range(EACH)]
 READERS = [f"reader{i}" for i in range(EACH)]
@@ -61,7 +61,7 @@ class Ledger:
         return next((int(line[1]) for line in reversed(self.lines()) if line[0] == word), 0)
 
     def seconds(self, *words: str) -> list[float]:
-        """What each call took."""
+        """Durations of the calls, in seconds."""
         return [float(line[2]) for line in self.lines() if line[0] in words]
 
     @contextmanager

@@ -197,9 +197,9 @@ class Traffic:
             assert code == 0, said.read()
 
     def lost(self) -> list[str]:
-        """What is not there as it was acknowledged, or is there though it is gone.
+        """List documents that are missing, outdated or not deleted, contrary to an answer.
 
-        Of the changes that were under way when the service was killed, the outcome is now known.
+        Changes without an answer, because the service was killed, may have either outcome.
         """
         there, after = dict[str, int](), dict[str, str]()
         while True:

@@ -462,6 +462,29 @@ def test_file_and_catalog_agree_after_any_changes(
     assert verify(path) == []
 
 
+@pytest.mark.slow
+def test_an_index_without_the_files_gets_them_with_the_next_addition(
+    tmp_path: Path, docstrings: list[Document]
+) -> None:
+    """An index loses them when it gets a column of times with zones, for example."""
+    path = tmp_path / "x"
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add(docstrings[:100])
+        without = replace(collection.commit_log.next_state(), lines=None)
+        collection.commit_log.commit(without)
+    assert not [*path.glob("documents*"), *path.glob("offsets*")]
+    assert verify(path) == []
+    with Collection.open(path, WordEncoder()) as collection:
+        assert [d.id for d in collection] == [d.id for d in docstrings[:100]]
+        assert len(collection.search_many("parse a date", limit=7)[0]) == 7
+    with Collection.open(path, WordEncoder()) as collection:
+        collection.delete(docstrings[0].id)
+        assert collection.state.lines is None
+        collection.add(docstrings[100:110])
+        same(collection)
+    assert verify(path) == []
+
+
 @pytest.fixture
 def collection(tmp_path: Path, copied: Copies) -> Iterator[Collection]:
     with Collection.open(copied(tmp_path / "x.index", 300), WordEncoder()) as collection:

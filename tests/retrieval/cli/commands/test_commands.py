@@ -1,6 +1,7 @@
-"""What each command answers, as JSON and in lines, with one prepared index.
+"""Answers of the commands, as JSON and as text, over one prepared index.
 
-Whether an answer is right is tested with the library; here, that it and the options get through.
+The library's tests check the answers; these check that the command line passes its options and
+prints the result.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ JSON: dict[str, dict[str, Any]] = {
 
 
 def picked(found: Any, like: Any) -> Any:
-    """What of a JSON value another one has."""
+    """Reduce a JSON value to the keys of another."""
     if isinstance(like, dict):
         return {name: picked(found[name], value) for name, value in like.items()}
     if isinstance(like, list) and len(like) == len(found):

@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read_without(modules: list[str], paths: list[Path], site: Path) -> list[Any]:
-    """What is read and left out where modules can't be imported, nor in processes that start."""
+    """Read paths in a process in which, as in its children, modules can't be imported."""
     site.mkdir()
     lines = "".join(f"sys.modules[{module!r}] = None\n" for module in modules)
     (site / "sitecustomize.py").write_text(f"import sys\n{lines}")
