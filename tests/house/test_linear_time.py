@@ -23,7 +23,7 @@ from slimdex.retrieval.sources.files.formats import (
     html_pages,
     restructured,
 )
-from slimdex.retrieval.trials.query_pools import sentences
+from slimdex.retrieval.quality.trials.query_pools import sentences
 
 ROOT = Path(slimdex.__file__).parent
 FUNCTIONS = {"compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub"}

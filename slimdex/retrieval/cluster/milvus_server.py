@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from slimdex.indexes.errors import InputError
 
 from ..extras import install_command
-from ..operations.address import is_loopback
+from ..loopback import is_loopback
 
 SECONDS = "SLIMDEX_MILVUS_SECONDS"
 """Environment variable: seconds after which a server counts as unreachable."""

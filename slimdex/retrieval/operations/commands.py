@@ -22,8 +22,8 @@ from ..documents import Document, document_json, hit_json, id_text, json_of
 from ..search.request import SearchRequest
 
 if TYPE_CHECKING:
-    from ..asked_sources import AskedSources
     from ..ingest.writer import Added
+    from ..sources.asked_sources import AskedSources
     from ..storage.snapshot import Snapshot
 
 LISTED_AT_ONCE = 10
@@ -72,10 +72,10 @@ class Put:
 
     def __call__(self, collection: Collection) -> dict[str, Any]:
         """Return the documents' "ids", the counts and "notes" of `Added`, and all "documents"."""
-        from ..adding import add_given
+        from ..quality.refitting import add_settled
 
         put = [_put_document(**given) for given in self.documents]
-        added = add_given(collection, [*{each.id: each for each in put}.values()])
+        added = add_settled(collection.index, [*{each.id: each for each in put}.values()])
         return {
             "ids": [each.id for each in put],
             "added": added.documents,
@@ -113,12 +113,14 @@ class Sync:
     def __call__(self, collection: Collection) -> dict[str, Any]:
         """Return the counts of `syncing.counts`, "gone" (deleted rows that still take space) and
         "file_notes" as `Added` has them."""
-        from ..asked_sources import last_sources
-        from ..syncing import counts, sync
+        from ..ingest.syncing import counts, sync
+        from ..quality.refitting import settled
+        from ..sources.asked_sources import last_sources
 
-        sources = self.sources or last_sources(collection.path, collection.state.origins)
-        added = sync(collection, sources.opened(), refit=self.refit)
-        documents, gone = len(collection), collection.snapshot.deleted_count
+        sources = self.sources or last_sources(collection.path, collection.index.state.origins)
+        index, opened = collection.index, sources.opened()
+        added = settled(index, self.refit, lambda: sync(index, opened))
+        documents, gone = len(collection), index.snapshot.deleted_count
         if self.compacts and gone > documents:
             collection.compact()
             gone = 0
@@ -138,7 +140,7 @@ class Delete:
         """Return the numbers of deleted and left documents, and "gone": rows still taking space."""
         ids = None if self.ids is None else [*self.ids]
         deleted = collection.delete(ids, where=self.where)
-        gone = collection.snapshot.deleted_count
+        gone = collection.index.snapshot.deleted_count
         return {"deleted": deleted, "documents": len(collection), "gone": gone}
 
 
@@ -150,7 +152,7 @@ def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, 
     from ..quality.near_duplicates import delete_near_duplicates
 
     if deletes:
-        groups = delete_near_duplicates(collection, min_score)
+        groups = delete_near_duplicates(collection.index, min_score)
     else:
         groups = collection.near_duplicates(min_score)
     duplicates = sum(len(group.others) for group in groups)
@@ -173,7 +175,7 @@ def compact(collection: Collection) -> dict[str, Any]:
 
 def reduce(collection: Collection, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Reduce the vectors again, with some settings changed; returns `Collection.info` then."""
-    wanted = collection.state.requested.changed(settings, collection.state.dim)
+    wanted = collection.index.state.requested.changed(settings, collection.index.state.dim)
     for line in collection.reduce(wanted):
         note(line)
     return collection.info()
@@ -203,7 +205,7 @@ class Search:
         from ..search.excerpts import beginning, nearest_passages
 
         request = self.request
-        columns = chosen_columns(self.columns, list(collection.snapshot.columns))
+        columns = chosen_columns(self.columns, list(collection.index.snapshot.columns))
         found = collection.answer(request)
         texts = None
         if self.excerpts and request.texts is None:
@@ -310,7 +312,7 @@ class Related:
 
 def _id_of(collection: Collection, id: str) -> str:
     """Return an id or, if it is unknown, the id of the only document with this path."""
-    if id in collection or "path" not in collection.snapshot.columns:
+    if id in collection or "path" not in collection.index.snapshot.columns:
         return id
     from ..catalog.where.conditions import Compare, as_sql
 
@@ -332,7 +334,7 @@ def listing(
     limit : documents of a page; it has fewer, but at least one, if they are long.
     """
     version = collection.version
-    return collection.read(partial(_page, where=where, after=after, limit=limit)) | {
+    return collection.index.read(partial(_page, where=where, after=after, limit=limit)) | {
         "version": version
     }
 

@@ -6,8 +6,8 @@ from time import monotonic
 
 from slimdex.indexes.execution.locks import ThreadLock
 
-from ..asked_sources import AskedSources
 from ..collection import Collection
+from ..sources.asked_sources import AskedSources
 from ..sources.origins import SETTLED_NS
 from ..storage.manifest import Manifest
 from .commands import Sync
@@ -15,7 +15,7 @@ from .commands import Sync
 
 def is_replaced(collection: Collection, left: Manifest | None) -> bool:
     """True if a copy was restored since an index was left at a commit."""
-    return left is not None and collection.snapshot.manifest.replaces(left)
+    return left is not None and collection.index.snapshot.manifest.replaces(left)
 
 
 class Following:
@@ -42,5 +42,5 @@ class Following:
                 self._seen, self._since, self._is_settled = seen, now, False
             if not self._is_settled:
                 Sync(self._sources, compacts=True)(collection)
-                self._left = collection.snapshot.manifest
+                self._left = collection.index.snapshot.manifest
                 self._is_settled = now - self._since > SETTLED_NS / 1e9

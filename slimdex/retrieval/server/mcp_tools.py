@@ -346,7 +346,7 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
     async def info(index: IndexName = None) -> About:
         """Describe an index: number of documents, and columns that conditions may use."""
         facts = await done(
-            index, lambda found: found.info() | {"columns": found.store.columns.facts()}
+            index, lambda found: found.info() | {"columns": found.index.store.columns.facts()}
         )
         return About(
             name=facts["index"],

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.asked_sources import AskedSources
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.operations import following as following_module
 from slimdex.retrieval.operations.following import Following
 from slimdex.retrieval.server.freshness import BEHIND, Freshness
+from slimdex.retrieval.sources.asked_sources import AskedSources
 from tests.encoders import WordEncoder
 
 

@@ -14,11 +14,11 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.options import AUTO
 
-from ...asked_sources import AskedSources
 from ...collection import Collection
 from ...documents import Document, check_columns
 from ...operations import commands
 from ...operations.commands import Command, Delete, Sync
+from ...sources.asked_sources import AskedSources
 from ...storage.network_filesystems import is_on_share
 from ..access.middleware import needs
 from ..access.tokens import Right

@@ -40,11 +40,11 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build an index. After an interruption, the same command goes on where it stopped."""
-    from slimdex.retrieval.asked_sources import remember_sources
     from slimdex.retrieval.encoders.given_encoder import GivenEncoder
     from slimdex.retrieval.operations.building import build as build_index
     from slimdex.retrieval.operations.building import choose_settings
     from slimdex.retrieval.operations.commands import with_addition
+    from slimdex.retrieval.sources.asked_sources import remember_sources
     from slimdex.retrieval.temporary_files import offer
 
     wanted = settings.settings()
@@ -73,7 +73,7 @@ def build(
                 workers=workers,
                 shared_filesystem=writing.shared_filesystem,
             )
-        remember_sources(collection.path, asked, collection.state.origins)
+        remember_sources(collection.path, asked, collection.index.state.origins)
         with collection, console.progress(), listening(note=console.note):
             added.notes.extend(choose_settings(collection, aim))
             facts = with_addition(collection, added)

@@ -42,7 +42,7 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
         for query, hits in zip(QUERIES, answered, strict=True):
             answers.show_hits(query, hits)
         with console.progress():
-            report = evaluate_self(collection, sample=SAMPLE)
+            report = evaluate_self(collection.index, sample=SAMPLE)
         console.line("")
         reports.show_evaluation(report)
         console.line("")
@@ -76,4 +76,4 @@ def _is_complete(path: Path) -> bool:
     if not path.exists():
         return False
     with Collection.open(path) as collection:
-        return collection.state.settings is not None
+        return collection.index.state.settings is not None

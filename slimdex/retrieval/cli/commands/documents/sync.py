@@ -22,7 +22,7 @@ from ...options.sources import Refit, SourceOptions
 from .changes import still_there
 
 if TYPE_CHECKING:
-    from slimdex.retrieval.asked_sources import AskedSources
+    from slimdex.retrieval.sources.asked_sources import AskedSources
     from slimdex.retrieval.storage.manifest import Manifest
 
 AGAIN = 5.0
@@ -43,13 +43,13 @@ def sync(
     """Bring an index up to date with its sources: add what is new, replace what has changed,
     delete what is gone. Documents of other sources stay. Without sources: with those of the last
     sync, or else of the build."""
-    from slimdex.retrieval.asked_sources import last_sources
+    from slimdex.retrieval.sources.asked_sources import last_sources
 
     with cluster.started() as workers:
         opened = Index(index, opening, writing, workers)
         if sources == SourceOptions():
             collection = opened.opened()
-            asked = last_sources(collection.path, collection.state.origins)
+            asked = last_sources(collection.path, collection.index.state.origins)
         else:
             asked = sources.asked()
         synced = _Synced(asked, opened, refit, as_json)
@@ -72,14 +72,14 @@ class _Synced:
 
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
-        from slimdex.retrieval.asked_sources import remember_sources
         from slimdex.retrieval.operations.commands import Sync
+        from slimdex.retrieval.sources.asked_sources import remember_sources
 
         notes = list[str]()
         found = self.index.do(Sync(self.sources, self.refit, compacts=watched), notes.append)
         collection = self.index.opened()
-        remember_sources(collection.path, self.sources, collection.state.origins)
-        self.left = collection.snapshot.manifest
+        remember_sources(collection.path, self.sources, collection.index.state.origins)
+        self.left = collection.index.snapshot.manifest
         if (gone := found.pop("gone")) > found["documents"]:
             notes.append(still_there(self.index.path, gone))
         for line in notes:

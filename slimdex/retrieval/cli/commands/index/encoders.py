@@ -102,7 +102,7 @@ def distill(
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
-    from slimdex.retrieval.asked_sources import AskedSources
+    from slimdex.retrieval.sources.asked_sources import AskedSources
 
     note_if_typed(corpus)
     with listening(note=console.note):

@@ -42,7 +42,7 @@ def mcp(
     for at in opened.values():  # errors are for the user to see now, not for the agent later
         collection = at.opened()
         if write or sync:
-            collection.check_writable()
+            collection.index.check_writable()
     followed = _followed(sync or [], [*places])
     _serve(opened, followed, write=write, port=port if http else None)
 
@@ -71,11 +71,11 @@ def _serve(
     """Serve the tools over stdin and stdout, or over HTTP at a port."""
     import anyio
 
-    from slimdex.retrieval.asked_sources import AskedSources
     from slimdex.retrieval.operations.commands import Delete, Put, Sync
     from slimdex.retrieval.operations.following import Following
     from slimdex.retrieval.server.freshness import Freshness
     from slimdex.retrieval.server.mcp_tools import agents_server
+    from slimdex.retrieval.sources.asked_sources import AskedSources
 
     def kept_fresh(name: str) -> Freshness:
         following = Following(AskedSources(followed[name]))
