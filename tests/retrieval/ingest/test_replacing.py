@@ -167,15 +167,15 @@ def test_texts_encoded_before_the_switch_are_encoded_again(
     first = WordEncoder(OLD)
     with Collection.open(old.path, first) as other:
         other.index.encoders.give(WordEncoder(NEW))
-        change = other.index.change
+        turn = other.index.turn
 
         def late() -> object:
             if old.index.state.dim == OLD:
                 assert first.encoded[-1] == "neverseen words"
                 assert old.reencode(WordEncoder(NEW)).finished
-            return change()
+            return turn()
 
-        monkeypatch.setattr(other, "change", late)
+        monkeypatch.setattr(other.index, "turn", late)
         other.add({"id": "new", "text": "neverseen words"})
     assert old.search("neverseen", 1, hybrid="off")[0].id == "new"
     assert old.verify() == []

@@ -27,9 +27,9 @@ from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.operations.repair import repair
 from slimdex.retrieval.quality.health import Drift, Measured, drift, verdict
-from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.quality.trials.query_pools import document_pool
 from slimdex.retrieval.quality.trials.recall_trials import Pool
+from slimdex.retrieval.sources.source import open_source
 from tests.encoders import WordEncoder
 
 FEW = Settings(k=16, kind="pq", candidates=20)

@@ -24,8 +24,8 @@ from slimdex.retrieval.quality.evaluation.measures import (
     evaluate_self,
     nearest_of,
 )
-from slimdex.retrieval.storage.snapshot import Snapshot
 from slimdex.retrieval.quality.trials.query_pools import CLOZE, document_pool
+from slimdex.retrieval.storage.snapshot import Snapshot
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow

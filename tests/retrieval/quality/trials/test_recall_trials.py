@@ -16,7 +16,13 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.quality.trials import query_pools, recall_trials
-from slimdex.retrieval.quality.trials.query_pools import CLOZE, MIXED, VECTORS, document_pool, sentences
+from slimdex.retrieval.quality.trials.query_pools import (
+    CLOZE,
+    MIXED,
+    VECTORS,
+    document_pool,
+    sentences,
+)
 from slimdex.retrieval.quality.trials.recall_trials import Pool, Trials, recalls
 from tests.encoders import WordEncoder
 

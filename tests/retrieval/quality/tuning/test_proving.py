@@ -12,14 +12,14 @@ import pytest
 
 from slimdex import Collection, GivenEncoder
 from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.retrieval.quality.trials.query_pools import document_pool
+from slimdex.retrieval.quality.trials.recall_trials import Pool, Trials
 from slimdex.retrieval.quality.tuning import targets
 from slimdex.retrieval.quality.tuning import tuner as tuning
 from slimdex.retrieval.quality.tuning.metric_choice import DEFAULT
 from slimdex.retrieval.quality.tuning.proving import Proving
 from slimdex.retrieval.quality.tuning.settings_grid import SettingsGrid
 from slimdex.retrieval.quality.tuning.targets import Target, name_of
-from slimdex.retrieval.quality.trials.query_pools import document_pool
-from slimdex.retrieval.quality.trials.recall_trials import Pool, Trials
 
 DIM, DOCUMENTS = 16, 1000
 
