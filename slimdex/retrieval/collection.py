@@ -41,8 +41,7 @@ from .encoders.given_encoder import GIVEN
 from .encoders.opening import encoder_from_spec, is_loadable
 from .extras import require
 from .locks import WAIT
-from .search.hits import hits
-from .search.nearest import nearest, nearest_documents, searches_of
+from .search.answer import answer, nearest_documents, related
 from .search.request import Hits, SearchRequest
 from .search.searchable import Searchable
 from .storage.commit_log import CommitLog
@@ -332,27 +331,14 @@ class Collection(Searchable):
 
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request; raises `InputError` for an unfinished build."""
-        if unfinished := self.snapshot.unfinished:
-            raise InputError(f"{self.path} holds no documents yet; {unfinished}")
-        first = request.first_stage
-
-        def searched(snapshot: Snapshot) -> Hits:
-            nonlocal first
-            searches = searches_of(snapshot, first)  # reports errors before a model is loaded
-            state = snapshot.state  # if it reads again, encoded again for another epoch only
-            first = first.encoded(lambda: self.encoder_of(state), state.epoch)
-            return hits(snapshot, *nearest(searches, first))
-
-        return request.finished(self.read(searched))
+        return self.read(answer, request, self.encoder_of)
 
     def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
         """Find the documents nearest in meaning to a document, best first, without itself.
 
         Raises `InputError` if the id is unknown or the document has no text, or as `search` does.
         """
-        from .search.related import related
-
-        return self.read(lambda snapshot: related(snapshot, id_text(id), limit, where))
+        return self.read(related, id_text(id), limit, where)
 
     @overload
     def get(self, ids: Id, *, vectors: bool = False) -> Document: ...

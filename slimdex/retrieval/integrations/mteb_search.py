@@ -27,7 +27,7 @@ from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..quality.evaluation.measures import deep
 from ..quality.info import word_bytes
-from ..search.nearest import nearest_documents
+from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
 from ..temporary_files import temporary_parent
 from ..trials.query_pools import encoded

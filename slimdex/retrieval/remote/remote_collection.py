@@ -16,7 +16,9 @@ from ..collection import Id, Several, check_either, page
 from ..documents import Document, Hit, Part, hit_from_json, id_text, id_texts, is_several, json_of
 from ..encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from ..ingest.writer import Added
+from ..search.answer import kept
 from ..search.request import Hits, SearchRequest
+from ..search.reranking import first_stage, reranked
 from ..search.searchable import Searchable
 from ..sources.tabular.records import as_documents
 
@@ -105,7 +107,8 @@ class RemoteCollection(Searchable):
 
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request."""
-        return request.finished(self._found(request.first_stage))
+        found = self._found(first_stage(request))
+        return reranked(request, kept(found, request.min_score))
 
     def _found(self, request: SearchRequest) -> Hits:
         rows = None if request.texts is not None else request.query_vectors.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,7 @@ from slimdex.indexes.ranking import best_of
 from slimdex.indexes.search.reduced_index import reduced
 
 from ...catalog.passages_table import DocumentRows
-from ...search.nearest import DenseSearch, Searches, nearest
-from ...search.request import SearchRequest
+from ...search.answer import BestRows
 
 if TYPE_CHECKING:
     from ...collection import Collection
@@ -100,9 +100,14 @@ class OwnMetricSearch:
 
 
 def best_documents(
-    search: DenseSearch, queries: Matrix, k: int, rows: DocumentRows, total: int
+    search: Callable[[Matrix, int], tuple[Matrix, Rows]],
+    queries: Matrix,
+    k: int,
+    rows: DocumentRows,
+    total: int,
 ) -> tuple[Matrix, Rows]:
     """Search rows, and return documents by their first rows."""
-    request = SearchRequest(vectors=queries, limit=k)
-    scores, found, _ = nearest(Searches(search, rows, total), request)
-    return scores, rows.documents(found)
+    best = BestRows(None if rows.is_one_each else rows.documents, len(queries), k, total)
+    while not best.is_complete:
+        best.add(*search(queries[best.left], best.ask))
+    return best.scores, rows.documents(best.rows)

@@ -26,7 +26,7 @@ from slimdex.indexes.ranking import agreement, compacted, stacked
 from ...catalog.passages_table import DocumentRows
 from ...catalog.state import SENTENCE
 from ...lexical.fusion import AUTO, OFF
-from ...search.nearest import best_of_documents
+from ...search.answer import best_of_documents
 from ...search.request import SearchRequest
 from ...trials.query_pools import encoded
 from ...trials.recall_trials import ERROR
