@@ -23,9 +23,8 @@ from ..encoders.opening import encoder_from_spec
 from ..lexical.fusion import FOUND_BY, WORDED, Fusion, Whole
 from ..lexical.tokens import stems_of
 from ..lexical.word_index import MOST_WORDS, Found, idfs_of
-from ..search.answer import fusion_for, kept, nearest, vectors_of
-from ..search.request import Hits, SearchRequest
-from ..search.reranking import first_stage, reranked
+from ..search.answer import BestRows, fusion_for, kept, nearest, vectors_of
+from ..search.request import Hits, SearchRequest, first_stage, reranked
 from ..search.searchable import Searchable
 from .milvus_rows import Pushed, hit_from, ranking, word_form
 from .milvus_schema import BM25, HIT, ID, KEY, LISTS, PROBED, VECTOR, WORDS, alias_of, is_ours
@@ -146,12 +145,8 @@ class MilvusCollection(Searchable):
         usual = pushed.candidates or usual_candidates(pushed.rows)
         if depth is None:
             depth = candidates_for(request.limit, usual)
-        fusion = fusion_for(
-            request,
-            pushed.hybrid,
-            has_words=pushed.words,
-            without_words=f"{self._alias!r} was pushed without words; expected auto or off",
-        )
+        without = f"{self._alias!r} was pushed without words; expected auto or off"
+        fusion = fusion_for(request, pushed.hybrid, "" if pushed.words else without)
         where = request.where or ""
         return PushedRows(
             self.server, self.target, pushed.rows, usual, depth, where, fusion, self._counts
@@ -183,8 +178,10 @@ class PushedRows:
     fusion: Fusion | None
     counts: dict[str, int]
     ids: dict[int, str] = field(default_factory=dict)
-    most: int = MOST_HITS
-    least: int = 0
+
+    def best(self, queries: int, k: int) -> BestRows:
+        """Empty results of the k best documents for so many queries."""
+        return BestRows(queries, k, self._documents, MOST_HITS)
 
     def nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and keys (q, k or fewer) of the nearest to queries (q, d)."""
@@ -213,7 +210,7 @@ class PushedRows:
             for query, keys in zip(queries, rows, strict=True)
         ]
 
-    def documents(self, keys: Rows) -> Rows:
+    def _documents(self, keys: Rows) -> Rows:
         """Numbers of the documents of keys found before, in any shape; -1 for -1."""
         numbers = {id: i for i, id in enumerate(dict.fromkeys(self.ids.values()))}
         of_keys = [numbers[self.ids[key]] if key >= 0 else -1 for key in keys.ravel().tolist()]

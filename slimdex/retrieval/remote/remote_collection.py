@@ -17,8 +17,7 @@ from ..documents import Document, Hit, Part, hit_from_json, id_text, id_texts, i
 from ..encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from ..ingest.writer import Added
 from ..search.answer import kept
-from ..search.request import Hits, SearchRequest
-from ..search.reranking import first_stage, reranked
+from ..search.request import Hits, SearchRequest, first_stage, reranked
 from ..search.searchable import Searchable
 from ..sources.tabular.records import as_documents
 

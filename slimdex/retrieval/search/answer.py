@@ -35,8 +35,7 @@ from ..lexical.fusion import AUTO, FOUND_BY, MEANING, WORDED, Candidates, Fusion
 from ..lexical.word_index import Found
 from ..passages import headings_of, part_at
 from ..storage.snapshot import Snapshot
-from .request import PASSAGE, Hits, SearchRequest
-from .reranking import first_stage, reranked
+from .request import PASSAGE, Hits, SearchRequest, first_stage, reranked
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +61,7 @@ def answer(
     if unfinished := snapshot.unfinished:
         raise InputError(f"{snapshot.path} holds no documents yet; {unfinished}")
     first, state = first_stage(request), snapshot.state
-    rows = IndexRows.of(snapshot, first)  # errors are raised before a model is loaded
+    rows = IndexRows.of(snapshot, first)  # filter and fusion: errors before a model is loaded
     vectors = vectors_of(first, lambda: encoder_of(state), state.epoch)
     found = hits(snapshot, *nearest(rows, first, vectors))
     return reranked(request, kept(found, request.min_score))
@@ -110,19 +109,17 @@ def vectors_of(
     return replace(request, vectors=encode_queries(encoder(), request.texts)).query_vectors
 
 
-def fusion_for(
-    request: SearchRequest, auto: str, *, has_words: bool, without_words: str
-) -> Fusion | None:
+def fusion_for(request: SearchRequest, auto: str, lacking: str = "") -> Fusion | None:
     """Fusion with lexical search; None without it.
 
-    `auto` is the index's own for `hybrid="auto"`. Raises `InputError`, which says `without_words`,
-    if the request names a fusion and there are no words.
+    `auto` is the index's own for `hybrid="auto"`; `lacking` explains that there are no words to
+    search, if so. Raises `InputError` if the request names a fusion then.
     """
     if request.hybrid == AUTO:
-        return fusion_of(auto) if has_words and request.texts is not None else None
+        return None if lacking or request.texts is None else fusion_of(auto)
     fusion = fusion_of(request.hybrid)
-    if fusion is not None and not has_words:
-        raise InputError(f"hybrid={request.hybrid!r}: {without_words}")
+    if lacking and fusion is not None:
+        raise InputError(f"hybrid={request.hybrid!r}: {lacking}")
     return fusion
 
 
@@ -133,17 +130,8 @@ class SearchedRows(Protocol):
     def fusion(self) -> Fusion | None:
         """Fusion of both searches; None searches by meaning alone."""
 
-    @property
-    def documents(self) -> Callable[[Rows], Rows] | None:
-        """Function from rows, in any shape, to their documents; None if each row is one."""
-
-    @property
-    def most(self) -> int:
-        """Upper limit of the documents to find."""
-
-    @property
-    def least(self) -> int:
-        """Rows to request at first, if more than `FIRST` for each document."""
+    def best(self, queries: int, k: int) -> BestRows:
+        """Empty results of the k best documents for so many queries."""
 
     def nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and rows (q, k or fewer) for queries (q, d), padded with -inf and -1."""
@@ -166,8 +154,8 @@ def nearest(
     Each row is the best of its document; grouped by passage, a document may have several. The
     cosines are padded with -inf, and the rows with -1.
     """
-    documents = None if request.group_by == PASSAGE else rows.documents
-    best = BestRows(documents, len(vectors), request.limit, rows.most, rows.least)
+    count, k = len(vectors), request.limit
+    best = BestRows(count, k) if request.group_by == PASSAGE else rows.best(count, k)
     fusion, joined = rows.fusion, dict[int, Candidates]()
     wholes = [] if fusion is None else rows.whole(request.texts or (), vectors)
     while not best.is_complete:
@@ -212,9 +200,9 @@ class BestRows:
 
     Parameters
     ----------
-    documents : returns the documents of rows; None if any row counts.
     queries : their number, q.
-    total : number of rows to search.
+    documents : returns the documents of rows, in any shape; None if each row is one.
+    total : number of rows, or the largest to request; an upper limit of the documents.
     least : rows to request at first, if more than `FIRST` for each document.
 
     Attributes
@@ -226,14 +214,13 @@ class BestRows:
 
     def __init__(
         self,
-        documents: Callable[[Rows], Rows] | None,
         queries: int,
         k: int,
-        total: int,
+        documents: Callable[[Rows], Rows] | None = None,
+        total: int = 0,
         least: int = 0,
     ) -> None:
-        self._documents, self._total = documents, total
-        self._k = k if documents is None else min(k, total)
+        self._documents, self._total, self._k = documents, total, min(k, total)
         self.ask = k if documents is None else max(FIRST * self._k, least)
         self.left, self.is_complete = np.arange(queries), False
         self.scores: Matrix = np.full((queries, self._k), -np.inf, dtype=np.float32)
@@ -291,13 +278,9 @@ class IndexRows:
         Raises `InputError` if `where` is invalid, or there is no lexical index to fuse with.
         """
         index, state, path = snapshot.index, snapshot.state, snapshot.path
-        fusion = fusion_for(
-            request,
-            state.fusion,
-            has_words=state.words is not None,
-            without_words=f"{path} has no lexical index; expected one (`slimdex lexical {path}` "
-            "builds it)",
-        )
+        builds = f"expected one (`slimdex lexical {path}` builds it)"
+        lacking = "" if state.words else f"{path} has no lexical index; {builds}"
+        fusion = fusion_for(request, state.fusion, lacking)
         if fusion is not None:
             _ = snapshot.words  # raises an error if damaged
         allowed, rescored = None, request.candidates
@@ -310,20 +293,16 @@ class IndexRows:
                 allowed = snapshot.document_rows.all_rows(documents)
         return cls(snapshot, index, rescored, allowed, fusion)
 
-    @property
-    def documents(self) -> Callable[[Rows], Rows] | None:
-        """Function from rows to the first ones of their documents; None if each row is one."""
+    def best(self, queries: int, k: int) -> BestRows:
+        """Empty results of the k best documents for so many queries."""
         rows = self.snapshot.document_rows
-        return None if rows.is_one_each else rows.documents
+        if rows.is_one_each:
+            return BestRows(queries, k)
+        return BestRows(queries, k, rows.documents, self.snapshot.state.rows, self._least)
 
     @property
-    def most(self) -> int:
-        """Number of rows."""
-        return self.snapshot.state.rows
-
-    @property
-    def least(self) -> int:
-        """Number of rows that are rescored; with a filter, its search chooses them."""
+    def _least(self) -> int:
+        """Rows to request at least: all that are rescored; with a filter, its search decides."""
         return self.rescored if self.allowed is None else 0
 
     @property
@@ -354,7 +333,7 @@ class IndexRows:
         if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
             return [whole.near for whole in wholes]
         # With a filter, rows without words keep the order of meaning: k of them are enough.
-        return _found(*self.nearest(queries, max(k, self.least)))
+        return _found(*self.nearest(queries, max(k, self._least)))
 
     def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[Found]:
         """For each query, those of its sorted rows (n,) that are allowed, and their cosines."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix, as_matrix
 from slimdex.indexes.errors import InputError, shortened_repr
+from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.unicode_text import check_unicode
 
 from ..documents import Hit
@@ -147,6 +148,26 @@ class SearchRequest:
     def has_chance_score(self) -> bool:
         """True if scores are cosines at full dimension, comparable with random documents'."""
         return self.candidates != 0 and self.rerank is None
+
+
+def first_stage(request: SearchRequest) -> SearchRequest:
+    """The search whose hits are reranked; without reranking, the same request."""
+    if request.rerank is None:
+        return request
+    return replace(request, limit=max(request.limit, request.rerank_depth), rerank=None)
+
+
+def reranked(request: SearchRequest, found: Hits) -> Hits:
+    """Rerank the hits of the first stage; without reranking, the same hits."""
+    reranker = request.rerank
+    if reranker is None:
+        return found
+    assert not isinstance(reranker, str)  # loaded by now
+    ordered: Hits = []
+    for text, hits in zip(request.texts or (), found, strict=True):
+        ordered.append(reranker.reranked(text, hits, request.limit))
+        progress("reranking", len(ordered), len(found))
+    return ordered
 
 
 def joined(requests: Sequence[SearchRequest]) -> SearchRequest:

@@ -10,46 +10,22 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit, content
 from ..encoders.hub import find_model
 from ..extras import require
 
-if TYPE_CHECKING:
-    from .request import Hits, SearchRequest
-
 BATCH = 32
 """Pairs per batch."""
 DEFAULT_TOKENS = 512
 """Tokens of a pair, if the model states no limit."""
-
-
-def first_stage(request: SearchRequest) -> SearchRequest:
-    """The search whose hits are reranked; without reranking, the same request."""
-    if request.rerank is None:
-        return request
-    return replace(request, limit=max(request.limit, request.rerank_depth), rerank=None)
-
-
-def reranked(request: SearchRequest, found: Hits) -> Hits:
-    """Rerank the hits of the first stage; without reranking, the same hits."""
-    reranker = request.rerank
-    if reranker is None:
-        return found
-    assert not isinstance(reranker, str)  # loaded by now
-    ordered: Hits = []
-    for text, hits in zip(request.texts or (), found, strict=True):
-        ordered.append(reranker.reranked(text, hits, request.limit))
-        progress("reranking", len(ordered), len(found))
-    return ordered
 
 
 @lru_cache(maxsize=1)

@@ -26,8 +26,7 @@ from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
 from ..operations.commands import Command, Related, Search
-from ..search.request import Hits, SearchRequest, joined
-from ..search.reranking import first_stage, reranked
+from ..search.request import Hits, SearchRequest, first_stage, joined, reranked
 from ..storage.manifest import Manifest
 from .batching import Batcher
 from .limits import LimitError, Limits

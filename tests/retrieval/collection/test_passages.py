@@ -132,7 +132,7 @@ def test_more_rows_are_requested_until_there_are_enough_documents() -> None:
 
     def best(given: list[float], k: int) -> tuple[Matrix, np.ndarray]:
         queries = np.array(given, np.float32)[:, None]
-        found = BestRows(rows.documents, len(queries), k, 100)
+        found = BestRows(len(queries), k, rows.documents, 100)
         while not found.is_complete:
             found.add(*search(queries[found.left], found.ask))
         return found.scores, found.rows

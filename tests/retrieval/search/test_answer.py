@@ -79,17 +79,14 @@ def test_an_encoder_that_skips_a_text_is_refused(
 
 
 def test_auto_uses_the_fusion_of_the_index() -> None:
-    def fusion(request: SearchRequest, auto: str, *, has_words: bool = True) -> Fusion | None:
-        return fusion_for(request, auto, has_words=has_words, without_words="none")
-
     auto = SearchRequest(texts="a")
-    found = [fusion(auto, choice) for choice in ("off", "auto", "rrf", "0.3")]
+    found = [fusion_for(auto, choice) for choice in ("off", "auto", "rrf", "0.3")]
     assert found == [None, Fusion("auto"), Fusion(None), Fusion(0.3)]
-    assert fusion(SearchRequest(vectors=AWAY), "rrf") is None
-    assert fusion(auto, "rrf", has_words=False) is None
-    assert fusion(SearchRequest(texts="a", hybrid=0.0), "rrf", has_words=False) is None
-    with pytest.raises(InputError, match=r"^hybrid='rrf': none$"):
-        fusion(SearchRequest(texts="a", hybrid="rrf"), "off", has_words=False)
+    assert fusion_for(SearchRequest(vectors=AWAY), "rrf") is None
+    assert fusion_for(auto, "rrf", "no words") is None
+    assert fusion_for(SearchRequest(texts="a", hybrid=0.0), "rrf", "no words") is None
+    with pytest.raises(InputError, match=r"^hybrid='rrf': no words$"):
+        fusion_for(SearchRequest(texts="a", hybrid="rrf"), "off", "no words")
 
 
 def test_hits_below_the_least_score_are_left_out() -> None:

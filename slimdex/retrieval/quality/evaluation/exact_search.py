@@ -107,7 +107,7 @@ def best_documents(
     total: int,
 ) -> tuple[Matrix, Rows]:
     """Search rows, and return documents by their first rows."""
-    best = BestRows(None if rows.is_one_each else rows.documents, len(queries), k, total)
+    best = BestRows(len(queries), k, None if rows.is_one_each else rows.documents, total)
     while not best.is_complete:
         best.add(*search(queries[best.left], best.ask))
     return best.scores, rows.documents(best.rows)

@@ -27,7 +27,7 @@ def search(
     from slimdex.retrieval.documents import hit_from_json
     from slimdex.retrieval.encoders.runtimes.quick_start import quick_start
     from slimdex.retrieval.operations.commands import Search
-    from slimdex.retrieval.search.reranking import first_stage, reranked
+    from slimdex.retrieval.search.request import first_stage, reranked
 
     from ... import answers
 
