@@ -26,6 +26,7 @@ from .extras import require
 from .index import Index
 from .locks import WAIT
 from .readable import Id, Readable
+from .search.answer import answer, related
 from .search.request import Hits, SearchRequest
 from .storage.network_filesystems import check_local
 from .storage.snapshot import Snapshot
@@ -226,11 +227,9 @@ class Collection(Readable):
 
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request; raises `InputError` for an unfinished build."""
-        return self.index.answer(request)
+        return self.index.read(answer, request, self.index.encoder_of)
 
     def _related(self, id: str, limit: int, where: str | None) -> list[Hit]:
-        from .search.related import related
-
         return self.index.read(related, id, limit, where)
 
     def _of_ids(self, ids: list[str], vectors: bool) -> list[Document]:

@@ -34,9 +34,6 @@ from .encoders.given_encoder import GIVEN
 from .encoders.opening import Encoders
 from .lexical.word_index import WordIndex
 from .locks import WAIT, FileLock, check_wait
-from .search.hits import hits
-from .search.nearest import nearest, searches_of
-from .search.request import Hits, SearchRequest
 from .storage.change import Change
 from .storage.manifest import Manifest, mark
 from .storage.network_filesystems import check_local
@@ -181,21 +178,6 @@ class Index:
             else:
                 if not self.snapshot.manifest.replaces(snapshot.manifest):
                     return result
-
-    def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request; raises `InputError` for an unfinished build."""
-        if unfinished := self.snapshot.unfinished:
-            raise InputError(f"{self.path} holds no documents yet; {unfinished}")
-        first = request.first_stage
-
-        def searched(snapshot: Snapshot) -> Hits:
-            nonlocal first
-            searches = searches_of(snapshot, first)  # reports errors before a model is loaded
-            state = snapshot.state  # if it reads again, encoded again for another epoch only
-            first = first.encoded(lambda: self.encoder_of(state), state.epoch)
-            return hits(snapshot, *nearest(searches, first))
-
-        return request.finished(self.read(searched))
 
     def opened(self) -> Snapshot:
         """The newest snapshot with its documents open, which stay readable.

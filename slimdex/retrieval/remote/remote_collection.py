@@ -16,7 +16,8 @@ from ..documents import Document, Hit, Part, hit_from_json, id_texts, json_of
 from ..encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from ..ingest.writer import Added
 from ..readable import Id, Readable
-from ..search.request import Hits, SearchRequest
+from ..search.answer import kept
+from ..search.request import Hits, SearchRequest, first_stage, reranked
 from ..sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class RemoteCollection(Readable):
 
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request."""
-        return request.finished(self._found(request.first_stage))
+        found = self._found(first_stage(request))
+        return reranked(request, kept(found, request.min_score))
 
     def _found(self, request: SearchRequest) -> Hits:
         rows = None if request.texts is not None else request.query_vectors.tolist()

@@ -29,8 +29,7 @@ from ..operations import commands
 from ..operations.commands import Command, Delete, Lines, Put, Related, Search, Sync
 from ..operations.places import file_of, link_of
 from ..search.excerpts import are_by_chance, excerpt
-from ..search.narrowing import narrowed
-from ..search.request import SearchRequest
+from ..search.request import SearchRequest, narrowed
 from .json_rpc import CheckedMessages, checked_stdio
 from .limits import Limits
 from .routes.bodies import Named

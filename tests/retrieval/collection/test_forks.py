@@ -59,7 +59,8 @@ IN_A_POOL = """
     opened = Collection.open(sys.argv[1])
     many = np.random.default_rng(0).normal(size=(2000, opened.index.state.dim)).astype(np.float32)
     vectors = many[:64]
-    expected = nearest_of(opened.index, vectors, 5)[1].tolist(), losses(2)  # both wake OpenMP's threads
+    nearest = nearest_of(opened.index, vectors, 5)[1].tolist()
+    expected = nearest, losses(2)  # both wake OpenMP's threads
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.map_async(among, ["inherited", "opened"]).get(timeout=45)
         trained = pool.map_async(losses, [2]).get(timeout=45)[0]

@@ -150,9 +150,9 @@ def test_another_open_collection_follows_the_switch(old: Collection) -> None:
     """Its queries are encoded by the encoder of the current vectors."""
     with Collection.open(old.path, WordEncoder(OLD)) as other:
         other.index.encoders.give(WordEncoder(NEW))
-        request = SearchRequest(texts=["word3 text"], hybrid="off")
-        state = other.index.state
-        request = request.encoded(lambda: other.index.encoder_of(state), state.epoch)
+        texts, epoch = ["word3 text"], other.index.state.epoch
+        vectors = other.encoder.encode(texts)
+        request = SearchRequest(texts=texts, vectors=vectors, epoch=epoch, hybrid="off")
         assert old.reencode(WordEncoder(NEW)).finished
         assert other.answer(request) == old.answer(request)  # encoded again
         assert other.answer(request)[0][0].id == "3"

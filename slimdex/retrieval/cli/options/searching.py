@@ -109,8 +109,7 @@ class SearchOptions:
 
     def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
         """Build the request for queries; a cross-encoder is loaded after all else is checked."""
-        from ...search.narrowing import narrowed
-        from ...search.request import SearchRequest
+        from ...search.request import SearchRequest, narrowed
 
         globs = [glob.replace(sep, "/") for glob in self.glob or ()]  # as paths are stored
         request = SearchRequest(

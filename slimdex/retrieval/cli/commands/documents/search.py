@@ -27,6 +27,7 @@ def search(
     from slimdex.retrieval.documents import hit_from_json
     from slimdex.retrieval.encoders.runtimes.quick_start import quick_start
     from slimdex.retrieval.operations.commands import Search
+    from slimdex.retrieval.search.request import first_stage, reranked
 
     from ... import answers
 
@@ -34,12 +35,12 @@ def search(
     request = options.request(given, trust_remote_code=opening.trust_remote_code)
     excerpts = not as_json and request.rerank is None
     with quick_start():
-        answer = Index(index, opening).do(Search(request.first_stage, excerpts, show or []))
+        answer = Index(index, opening).do(Search(first_stage(request), excerpts, show or []))
     hits = [[hit_from_json(hit) for hit in each] for each in answer["hits"]]
     if request.rerank is not None:
         answer["chance_score"] = None
         with console.progress():
-            hits = request.reranked(hits)
+            hits = reranked(request, hits)
     if as_json:
         by_query = answers.as_json(request.names, given.ids, hits)
         console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
