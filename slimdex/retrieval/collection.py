@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.settings import as_settings
 
+from .atomic_files import ExistsError
 from .base_collection import BaseCollection
 from .catalog.state import State
 from .documents import Document, Hit
@@ -23,7 +24,7 @@ from .encoders.adapters import as_encoder
 from .encoders.base import AUTO, Encoder
 from .encoders.opening import Encoders, default_encoder
 from .extras import require
-from .index import Index, check_new
+from .index import Index, check_creatable
 from .locks import WAIT
 from .search.answer import answer, related
 from .search.request import Hits, SearchRequest
@@ -107,7 +108,7 @@ class Collection(BaseCollection):
         passages.
         """
         path = Path(path).absolute()  # stays valid if the process changes its folder
-        check_new(path, shared_filesystem=shared_filesystem)  # before a model is loaded
+        check_creatable(path, shared_filesystem=shared_filesystem)  # before a model is loaded
         requested = as_settings(settings)
         made = default_encoder() if encoder is None else as_encoder(encoder)
         state = State.new(made, requested, vector_dtype, passages, lexical=lexical)
@@ -143,15 +144,13 @@ class Collection(BaseCollection):
         Raises `InputError` if there is no collection, or the encoder is another one, and
         `CorruptError` if the manifest is damaged.
         """
-        encoders = partial(
-            Encoders.matching,
-            encoder=encoder,
-            model=model,
-            trust_remote_code=trust_remote_code,
-            api_key_file=api_key_file,
-        )
+        given: Any = {"trust_remote_code": trust_remote_code, "api_key_file": api_key_file}
+
+        def matching(state: State) -> Encoders:
+            return Encoders.matching(state.encoder, encoder, model, **given)
+
         path, shared = Path(path).absolute(), shared_filesystem
-        return cls(Index.open(path, encoders, wait=wait, shared_filesystem=shared))
+        return cls(Index.open(path, matching, wait=wait, shared_filesystem=shared))
 
     @classmethod
     def open_or_create(
@@ -173,21 +172,17 @@ class Collection(BaseCollection):
         Raises `InputError` as `open` and `create` do, and if an existing collection differs from
         what is given.
         """
+        dtype, words = vector_dtype or "fp16", lexical is not False
+        kept: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
         if not Path(path).exists():
-            try:
-                dtype, words = vector_dtype or "fp16", lexical is not False
-                kept: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
+            with suppress(ExistsError):  # others have created it meanwhile
                 return cls.create(path, encoder, settings, **kept)
-            except InputError:
-                if not Path(path).exists():  # else another one has created it meanwhile
-                    raise
-        collection = cls.open(path, encoder)
-        try:
-            collection.index.state.check_same(path, settings, vector_dtype, passages, lexical)
-        except InputError:
-            collection.close()
-            raise
-        return collection
+
+        def matching(state: State) -> Encoders:
+            state.check_same(path, settings, vector_dtype, passages, lexical)
+            return Encoders.matching(state.encoder, encoder)
+
+        return cls(Index.open(Path(path).absolute(), matching))
 
     def close(self) -> None:
         """End: later calls raise `InputError`."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.forks import renewed
@@ -18,6 +18,7 @@ from .atomic_files import (
     MANIFEST,
     OUR_FILES,
     check_folder,
+    check_free,
     is_index,
     no_index,
     publish,
@@ -96,12 +97,12 @@ class Index:
     def open(
         cls,
         path: Path,
-        encoders: Callable[[dict[str, Any]], Encoders] | None = None,
+        encoders: Callable[[State], Encoders] | None = None,
         *,
         wait: float = WAIT,
         shared_filesystem: bool = False,
     ) -> Index:
-        """Open an existing folder; `encoders` makes those of its encoder's spec.
+        """Open an existing folder; `encoders` makes those of its state.
 
         Raises `InputError` if it is no index.
         """
@@ -111,7 +112,7 @@ class Index:
         index = cls(path, wait=wait, shared_filesystem=shared_filesystem)
         try:
             if encoders is not None:
-                index.encoders = encoders(index.state.encoder)
+                index.encoders = encoders(index.state)
         except BaseException:
             index.close()
             raise
@@ -376,11 +377,10 @@ class Index:
         return [path for path in ours if path.name not in named]
 
 
-def check_new(path: Path, *, shared_filesystem: bool) -> None:
-    """Raise `InputError` unless an index can be created there."""
+def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
+    """Raise `InputError` unless an index can be created there, with its parents."""
     check_unicode(str(path), "path")
-    if path.exists():
-        raise InputError(f"{path} exists; expected a new folder")
+    check_free(path)
     if not shared_filesystem:
         check_local(path)
 
