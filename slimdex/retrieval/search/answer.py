@@ -166,8 +166,9 @@ def nearest(
         if fusion is None:
             best.add(*rows.search(queries, best.ask))
         else:
-            found = candidates(rows, [wholes[i] for i in best.left], queries, best.ask)
-            joined.update(zip(best.left.tolist(), found, strict=True))
+            left = best.left.tolist()
+            found = candidates(rows, [wholes[i] for i in left], queries, best.ask)
+            joined.update(zip(left, found, strict=True))
             best.add(*in_order(found, fusion, best.ask))
     found_by = np.full(best.rows.shape, MEANING)
     for i, each in joined.items():
