@@ -131,13 +131,12 @@ class MilvusCollection(Searchable):
         if not len(vectors):
             return []
         try:
-            found = rows.hits(*nearest(rows, first, self._ranking(vectors)))
+            found = rows.hits(first, self._ranking(vectors))
         except RefusedError:
             if self.server.collection_of(self._alias) == self.target:
                 raise
             self._open()  # pushed again meanwhile, and the old collection was dropped
-            rows = self._rows(first)
-            found = rows.hits(*nearest(rows, first, self._ranking(vectors)))
+            found = self._rows(first).hits(first, self._ranking(vectors))
         return reranked(request, kept(found, request.min_score))
 
     def _rows(self, request: SearchRequest) -> PushedRows:
@@ -183,7 +182,7 @@ class PushedRows:
         """Empty results of the k best documents for so many queries."""
         return BestRows(queries, k, self._documents, MOST_HITS)
 
-    def nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and keys (q, k or fewer) of the nearest to queries (q, d)."""
         near = self._near(queries, k, self.where)
         each = [(found.scores[None], found.rows[None]) for found in near]
@@ -216,8 +215,10 @@ class PushedRows:
         of_keys = [numbers[self.ids[key]] if key >= 0 else -1 for key in keys.ravel().tolist()]
         return np.array(of_keys, dtype=np.int64).reshape(keys.shape)
 
-    def hits(self, scores: Matrix, keys: Rows, found_by: Rows) -> Hits:
-        """Hits of what `nearest` has found."""
+    def hits(self, request: SearchRequest, queries: Matrix) -> Hits:
+        """Hits of each query (q, d) of a request, best first."""
+        wholes = self.whole(request.texts or (), queries) if self.fusion else []
+        scores, keys, found_by = nearest(self, request, queries, wholes)
         entities = self._entities(keys)
         each = (array.tolist() for array in (scores, keys, found_by))
         return [

@@ -63,7 +63,8 @@ def answer(
     first, state = first_stage(request), snapshot.state
     rows = IndexRows.of(snapshot, first)  # filter and fusion: errors before a model is loaded
     vectors = vectors_of(first, lambda: encoder_of(state), state.epoch)
-    found = hits(snapshot, *nearest(rows, first, vectors))
+    wholes = rows.whole(first.texts or (), vectors) if rows.fusion else []
+    found = hits(snapshot, *nearest(rows, first, vectors, wholes))
     return reranked(request, kept(found, request.min_score))
 
 
@@ -91,8 +92,9 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matri
 
     `compact` renumbers rows.
     """
-    rows = IndexRows.of(snapshot, request)
-    scores, found, _ = nearest(rows, request, request.query_vectors)
+    rows, vectors = IndexRows.of(snapshot, request), request.query_vectors
+    wholes = rows.whole(request.texts or (), vectors) if rows.fusion else []
+    scores, found, _ = nearest(rows, request, vectors, wholes)
     return scores, snapshot.document_rows.documents(found)
 
 
@@ -133,8 +135,9 @@ class SearchedRows(Protocol):
     def best(self, queries: int, k: int) -> BestRows:
         """Empty results of the k best documents for so many queries."""
 
-    def nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k or fewer) for queries (q, d), padded with -inf and -1."""
+    @property
+    def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
+        """Function from queries (q, d) and k to scores and rows (q, k or fewer), padded."""
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
@@ -147,24 +150,25 @@ class SearchedRows(Protocol):
 
 
 def nearest(
-    rows: SearchedRows, request: SearchRequest, vectors: Matrix
+    rows: SearchedRows, request: SearchRequest, vectors: Matrix, wholes: Sequence[Whole] = ()
 ) -> tuple[Matrix, Rows, Rows]:
     """Cosines, rows, and places in `FOUND_BY` (q, k or fewer) for queries (q, dim), best first.
 
     Each row is the best of its document; grouped by passage, a document may have several. The
-    cosines are padded with -inf, and the rows with -1.
+    cosines are padded with -inf, and the rows with -1. `wholes` are those of the queries, for a
+    fusion.
     """
     count, k = len(vectors), request.limit
     best = BestRows(count, k) if request.group_by == PASSAGE else rows.best(count, k)
     fusion, joined = rows.fusion, dict[int, Candidates]()
-    wholes = [] if fusion is None else rows.whole(request.texts or (), vectors)
     while not best.is_complete:
         queries = vectors[best.left]
         if fusion is None:
-            best.add(*rows.nearest(queries, best.ask))
+            best.add(*rows.search(queries, best.ask))
         else:
-            found = candidates(rows, [wholes[i] for i in best.left], queries, best.ask)
-            joined.update(zip(best.left.tolist(), found, strict=True))
+            left = best.left.tolist()
+            found = candidates(rows, [wholes[i] for i in left], queries, best.ask)
+            joined.update(zip(left, found, strict=True))
             best.add(*in_order(found, fusion, best.ask))
     found_by = np.full(best.rows.shape, MEANING)
     for i, each in joined.items():
@@ -310,9 +314,11 @@ class IndexRows:
         """Rows to rescore in the whole collection: as many as the index's settings say."""
         return self.index.candidates if self.rescored else 0
 
-    def nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Scores and rows (q, k or fewer) for queries (q, d), padded with -inf and -1."""
-        return self.index.search(queries, k, self.allowed, self.snapshot.hidden, self.rescored)
+    @property
+    def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
+        """Function from queries (q, d) and k to scores and rows (q, k or fewer), padded."""
+        search, hidden = self.index.search, self.snapshot.hidden
+        return partial(search, rows=self.allowed, exclude=hidden, candidates=self.rescored)
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
@@ -333,7 +339,7 @@ class IndexRows:
         if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
             return [whole.near for whole in wholes]
         # With a filter, rows without words keep the order of meaning: k of them are enough.
-        return _found(*self.nearest(queries, max(k, self._least)))
+        return _found(*self.search(queries, max(k, self._least)))
 
     def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[Found]:
         """For each query, those of its sorted rows (n,) that are allowed, and their cosines."""
