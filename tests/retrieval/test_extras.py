@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.extras import MODULES, extra_of, install_command, missing_ones_told
+from slimdex.retrieval.extras import MODULES, extra_of, missing_ones_told
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -148,25 +148,3 @@ def test_files_that_are_not_installed_are_a_checkout(
     assert installed.install_command("bench") == "pip install '.[bench]'"
     monkeypatch.setattr(installed, "SOURCE_ROOT", tmp_path)
     assert installed.install_command("peers") == "pip install 'slimdex[peers]'"
-
-
-def test_what_is_missing_is_one_line_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from slimdex.bench import machine
-    from slimdex.bench.engines import encoders
-    from slimdex.bench.engines.engine_specs import missing_peers
-    from slimdex.bench.runner import note_absent
-
-    there = {"faiss-cpu", "duckdb", "pyarrow"}
-    monkeypatch.setattr(machine, "version_of", lambda name: "1" if name in there else None)
-    asked = ("hnswlib", "FAISS HNSW", "Chroma", "DuckDB arrays")
-    note_absent([name for name in asked if name in missing_peers()])
-    advised = install_command("peers")
-    assert capsys.readouterr().err == f"note: not installed: hnswlib, Chroma; {advised}\n"
-    note_absent([])
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(encoders, "_installed", lambda package: False)
-    missing = encoders.missing_contenders("all-MiniLM-L6-v2")
-    assert missing["sentence-transformers"] == f"not installed: sentence_transformers; {advised}"
-    assert missing["CTranslate2"] == f"not installed: ctranslate2; {advised}"

@@ -8,15 +8,12 @@ import pytest
 import torch
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers import autoencoder as module
-from slimdex.indexes.reducers import training_rows
 from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
 from slimdex.indexes.reducers.linear import Pca
-from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.tensors import parameters
-from slimdex.indexes.vectors.vector_file import VectorFile
 
 
 @pytest.fixture
@@ -109,22 +106,6 @@ def test_saved_and_loaded(X: Matrix, tmp_path: Path) -> None:
     assert parameters(loaded) == parameters(fitted)
     np.testing.assert_array_equal(loaded.transform(X), fitted.transform(X))
     assert fitted.nbytes == 4 * (16 * 8 + 8 * 4)
-    Pca(2).fit(X).save(tmp_path / "b")
-    with pytest.raises(CorruptError, match="holds 'pca'; expected the reducer 'autoencoder'"):
-        TiedAutoencoder.load(tmp_path / "b")
-
-
-def test_fitting_to_a_file_reads_a_sample(
-    X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = VectorFile(tmp_path / "v", 16, 0, np.float32)
-    file.append(X)
-    reducer = TiedAutoencoder(4, epochs=1)
-    whole = reducer.fit_vectors(file, Moments(16).update(X)).transform(X)
-    np.testing.assert_array_equal(whole, TiedAutoencoder(4, epochs=1).fit(X).transform(X))
-    monkeypatch.setattr(training_rows, "MOST_ROWS", 500)
-    part = TiedAutoencoder(4, epochs=1).fit_vectors(file, Moments(16).update(X))
-    assert not np.allclose(part.transform(X), whole, atol=1e-3)
 
 
 def test_invalid_parameters_and_data_are_refused(X: Matrix) -> None:

@@ -243,13 +243,11 @@ BAD_ARRAYS: dict[str, dict[str, Any]] = {
     "nan": {"embeddings": np.full((12, 2), np.nan, np.float32)},
     "few rows": {"embeddings": np.ones((5, 2), np.float32)},
     "flat": {"embeddings": np.ones(12, np.float32)},
-    "no numbers": {"embeddings": np.ones((12, 2), np.bool_)},
     "few weights": {
         "embeddings": np.ones((12, 2), np.float32),
         "weights": np.ones(3, np.float32),
     },
     "mapping": {"embeddings": np.ones((12, 2), np.float32), "mapping": np.full(12, 12)},
-    "mapping of floats": {"embeddings": np.ones((12, 2), np.float32), "mapping": np.ones(12)},
 }
 BAD_FILES = {
     "tokenizer.json": "{}",
@@ -380,18 +378,6 @@ def test_distilled_vectors_are_model2vecs(tiny_bert: Path, tmp_path: Path) -> No
     distill(str(tiny_bert), tmp_path / "again", dim=dim)
     again = load_file(tmp_path / "again" / "model.safetensors")["embeddings"]
     np.testing.assert_allclose(again, ours["embeddings"], atol=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["t5", "gpt2"])
-def test_other_architectures_are_distilled(tmp_path: Path, architecture: str) -> None:
-    from slimdex.retrieval.encoders.distillation import distill
-    from tests.encoders import make_tiny_model
-
-    make_tiny_model(architecture, tmp_path / "m")
-    encoder = distill(str(tmp_path / "m"), tmp_path / "d")
-    assert encoder.dim == 32
-    np.testing.assert_allclose(np.linalg.norm(encoder.encode("cat rain")), 1, atol=1e-5)
 
 
 def test_word_vectors_are_distilled_too(words: Path, tmp_path: Path) -> None:
