@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from functools import cache, partial
 from pathlib import Path
 
@@ -45,20 +44,6 @@ def write_pairs(folder: Path) -> None:
         texts = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
         lines = [f"{texts[i]}\t{texts[i + 30]}\t{i % 6}\n" for i in range(30)]
         (folder / table).write_text("sentence1\tsentence2\tscore\n" + "".join(lines))
-
-
-@pytest.mark.slow
-def test_a_report_shows_what_a_command_wrote_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("bench-results").mkdir()
-    shutil.copy(ROOT / FOLDER / "sts-all-MiniLM-L6-v2.jsonl", "bench-results")
-    result = CliRunner().invoke(app, ["report", "--out", "page"])
-    assert result.output.splitlines() == ["page/index.html"]
-    page = Path("page/index.html").read_text()
-    assert "Similarity: all-MiniLM-L6-v2, english" in page
-    assert page.count("</h2>") == 2  # of the contents, and of the table
 
 
 def few(dim: int, rows: int, **_: object) -> list[Method]:

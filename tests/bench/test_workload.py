@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -12,15 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.workload import BYTES_PER_TOKEN, Workload
+from slimdex.bench.workload import Workload
 from slimdex.indexes.codes.kinds import ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from tests.conftest import Copies
-from tests.encoders import WordEncoder
 
 PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
 HEADER = 1024
@@ -74,16 +71,6 @@ def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Pa
     assert files["codes"] == pytest.approx(stated["codes"], rel=0.1)
     assert memory == pytest.approx(workload.memory, abs=padding + HEADER)
     assert 0.75 * stated["segment"] < files["segment"] < stated["segment"]  # of random letters
-
-
-def test_words_take_about_what_the_formula_says(copied: Copies, tmp_path: Path) -> None:
-    with Collection.open(copied(tmp_path / "x"), WordEncoder()) as collection:
-        info = collection.info()
-        said = sum(len(f"{d.id}{d.title}{d.text}{json.dumps(d.metadata)}") for d in collection)
-    said /= BYTES_PER_TOKEN * info["documents"]
-    workload = Workload(info["documents"], 48, tokens=said)
-    found = info["lexical"]["disk_bytes_per_vector"] * info["documents"]
-    assert 0.5 * workload.files["words"] < found < 2 * workload.files["words"]
 
 
 @pytest.mark.parametrize("documents", [1234, 60_523, 2 * 10**6, 10**9])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,14 +18,11 @@ from slimdex.bench.reporting.sections import (
 from slimdex.bench.reporting.tables.retrieval import beside_peers, codes_alone, every_row, headline
 from slimdex.bench.rows import FOLDER, ResultsFile, Row, read_rows
 from slimdex.indexes.errors import InputError
-
-if TYPE_CHECKING:
-    from playwright.sync_api import ViewportSize
+from tests.browsing import PHONE, launched, watched
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="module")
@@ -109,40 +104,27 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_page_works_without_a_network_and_fits_the_window(width: int, page: Path) -> None:
+def test_the_page_works_without_a_network_and_fits_the_window(page: Path) -> None:
     """Its contents lead to every heading, and a click on a column's head sorts by it."""
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    problems: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        size: ViewportSize = {"width": width, "height": 800}
-        tab = browser.new_context(offline=True, viewport=size).new_page()
-        tab.set_default_timeout(600_000)  # a slow machine fails no test by time
-        tab.on("console", lambda message: problems.append(message.text))
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on("request", lambda r: problems.append(r.url) if r.url.startswith("http") else None)
-        tab.goto(page.as_uri())
-        assert tab.evaluate("document.documentElement.scrollWidth") == width
-        loaded = "all => all.map(image => image.complete && image.naturalWidth > 0)"
-        assert tab.locator("img").evaluate_all(loaded) == [True, True]
-        links = tab.locator("nav a").evaluate_all(
-            "all => all.map(a => [a.textContent, document.querySelector(a.hash).textContent])"
-        )
-        headings = tab.locator("h2[id]").all_inner_texts()
-        assert links == [[heading, heading] for heading in headings]
-        assert len(set(headings)) == len(headings) > 20
-        table = tab.locator("table").last
-        head = table.locator("th", has_text="bytes").first
-        column = "rows => rows.map(row => Number(row.cells[5].dataset.value))"
-        for click in ("ascending", "descending"):
-            head.click()
-            assert head.get_attribute("aria-sort") == click
-            values = table.locator("tbody tr").evaluate_all(column)
-            told = [value for value in values if value]
-            assert told == sorted(told, reverse=click == "descending")
-        browser.close()
-    assert problems == []
+    for browser in launched():
+        with watched(browser, ("file:", "data:"), offline=True, **PHONE) as tab:
+            tab.goto(page.as_uri())
+            width = PHONE["viewport"]["width"]
+            assert tab.evaluate("document.documentElement.scrollWidth") == width
+            loaded = "all => all.map(image => image.complete && image.naturalWidth > 0)"
+            assert tab.locator("img").evaluate_all(loaded) == [True, True]
+            links = tab.locator("nav a").evaluate_all(
+                "all => all.map(a => [a.textContent, document.querySelector(a.hash).textContent])"
+            )
+            headings = tab.locator("h2[id]").all_inner_texts()
+            assert links == [[heading, heading] for heading in headings]
+            assert len(set(headings)) == len(headings) > 20
+            table = tab.locator("table").last
+            head = table.locator("th", has_text="bytes").first
+            column = "rows => rows.map(row => Number(row.cells[5].dataset.value))"
+            for click in ("ascending", "descending"):
+                head.click()
+                assert head.get_attribute("aria-sort") == click
+                values = table.locator("tbody tr").evaluate_all(column)
+                told = [value for value in values if value]
+                assert told == sorted(told, reverse=click == "descending")

@@ -108,15 +108,6 @@ def test_saved_and_loaded(X: Matrix, tmp_path: Path) -> None:
     assert fitted.nbytes == 4 * (16 * 8 + 8 * 4)
 
 
-def test_invalid_parameters_and_data_are_refused(X: Matrix) -> None:
-    with pytest.raises(InputError, match="hidden=3; expected n_components=4 to 16 dimensions"):
-        TiedAutoencoder(4, 3).fit(X)
-    with pytest.raises(InputError, match="1 vectors; expected 2 or more"):
-        TiedAutoencoder(2).fit(X[:1])
-    same = TiedAutoencoder(2, epochs=1).fit(np.ones((10, 4), dtype=np.float32))
-    assert np.isfinite(same.transform(np.ones((2, 4), dtype=np.float32))).all()
-
-
 def test_without_torch_the_extra_is_named(X: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InputError, match=r"trained with torch, .*pip install 'slimdex\[torch\]'"):

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.codes.kinds import FLAT
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.reducers import training_rows
 from slimdex.indexes.reducers.flow import Flow
@@ -18,8 +17,6 @@ from slimdex.indexes.reducers.flow_steps import Step
 from slimdex.indexes.reducers.linear import Pca, Whitening
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.registry import load_reducer
-from slimdex.indexes.search.reduced_index import ReducedIndex, trained
-from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors, parameters, save_tensors
 from slimdex.indexes.vectors.vector_file import VectorFile
 
@@ -120,12 +117,6 @@ def test_training_stops_by_held_out_rows(X: Matrix) -> None:
     np.testing.assert_array_equal(same.transform(X), flow.transform(X))
 
 
-def test_the_same_seed_gives_the_same_numbers(X: Matrix) -> None:
-    one, two, other = (Flow(9, epochs=1, random_state=s).fit(X) for s in (1, 1, 2))
-    np.testing.assert_array_equal(one.transform(X), two.transform(X))
-    assert not np.allclose(one.transform(X), other.transform(X), atol=1e-3)
-
-
 def test_fewer_dimensions_are_pca_of_its_outputs(X: Matrix) -> None:
     whole, cut = (Flow(k, epochs=2).fit(X) for k in (9, 4))
     z = whole.transform(X)
@@ -212,27 +203,6 @@ def test_fitting_to_a_file_reads_a_sample(
     assert not np.allclose(part, whole, atol=1e-3)
 
 
-def test_an_index_with_flow_settings_searches_exactly(X: Matrix, tmp_path: Path) -> None:
-    file = VectorFile(tmp_path / "v", 9, 0, np.float32)
-    X = X[:500]
-    file.append(X)
-    moments = Moments(9).update(X)
-    for k in (9, 4):
-        requested = Settings(k=k, kind="flat", candidates=0, reducer="flow").checked(9)
-        settings, notes = requested.fitted(moments)
-        assert (settings, notes) == (requested, [])
-        reducer = settings.fit_reducer(file, moments)
-        assert isinstance(reducer, Flow)
-        index = ReducedIndex(reducer, trained(FLAT, reducer, file), file)
-        index.extend()
-        scores, hits = index.search(X[:20], 5)
-        z = reducer.transform(X)
-        unit = z / np.linalg.norm(z, axis=1, keepdims=True)
-        cosines = unit[:20] @ unit.T
-        np.testing.assert_array_equal(hits[:, 0], np.arange(20))
-        np.testing.assert_allclose(scores, -np.sort(-cosines)[:, :5], atol=1e-5)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-6, 1e15])
 def test_degenerate_rows_have_finite_outputs(scale: float, rng: np.random.Generator) -> None:
@@ -249,17 +219,3 @@ def test_degenerate_rows_have_finite_outputs(scale: float, rng: np.random.Genera
         assert np.isfinite(log_determinant(flow))
         assert np.isfinite(Flow(2, epochs=1).fit(X).transform(X)).all()
     assert Flow(6, epochs=1).fit(X).transform(X[:0]).shape == (0, 6)
-
-
-@pytest.mark.parametrize(
-    ("flow", "rows", "message"),
-    [
-        (Flow(2), 1, r"1 vectors; expected 2 or more to train a flow"),
-        (Flow(2, levels=0), 9, r"levels=0; expected 1 or more"),
-    ],
-)
-def test_invalid_parameters_and_data_are_refused(
-    X: Matrix, flow: Flow, rows: int, message: str
-) -> None:
-    with pytest.raises(InputError, match=f"^{message}[^\n]*$"):
-        flow.fit(X[:rows])

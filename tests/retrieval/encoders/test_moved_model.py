@@ -31,25 +31,6 @@ def moved(tmp_path: Path, tiny_bert: Path) -> Path:
     return tmp_path
 
 
-def test_a_moved_model_is_named_once_or_for_good(moved: Path) -> None:
-    new = str(moved / "new")
-    for opened in (
-        Collection.open(moved / "i", TransformerEncoder(new)),
-        Collection.open(moved / "i", model=new),
-    ):
-        with opened as collection:
-            assert collection.search(QUERY)[0].id == "1"
-    (moved / "more.txt").write_text("the cat and the dog")
-    words = ["add", str(moved / "i"), str(moved / "more.txt"), "--model", new]
-    assert CliRunner().invoke(app, words).exit_code == 0
-    with pytest.raises(InputError, match="no such folder"):
-        Collection.open(moved / "i").search(QUERY)
-    done = CliRunner().invoke(app, ["repair", str(moved / "i"), "--model", new])
-    assert (done.exit_code, done.stdout) == (0, f"{moved / 'i'}: nothing to repair\n")
-    assert Collection.open(moved / "i").search(QUERY)[0].id == "1"
-    assert Collection.open(moved / "i").state.encoder["model"] == new
-
-
 def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
     make_tiny_model("roberta", tmp_path / "other")
     other = str(tmp_path / "other")

@@ -14,7 +14,7 @@ import pytest
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
 from tests.encoders import make_cross_encoder
 
-from ..running import DIM, Running, built, serving
+from ..running import Running, built, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -238,24 +238,6 @@ def test_by_keyboard_alone(page: Page) -> None:
     with answered(page):
         page.keyboard.type("2020")
     page.wait_for_selector("#status:text-is('4 answers')")
-
-
-def test_another_index_and_its_facts_and_back(page: Page, running: Running) -> None:
-    facts = page.locator("#fact-list")
-    assert "documents\n34" in facts.inner_text()
-    memory = running.client.get("/indexes/notes").json()["memory"]
-    own = 34 * memory["ram_bytes_per_vector"] + memory["ram_bytes_fixed"]
-    full = 34 * DIM * 4
-    assert f"{100 * own / full:.0f}%" in page.locator("#memory").inner_text()
-    assert f"{full / 1000:.1f} kB" in page.locator("#memory").inner_text()
-    typed(page, "it was")
-    page.get_by_role("combobox", name="Index").select_option("more")
-    page.wait_for_selector("#fact-list dd:text-is('more')")
-    page.wait_for_selector(".hit:first-child .name:text-is('2')")
-    assert "documents\n2" in facts.inner_text()
-    page.go_back()
-    page.wait_for_selector("#fact-list dd:text-is('notes')")
-    page.wait_for_selector(".hit:first-child .name:text-is('Title 3')")
 
 
 def test_a_document_is_opened_at_the_passage(page: Page) -> None:

@@ -328,23 +328,6 @@ async def test_every_get_is_answered_to_head_without_a_body(notes: dict[str, Pat
         assert (await client.head(SEARCH)).status_code == 405
 
 
-async def test_other_methods_are_answered_with_those_of_the_path(notes: dict[str, Path]) -> None:
-    own = {
-        "/health": "GET, HEAD, OPTIONS",
-        SEARCH: "POST, OPTIONS",
-        f"{AT}/1": "GET, PUT, DELETE, HEAD, OPTIONS",
-        "/mcp": "POST, OPTIONS",
-    }
-    async with asking(notes) as (client, _):
-        for url, methods in own.items():
-            options = await client.options(url)
-            assert (options.status_code, options.headers["allow"]) == (204, methods)
-            other = await client.request("BREW", url)
-            assert (other.status_code, other.headers["allow"]) == (405, methods)
-            assert methods.replace(", ", " or ") in other.json()["error"]
-        assert (await client.options("/nowhere")).status_code == 404
-
-
 async def test_reduce_changes_the_settings_named(tmp_path: Path, copied: Copies) -> None:
     async with asking({"i": copied(tmp_path / "i")}) as (client, _):
         before = (await client.get("/indexes/i")).json()["settings"]
