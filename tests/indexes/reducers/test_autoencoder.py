@@ -11,7 +11,6 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers import autoencoder as module
 from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
-from slimdex.indexes.reducers.linear import Pca
 from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.tensors import parameters
 
@@ -73,23 +72,6 @@ def test_training_stops_by_held_out_rows(X: Matrix) -> None:
     epochs = len(fitted.losses_) - 3
     same = TiedAutoencoder(4, 12, epochs=epochs, learning_rate=3e-3).fit(X)
     np.testing.assert_array_equal(same.transform(X), fitted.transform(X))
-
-
-def test_cosines_are_kept_when_rows_share_a_component(rng: np.random.Generator) -> None:
-    """PCA removes the shared component, which determines most of the cosines."""
-    shared = rng.uniform(0, 3, (1500, 1)) * rng.normal(size=32)
-    rows = (shared + rng.normal(size=(1500, 32)) * np.linspace(2, 0.2, 32)).astype(np.float32)
-
-    def cosines(X: Matrix) -> Matrix:
-        unit: Matrix = X / np.linalg.norm(X, axis=1, keepdims=True)
-        out: Matrix = np.vecdot(unit[:700], unit[700:1400])
-        return out
-
-    fitted, pca = TiedAutoencoder(8).fit(rows), Pca(8).fit(rows)
-    kept, left = (
-        np.corrcoef(cosines(rows), cosines(r.transform(rows)))[0, 1] for r in (fitted, pca)
-    )
-    assert kept > 0.9 > left + 0.1
 
 
 def test_the_same_seed_gives_the_same_numbers(X: Matrix) -> None:

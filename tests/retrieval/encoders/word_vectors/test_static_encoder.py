@@ -138,12 +138,6 @@ def test_bad_frequencies(words: Path, tmp_path: Path, line: str) -> None:
         StaticEncoder(words).fitted(frequencies=tmp_path / "counts")
 
 
-def test_fitting_on_no_known_word_is_refused(words: Path) -> None:
-    for texts in ([], ["zzz", ""]):
-        with pytest.raises(InputError, match="no known word in the texts or frequencies"):
-            StaticEncoder(words).fitted(texts)
-
-
 @pytest.mark.parametrize("pooling", [None, "mean", "sif", "fitted"])
 def test_what_is_saved_gives_the_same_vectors(
     words: Path, tmp_path: Path, pooling: str | None
@@ -280,15 +274,6 @@ def test_what_is_opened_is_what_the_path_holds(tiny_bert: Path, words: Path, fol
     for place in (words.parent, words.parent / "none"):
         with pytest.raises(InputError):
             open_encoder(str(place))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"pooling": "cls"}, {"max_length": 9}, {"precision": "int8"}, {"query_prompt": "q: "}],
-)
-def test_options_of_transformers_are_refused(words: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="for word vectors"):
-        open_encoder(str(words), **options)
 
 
 def test_an_index_opens_again_by_itself(words: Path, tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.source import open_source
-from slimdex.retrieval.sources.tabular import databases, table_worker
-from slimdex.retrieval.sources.tabular.table_worker import LARGEST_WORKBOOK, csv_of_workbook
+from slimdex.retrieval.sources.tabular import databases
+from slimdex.retrieval.sources.tabular.table_worker import csv_of_workbook
 from tests.chance import CHANCE
 
 ENDLESS = "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
@@ -88,17 +88,6 @@ def test_a_view_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         read(str(path))
     gc.collect()
     assert [each.name for each in tmp_path.iterdir()] == ["notes.db"]
-
-
-def test_a_view_of_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "notes.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(ENDLESS + "hex(zeroblob(500000)) AS text FROM n")
-        connection.commit()
-    monkeypatch.setattr(table_worker, "LARGEST_ROWS", 3 << 20)
-    error = table_worker._error(path, "", tmp_path, [])
-    assert error == f"{path}: its rows take over 3 MiB as text; expected at most that"
-    assert (tmp_path / table_worker.ROWS).stat().st_size == 3 * len('{"text": ""}\n' + "0" * 10**6)
 
 
 Table = list[list[Any]]
@@ -309,15 +298,6 @@ def say(path: Path, length: int, checksum: int) -> None:
 
 
 ROW = '<row r="2"><c r="A2" t="inlineStr"><is><t>Tea</t></is></c></row>'
-
-
-def test_a_workbook_that_says_it_is_large_is_not_unpacked(tmp_path: Path) -> None:
-    pytest.importorskip("python_calamine")
-    path = tmp_path / "a.xlsx"
-    assert [d.text for d in read(workbook(path, ROW, 9_000_000))] == ["Tea"]
-    say(path, LARGEST_WORKBOOK + 1, 0)
-    with pytest.raises(InputError, match=r"bytes unpacked in 5 entries; expected at most 1,073,7"):
-        read(str(path))
 
 
 def test_a_workbook_is_unpacked_no_further_than_it_says(tmp_path: Path) -> None:
