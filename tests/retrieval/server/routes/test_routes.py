@@ -140,34 +140,6 @@ async def test_lines_are_committed_in_batches_which_are_reported(notes: dict[str
         service.indexes["notes"].senders = 0
 
 
-async def test_json_documents_are_one_commit(notes: dict[str, Path]) -> None:
-    async with asking(notes) as (client, _):
-
-        async def post(body: Any) -> httpx.Response:
-            return await client.post(AT, json=body)
-
-        one = (await post({"id": 8, "text": "a red fox"})).json()
-        assert one == {
-            "lines": 1, "documents": 1, "replaced": 0, "unchanged": 0, "encoded": 1,
-            "refitted": False, "notes": one["notes"],
-        }  # fmt: skip
-        two = await post([{"id": "8", "text": "a blue fox"}, {"id": "9", "text": "a hen"}])
-        assert (two.json()["documents"], two.json()["replaced"]) == (2, 1)
-        good, wide = {"id": 10, "text": "x"}, {f"c{i}": i for i in range(MOST_COLUMNS + 1)}
-        for wrong in (
-            [good, {"id": "11"}],
-            [good, {"id": True, "text": ""}],
-            [good, {"id": "10", "text": "y"}],
-            [good | wide],
-            [],
-            "x",
-        ):
-            assert (await post(wrong)).status_code == 400
-        assert (await client.get(f"{AT}/10")).status_code == 404
-        gone = await client.post("/indexes/notes/delete", json={"ids": [8, "9"]})
-        assert gone.json()["deleted"] == 2
-
-
 async def test_a_put_of_too_many_columns_fails_alone(notes: dict[str, Path]) -> None:
     """Not those that would share its commit."""
     async with asking(notes) as (client, _):
@@ -326,16 +298,6 @@ async def test_every_get_is_answered_to_head_without_a_body(notes: dict[str, Pat
             assert head.content == b""
             assert head.headers["content-type"] == got.headers["content-type"]
         assert (await client.head(SEARCH)).status_code == 405
-
-
-async def test_reduce_changes_the_settings_named(tmp_path: Path, copied: Copies) -> None:
-    async with asking({"i": copied(tmp_path / "i")}) as (client, _):
-        before = (await client.get("/indexes/i")).json()["settings"]
-        assert before["k"] == 24
-        answer = await client.post("/indexes/i/reduce", json={"k": 8, "gamma": 1.0})
-        assert answer.json()["requested"]["k"] == 8
-        settings = (await client.get("/indexes/i")).json()["settings"]
-        assert (settings["k"], settings["gamma"], settings["beta"]) == (8, 1.0, before["beta"])
 
 
 async def test_sync_reads_only_files_in_allowed_folders(
