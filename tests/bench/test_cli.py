@@ -67,7 +67,8 @@ def test_a_quick_run_from_encoding_to_the_page(
     for study in (retrieval_study, peer_study):
         monkeypatch.setattr(study, "engine_process", partial(Here, MeasuredEngine))
     monkeypatch.setattr(search_study, "QUICK_ROUNDS", 1)
-    monkeypatch.setattr("slimdex.bench.data.datasets.QUICK_DOCUMENTS", 700)
+    for name, count in (("DOCUMENTS", 300), ("QUERIES", 60)):
+        monkeypatch.setattr(f"slimdex.bench.data.datasets.QUICK_{name}", count)
     monkeypatch.setattr(runner, "load_dataset", cache(load_dataset))  # takes seconds
     words = ("--models", tiny_bert, "--max-length", 64, "--quick")
     said = bench("retrieval", *words, folder=tmp_path)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 READ_ONLY = """
     import errno, json, os, sys
     from pathlib import Path
@@ -97,7 +99,6 @@ MOUNTED = """
 """
 
 
-@pytest.mark.slow
 def test_a_container_with_a_read_only_root_builds_and_searches(volume: Path) -> None:
     script = 'mount --bind "$1" "$1" || exit 77\n' + textwrap.dedent(MOUNTED)
     if shutil.which("unshare") is None:

@@ -127,6 +127,7 @@ def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
     check_equals_fresh("notes")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows' paths are short by default")
 def test_paths_may_be_long() -> None:
     deep = Path(*(letter * 200 for letter in "abc"))
@@ -418,6 +419,7 @@ def test_a_program_syncs_a_collection(caplog: pytest.LogCaptureFixture) -> None:
         assert any("bad.pdf" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.slow
 def test_a_sync_follows_links_out_of_a_folder_if_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,6 +449,7 @@ def test_a_sync_follows_links_out_of_a_folder_if_asked_to(
         assert texts() == {"a.md": "a cat"}
 
 
+@pytest.mark.slow
 def test_a_sync_remembers_its_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
     write(**{"notes/a.md": "a cat", "t.csv": "nr,words\n1,a hen\n", "other/z.md": "rain"})

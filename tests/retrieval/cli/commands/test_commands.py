@@ -246,7 +246,14 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("command", ["build {} --out new", "add pets {}", "sync pets {}"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "build {} --out new",
+        pytest.param("add pets {}", marks=pytest.mark.slow),
+        pytest.param("sync pets {}", marks=pytest.mark.slow),
+    ],
+)
 def test_sources_and_their_options(beside: Runner, command: str) -> None:
     index = "new" if "new" in command else "pets"
     for source, (id, expected) in SOURCES.items():

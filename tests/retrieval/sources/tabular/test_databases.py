@@ -77,6 +77,7 @@ def test_a_query(tmp_path: Path) -> None:
         read("sql:DROP TABLE x")
 
 
+@pytest.mark.slow
 def test_a_view_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "notes.db"
     with closing(sqlite3.connect(path)) as connection:

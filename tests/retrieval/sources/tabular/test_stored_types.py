@@ -238,6 +238,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.slow
 def test_conditions_hold_in_every_time_zone(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", IN_A_ZONE, str(tmp_path / "x"), *CONDITIONS],
