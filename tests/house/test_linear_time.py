@@ -39,7 +39,7 @@ SOUGHT = {
     ("formats/pdf.py", "_add_page"),  # the first characters of a title
 }
 """Ends of the files, and the functions, that make a pattern from a text."""
-LEAST, MOST = 16, 1 << 13
+LEAST, MOST = 16, 1 << 14
 """Lengths of the shortest and longest texts, in characters."""
 TELLING_S, RESOLUTION_S = 0.05, 0.01
 """Processor time from which growth is measured, and the steps in which some systems count it."""
@@ -73,7 +73,7 @@ def growth(function: Callable[[Any], object], made: Callable[[int], Any]) -> flo
     while (taken := seconds(function, made(length))) < TELLING_S:
         if length >= MOST:
             return 0.0
-        length = length * 3 // 2 if length < 512 else 4 * length
+        length = length * 3 // 2 if length < 512 else 3 * length
     grown = 0.0
     for _ in range(3):  # again only if it looks bad
         shorter = seconds(function, made(length // LONGER), LONGER)
