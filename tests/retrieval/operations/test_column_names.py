@@ -140,7 +140,7 @@ def check_exports(
         export(collection, folder / f"out.{to}", to)
     lines = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     for line in lines:
-        ours = {name: line[name] for name in names if name not in PASSAGE}
+        ours = {name: line[name] for name in names if name.lower() not in PASSAGE}
         assert ours.items() <= told[line["id"]].metadata.items()
     with (folder / "out.csv").open(newline="") as file:
         assert len([*csv.DictReader(file)]) == len(lines)

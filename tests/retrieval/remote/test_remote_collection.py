@@ -50,7 +50,7 @@ def pair(url: str, folder: Path) -> Iterator[tuple[Collection, RemoteCollection]
 
 
 def test_shared_methods_have_the_same_signatures() -> None:
-    shared = [name for name in vars(RemoteCollection) if name in dir(Collection)]
+    shared = [name for name in dir(RemoteCollection) if name in dir(Collection)]
     methods = [n for n in shared if callable(getattr(Collection, n)) and n not in ("open",)]
     own = {"add", "delete", "get", "count", "info", "compact", "reduce", "close", "related"}
     assert own <= {*methods}
