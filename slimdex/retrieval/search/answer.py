@@ -224,10 +224,11 @@ class BestRows:
         least: int = 0,
     ) -> None:
         self._documents, self._total, self._k = documents, total, min(k, total)
-        self.ask = k if documents is None else max(FIRST * self._k, least)
-        self.left, self.is_complete = np.arange(queries), False
-        self.scores: Matrix = np.full((queries, self._k), -np.inf, dtype=np.float32)
-        self.rows: Rows = np.full((queries, self._k), -1, dtype=np.int64)
+        self.left, self.ask, self.is_complete = np.arange(queries), k, False
+        if documents is not None:
+            self.ask = max(FIRST * self._k, least)
+            self.scores: Matrix = np.full((queries, self._k), -np.inf, dtype=np.float32)
+            self.rows: Rows = np.full((queries, self._k), -1, dtype=np.int64)
 
     def add(self, scores: Matrix, rows: Rows) -> None:
         """Add what was found for the queries left, (q, n) best first, padded."""
