@@ -10,7 +10,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli.options import searching
 from slimdex.retrieval.cli.options.searching import Queries, SearchOptions
 from slimdex.retrieval.encoders import hub
-from slimdex.retrieval.operations.places import file_of
+from slimdex.retrieval.search.places import file_of
 from slimdex.retrieval.server import service
 from slimdex.retrieval.server.routes import change
 from tests.retrieval.server.asking import asking

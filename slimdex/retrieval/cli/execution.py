@@ -15,7 +15,7 @@ from .options.opening import OpenOptions, WriteOptions
 
 if TYPE_CHECKING:
     from ..collection import Collection
-    from ..operations.commands import Command
+    from ..commands import Command
 
 
 OPENED, WRITTEN = OpenOptions(), WriteOptions()

@@ -1,1 +1,1 @@
-"""Operations: build, sync, repair, diagnosis, and commands on an open index."""
+"""Build and repair an index, and upload to one."""

@@ -11,9 +11,8 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.asked_sources import AskedSources
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.operations import following as following_module
-from slimdex.retrieval.operations.following import Following
-from slimdex.retrieval.server.freshness import BEHIND, Freshness
+from slimdex.retrieval.server import freshness
+from slimdex.retrieval.server.freshness import BEHIND, Following, Freshness
 from tests.encoders import WordEncoder
 
 
@@ -65,7 +64,7 @@ async def test_a_failure_is_a_remark() -> None:
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to follow, whose files can't have changed unnoticed just now."""
-    monkeypatch.setattr(following_module, "SETTLED_NS", 0)
+    monkeypatch.setattr(freshness, "SETTLED_NS", 0)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text("the cat sat")
     return tmp_path / "notes"

@@ -293,7 +293,7 @@ async def test_agents_may_fill_an_empty_index(tmp_path: Path) -> None:
 async def test_a_service_has_the_same_tools(notes: Path) -> None:
     async with (
         asking({"notes": notes}, encoder=None) as (_, service),
-        Client(agents_server(service.indexes.keys(), service.do)) as client,
+        Client(agents_server(service.indexes.keys(), service.read)) as client,
     ):
         await tools_work(client)
 

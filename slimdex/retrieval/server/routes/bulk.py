@@ -27,9 +27,9 @@ from slimdex.indexes.json_text import received
 
 from ...adding import add_given
 from ...collection import Collection
+from ...commands import Command
 from ...documents import id_text, json_of
 from ...ingest.writer import Added
-from ...operations.commands import Command
 from ...operations.uploading import add_file, upload_name
 from ...temporary_files import temporary_parent
 from ..access.middleware import needs, reads_by_line

@@ -41,10 +41,10 @@ def build(
 ) -> None:
     """Build an index. After an interruption, the same command goes on where it stopped."""
     from slimdex.retrieval.asked_sources import remember_sources
+    from slimdex.retrieval.commands import with_addition
     from slimdex.retrieval.encoders.given_encoder import GivenEncoder
     from slimdex.retrieval.operations.building import build as build_index
     from slimdex.retrieval.operations.building import choose_settings
-    from slimdex.retrieval.operations.commands import with_addition
     from slimdex.retrieval.temporary_files import offer
 
     wanted = settings.settings()

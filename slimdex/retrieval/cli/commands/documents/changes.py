@@ -27,7 +27,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add documents; one with an existing id replaces the older one."""
-    from slimdex.retrieval.operations import commands
+    from slimdex.retrieval import commands
 
     with cluster.started() as workers:
         command = partial(commands.add, sources=sources.asked(vectors), refit=refit)
@@ -44,9 +44,10 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete documents by id, or by a condition."""
-    from slimdex.retrieval.operations.commands import Delete
+    from slimdex.retrieval import commands
 
-    done = Index(index, writing=writing).do(Delete(ids or None, where))
+    deleted = partial(commands.delete, ids=ids or None, where=where)
+    done = Index(index, writing=writing).do(deleted)
     gone = done.pop("gone")
     text = f"{done['deleted']:,} deleted, {done['documents']:,} left"
     console.show_result(done, text, as_json)
@@ -61,7 +62,7 @@ def still_there(index: Path, gone: int) -> str:
 
 def compact(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
     """Free the space of deleted and replaced documents, on disk and in memory."""
-    from slimdex.retrieval.operations import commands
+    from slimdex.retrieval import commands
 
     done = Index(index, writing=writing).do(commands.compact)
     text = f"{done['freed']:,} rows freed, {done['documents']:,} documents left"
@@ -90,7 +91,7 @@ def dedup(
     as_json: Json = False,
 ) -> None:
     """List groups of near-duplicates; the first added of each is named first."""
-    from slimdex.retrieval.operations import commands
+    from slimdex.retrieval import commands
 
     found = partial(commands.dedup, min_score=min_score, deletes=delete)
     report = Index(index, writing=writing).do(found)

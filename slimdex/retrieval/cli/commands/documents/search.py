@@ -24,17 +24,22 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning."""
+    from slimdex.retrieval import commands
     from slimdex.retrieval.documents import hit_from_json
     from slimdex.retrieval.encoders.runtimes.quick_start import quick_start
-    from slimdex.retrieval.operations.commands import Search
 
     from ... import answers
 
     given = queries.read()
     request = options.request(given, trust_remote_code=opening.trust_remote_code)
-    excerpts = not as_json and request.rerank is None
+    found = partial(
+        commands.search,
+        request=request.first_stage,
+        excerpts=not as_json and request.rerank is None,
+        columns=show or [],
+    )
     with quick_start():
-        answer = Index(index, opening).do(Search(request.first_stage, excerpts, show or []))
+        answer = Index(index, opening).do(found)
     hits = [[hit_from_json(hit) for hit in each] for each in answer["hits"]]
     if request.rerank is not None:
         answer["chance_score"] = None
@@ -61,12 +66,12 @@ def related(
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning to a document."""
+    from slimdex.retrieval import commands
     from slimdex.retrieval.documents import hit_from_json
-    from slimdex.retrieval.operations.commands import Related
 
     from ...answers import show_hits
 
-    found = Index(index).do(Related(id, limit, where))
+    found = Index(index).do(partial(commands.related, id=id, limit=limit, where=where))
     if as_json:
         console.print_json(found)
         return
@@ -80,7 +85,7 @@ def open_document(
     as_json: Json = False,
 ) -> None:
     """Print a whole document."""
-    from slimdex.retrieval.operations import commands
+    from slimdex.retrieval import commands
 
     document = Index(index).do(partial(commands.fetch, id=id))
     if as_json:

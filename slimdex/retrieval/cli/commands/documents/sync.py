@@ -7,6 +7,7 @@ import math
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,11 +73,12 @@ class _Synced:
 
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
+        from slimdex.retrieval import commands
         from slimdex.retrieval.asked_sources import remember_sources
-        from slimdex.retrieval.operations.commands import Sync
 
         notes = list[str]()
-        found = self.index.do(Sync(self.sources, self.refit, compacts=watched), notes.append)
+        synced = partial(commands.sync, sources=self.sources, refit=self.refit, compacts=watched)
+        found = self.index.do(synced, notes.append)
         collection = self.index.opened()
         remember_sources(collection.path, self.sources, collection.state.origins)
         self.left = collection.snapshot.manifest
@@ -90,7 +92,7 @@ class _Synced:
 
     def watch(self) -> None:
         """Sync whenever files have changed, or the index was restored; try again after errors."""
-        from slimdex.retrieval.operations.watching import ticks
+        from slimdex.retrieval.sources.watching import ticks
 
         places = self._places()
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -108,12 +110,9 @@ class _Synced:
         return [Path(spec) for spec in specs]
 
     def _follow(self, ticks: Iterable[bool]) -> None:
-        from slimdex.retrieval.operations.following import is_replaced
-
         is_first, again = True, math.inf
         for changed in ticks:
-            is_due = changed or monotonic() >= again
-            if not is_due and not is_replaced(self.index.opened(), self.left):
+            if not changed and monotonic() < again and not self._is_restored():
                 continue
             try:
                 self.once(watched=True)
@@ -127,6 +126,11 @@ class _Synced:
             if is_first:
                 console.note("watching; Ctrl-C ends it")
             is_first = False
+
+    def _is_restored(self) -> bool:
+        """Return whether a copy of the index was restored since the last sync."""
+        now = self.index.opened().snapshot.manifest
+        return self.left is not None and now.replaces(self.left)
 
     def _report(self, found: dict[str, Any]) -> None:
         if self.as_json:

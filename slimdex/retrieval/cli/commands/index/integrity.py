@@ -17,7 +17,7 @@ from ...options.default_index import VARIABLE, default_index, is_index
 from ...options.opening import DEFAULT, Dir, Json, WriteOptions
 
 if TYPE_CHECKING:
-    from slimdex.retrieval.operations.installation import Finding
+    from ...diagnosis import Finding
 
 
 def verify(index: Dir, *, as_json: Json = False) -> None:
@@ -94,7 +94,7 @@ def doctor(
 ) -> None:
     """Check the installation, the machine, the cache and an index; exit with code 1 if something
     needs a remedy."""
-    from slimdex.retrieval.operations.installation import installation_findings
+    from ...diagnosis import installation_findings
 
     if index is not None and not is_index(index):
         from slimdex.retrieval.atomic_files import no_index
@@ -116,15 +116,13 @@ def doctor(
 
 
 def _of_index(index: Path | None) -> Iterator[Finding]:
-    from slimdex.retrieval.operations.installation import Finding
+    from ...diagnosis import Finding, index_findings
 
     try:
         path = index or default_index()
         if path is None:
             yield Finding("index", "none here; `slimdex build SOURCE` makes one")
             return
-        from slimdex.retrieval.operations.index_state import index_findings
-
         yield from index_findings(path)
         yield Finding("not checked", f"every byte of its files: `slimdex verify {path}` does")
     except InputError as error:

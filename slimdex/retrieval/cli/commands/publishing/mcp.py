@@ -12,7 +12,7 @@ from ...execution import Index
 from ...options.opening import Dirs, Model, OpenOptions, WriteOptions
 
 if TYPE_CHECKING:
-    from slimdex.retrieval.operations.commands import Command
+    from slimdex.retrieval.commands import Command
 
 
 def mcp(
@@ -72,27 +72,28 @@ def _serve(
     import anyio
 
     from slimdex.retrieval.asked_sources import AskedSources
-    from slimdex.retrieval.operations.commands import Delete, Put, Sync
-    from slimdex.retrieval.operations.following import Following
-    from slimdex.retrieval.server.freshness import Freshness
+    from slimdex.retrieval.server.freshness import Following, Freshness
     from slimdex.retrieval.server.mcp_tools import agents_server
 
+    sources = {name: AskedSources(specs) for name, specs in followed.items()}
+
     def kept_fresh(name: str) -> Freshness:
-        following = Following(AskedSources(followed[name]))
+        following = Following(sources[name])
         return Freshness(lambda: following.catch_up(opened[name].opened()))
 
-    fresh = {name: kept_fresh(name) for name in followed}
+    fresh = {name: kept_fresh(name) for name in sources}
 
-    async def do(name: str, command: Command) -> dict[str, Any]:
-        if isinstance(command, Sync) and name in followed:
-            command = Sync(AskedSources(followed[name]))
-        reads = name in fresh and not isinstance(command, Put | Delete | Sync)
-        remark = await fresh[name].remark() if reads else ""
-        found = await anyio.to_thread.run_sync(lambda: command(opened[name].opened()))
-        return found | {"remark": remark}
+    async def change(name: str, command: Command, where: str | None) -> dict[str, Any]:
+        return await anyio.to_thread.run_sync(lambda: command(opened[name].opened()))
+
+    async def read(name: str, command: Command, where: str | None) -> dict[str, Any]:
+        remark = await fresh[name].remark() if name in fresh else ""
+        return await change(name, command, where) | {"remark": remark}
 
     places = {name: index.path for name, index in opened.items()}
-    server = agents_server([*opened], do, writes=write, places=places)
+    server = agents_server(
+        [*opened], read, change if write else None, followed=sources, places=places
+    )
     if port is None:
         server.run()
     else:

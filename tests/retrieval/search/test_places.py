@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slimdex.retrieval.documents import Hit
-from slimdex.retrieval.operations.places import file_of, is_address, link_of
+from slimdex.retrieval.search.places import file_of, is_address, link_of
 
 
 @pytest.mark.parametrize(

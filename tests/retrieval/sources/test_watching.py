@@ -20,9 +20,9 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
-from slimdex.retrieval.operations import watching
 from slimdex.retrieval.operations.building import Sources, build
 from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.sources import watching
 from tests import ctrl_c
 from tests.chance import CHANCE, sweep
 from tests.conftest import Report
@@ -33,7 +33,7 @@ EXACT = Settings(16, beta=0.0, gamma=0.0, reducer="identity", kind="flat")
 PROGRAM = """
 import sys
 from slimdex.retrieval.cli.commands.documents import sync
-from slimdex.retrieval.operations import watching
+from slimdex.retrieval.sources import watching
 sync.AGAIN, watching.CALM_MS, watching.TICK_MS = 0.5, 200, 200
 sys.argv[0] = "slimdex"
 from slimdex.__main__ import main
