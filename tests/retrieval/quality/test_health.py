@@ -20,7 +20,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.state import Certificate
 from slimdex.retrieval.cli.app import app
-from slimdex.retrieval.cli.reports import health_lines
+from slimdex.retrieval.cli.facts import health_lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder

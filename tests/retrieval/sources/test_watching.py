@@ -32,9 +32,9 @@ WORDS = [f"word{i}" for i in range(200)]
 EXACT = Settings(16, beta=0.0, gamma=0.0, reducer="identity", kind="flat")
 PROGRAM = """
 import sys
-from slimdex.retrieval.cli.commands.documents import sync
+from slimdex.retrieval.cli import changes
 from slimdex.retrieval.sources import watching
-sync.AGAIN, watching.CALM_MS, watching.TICK_MS = 0.5, 200, 200
+changes.AGAIN, watching.CALM_MS, watching.TICK_MS = 0.5, 200, 200
 sys.argv[0] = "slimdex"
 from slimdex.__main__ import main
 main()

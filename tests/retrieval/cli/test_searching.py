@@ -14,7 +14,7 @@ from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.search.reranking import CrossEncoder
 from tests.encoders import make_cross_encoder
 
-from ..running import PETS, Runner
+from .running import PETS, Runner
 
 
 def test_from_documents_to_answers_with_the_default_encoder(slimdex: Runner) -> None:

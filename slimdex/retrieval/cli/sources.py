@@ -12,7 +12,7 @@ from slimdex.indexes.errors import InputError
 from .click_commands import Argument
 
 if TYPE_CHECKING:
-    from ...asked_sources import AskedSources
+    from ..asked_sources import AskedSources
 
 Text = Annotated[str | None, "Column with the text; default: text, body, content, ..."]
 Vectors = Annotated[
@@ -71,8 +71,8 @@ class SourceOptions:
 
         Raises `InputError` if there are none, or a column's type is invalid.
         """
-        from ...asked_sources import AskedSources
-        from ...sources.tabular.duckdb_readers import checked_types
+        from ..asked_sources import AskedSources
+        from ..sources.tabular.duckdb_readers import checked_types
 
         types = self.types or []
         checked_types(types)  # before anything is read
@@ -87,8 +87,8 @@ class SourceOptions:
 
 def note_if_typed(specs: Sequence[str]) -> None:
     """Note that typed input is read, if it is."""
-    from ...sources.text_files import STANDARD_INPUT
-    from .. import console
+    from ..sources.text_files import STANDARD_INPUT
+    from . import console
 
     if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
         console.note("reading what you type, until Ctrl-D")

@@ -1,4 +1,4 @@
-"""`slimdex sync`, once or whenever files change."""
+"""Change documents: `slimdex add`, `sync`, `delete`, `dedup`, `undo` and `compact`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -14,20 +14,115 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.indexes.errors import InputError
 
-from ... import console
-from ...errors import is_interrupt, say
-from ...execution import Index
-from ...options.encoding import RayOptions
-from ...options.opening import Dir, Json, OpenOptions, WriteOptions
-from ...options.sources import Refit, SourceOptions
-from .changes import still_there
+from . import console
+from .click_commands import Argument
+from .errors import is_interrupt, say
+from .opening import Dir, Index, Json, OpenOptions, RayOptions, Where, WriteOptions
+from .sources import Refit, SourceOptions, Vectors
 
 if TYPE_CHECKING:
-    from slimdex.retrieval.asked_sources import AskedSources
-    from slimdex.retrieval.storage.manifest import Manifest
+    from ..asked_sources import AskedSources
+    from ..storage.manifest import Manifest
 
 AGAIN = 5.0
 """Seconds before another attempt after an error."""
+
+
+def add(
+    index: Dir,
+    *,
+    sources: SourceOptions,
+    vectors: Vectors = None,
+    refit: Refit = "auto",
+    opening: OpenOptions,
+    cluster: RayOptions,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """Add documents; one with an existing id replaces the older one."""
+    from .. import commands
+
+    with cluster.started() as workers:
+        command = partial(commands.add, sources=sources.asked(vectors), refit=refit)
+        facts = Index(index, opening, writing, workers).do(command)
+    console.show_index(facts, as_json)
+
+
+def delete(
+    index: Dir,
+    ids: Annotated[list[str] | None, Argument("ID", "Ids of documents.")] = None,
+    *,
+    where: Where = None,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """Delete documents by id, or by a condition."""
+    from .. import commands
+
+    deleted = partial(commands.delete, ids=ids or None, where=where)
+    done = Index(index, writing=writing).do(deleted)
+    gone = done.pop("gone")
+    text = f"{done['deleted']:,} deleted, {done['documents']:,} left"
+    console.show_result(done, text, as_json)
+    if gone > done["documents"] and not as_json:
+        console.note(_still_there(index, gone))
+
+
+def _still_there(index: Path, gone: int) -> str:
+    """Return a note for an index with more deleted rows than live ones."""
+    return f"{gone:,} rows still take space: `slimdex compact {index}` frees it"
+
+
+def compact(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
+    """Free the space of deleted and replaced documents, on disk and in memory."""
+    from .. import commands
+
+    done = Index(index, writing=writing).do(commands.compact)
+    text = f"{done['freed']:,} rows freed, {done['documents']:,} documents left"
+    console.show_result(done, text, as_json)
+
+
+def undo(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
+    """Undo the last change of documents, settings or words; again, to make it again."""
+    done = Index(index, writing=writing).do(
+        lambda collection: asdict(collection.undo()) | {"documents": len(collection)}
+    )
+    text = "the settings and files before"
+    if done["restored"] or done["removed"]:
+        text = f"{done['restored']:,} restored, {done['removed']:,} removed"
+    console.show_result(done, f"{text}; {done['documents']:,} documents", as_json)
+
+
+def dedup(
+    index: Dir,
+    *,
+    min_score: Annotated[
+        float, "COSINE", "Least cosine of the encoder's vectors; 1 for equal ones."
+    ] = 0.95,
+    delete: Annotated[bool, "Delete all documents of a group but the first added."] = False,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """List groups of near-duplicates; the first added of each is named first."""
+    from .. import commands
+
+    found = partial(commands.dedup, min_score=min_score, deletes=delete)
+    report = Index(index, writing=writing).do(found)
+    if as_json:
+        console.print_json(report)
+        return
+    groups = report["groups"]
+    for group in groups:
+        console.line(group["kept"], "bold")
+        for other in group["others"]:
+            console.line(f"  {other['score']:.4f}  {other['id']}")
+    if not groups:
+        console.line(f"no near-duplicates among {report['documents']:,} documents")
+        return
+    text = f"{report['duplicates']:,} near-duplicates of {len(groups):,} documents"
+    if delete:
+        text += f": {report['deleted']:,} deleted, {report['documents']:,} left"
+    console.line(text)
 
 
 def sync(
@@ -44,7 +139,7 @@ def sync(
     """Bring an index up to date with its sources: add what is new, replace what has changed,
     delete what is gone. Documents of other sources stay. Without sources: with those of the last
     sync, or else of the build."""
-    from slimdex.retrieval.asked_sources import last_sources
+    from ..asked_sources import last_sources
 
     with cluster.started() as workers:
         opened = Index(index, opening, writing, workers)
@@ -73,8 +168,8 @@ class _Synced:
 
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
-        from slimdex.retrieval import commands
-        from slimdex.retrieval.asked_sources import remember_sources
+        from .. import commands
+        from ..asked_sources import remember_sources
 
         notes = list[str]()
         synced = partial(commands.sync, sources=self.sources, refit=self.refit, compacts=watched)
@@ -83,7 +178,7 @@ class _Synced:
         remember_sources(collection.path, self.sources, collection.state.origins)
         self.left = collection.snapshot.manifest
         if (gone := found.pop("gone")) > found["documents"]:
-            notes.append(still_there(self.index.path, gone))
+            notes.append(_still_there(self.index.path, gone))
         for line in notes:
             if line not in self.said:
                 console.note(line)
@@ -92,7 +187,7 @@ class _Synced:
 
     def watch(self) -> None:
         """Sync whenever files have changed, or the index was restored; try again after errors."""
-        from slimdex.retrieval.sources.watching import ticks
+        from ..sources.watching import ticks
 
         places = self._places()
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -16,7 +16,7 @@ from slimdex.indexes.reducers.registry import reducer_class
 from slimdex.retrieval.atomic_files import FIXED, MANIFEST
 from slimdex.retrieval.collection import Collection
 
-from ..running import Runner, held
+from .running import Runner, held
 
 
 def test_verify_and_repair(pets: Runner) -> None:

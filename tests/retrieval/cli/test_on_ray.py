@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ..running import Runner, write
+from .running import Runner, write
 
 pytest.importorskip("ray", reason="the extra cluster is not installed")
 from slimdex.retrieval.cluster.ray_workers import RayWorkers

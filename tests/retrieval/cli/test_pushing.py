@@ -12,7 +12,7 @@ import pytest
 
 from slimdex.retrieval.cluster.milvus_server import SECONDS
 
-from ..running import Runner
+from .running import Runner
 
 
 def test_pushed_and_kept_in_step(pets: Runner) -> None:

@@ -16,7 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
 
-from ..running import Runner, write
+from .running import Runner, write
 
 
 def test_passages(bert: Runner) -> None:

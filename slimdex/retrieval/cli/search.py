@@ -1,22 +1,24 @@
-"""Options of a search: the queries, and fields of the request."""
+"""Find documents, and show one: `slimdex search`, `related` and `open`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os import sep
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.indexes.errors import InputError
 
+from . import console
 from .click_commands import Argument
-from .opening import Where
+from .opening import Dir, Index, Json, OpenOptions, Where
 
 if TYPE_CHECKING:
     from slimdex.indexes.arrays import Matrix
 
-    from ...search.request import SearchRequest
+    from ..search.request import SearchRequest
 
 WAYS = "QUERY, --query, --queries or --query-vector"
 
@@ -57,11 +59,11 @@ class QueryOptions:
         if len(ways) != 1:
             raise InputError(f"search: {' and '.join(ways) or 'no query'}; expected {WAYS}")
         if self.query_vector:
-            from ...sources.given_vectors import read_query_vectors
+            from ..sources.given_vectors import read_query_vectors
 
             return Queries(vectors=read_query_vectors(self.query_vector))
         if self.queries:
-            from ...sources.source import read_pairs
+            from ..sources.source import read_pairs
 
             pairs = read_pairs(str(self.queries))
             if not pairs:
@@ -109,8 +111,8 @@ class SearchOptions:
 
     def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
         """Build the request for queries; a cross-encoder is loaded after all else is checked."""
-        from ...search.narrowing import narrowed
-        from ...search.request import SearchRequest
+        from ..search.narrowing import narrowed
+        from ..search.request import SearchRequest
 
         globs = [glob.replace(sep, "/") for glob in self.glob or ()]  # as paths are stored
         request = SearchRequest(
@@ -126,8 +128,94 @@ class SearchOptions:
         )
         if self.rerank is None:
             return request
-        from ...search.reranking import CrossEncoder
+        from ..search.reranking import CrossEncoder
 
         return replace(
             request, rerank=CrossEncoder(self.rerank, trust_remote_code=trust_remote_code)
         )
+
+
+def search(
+    index: Dir,
+    *,
+    queries: QueryOptions,
+    options: SearchOptions,
+    show: Annotated[
+        list[str] | None, "Columns to show with the text, separated by commas; can be repeated."
+    ] = None,
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Find the documents nearest in meaning."""
+    from .. import commands
+    from ..documents import hit_from_json
+    from ..encoders.runtimes.quick_start import quick_start
+    from . import answers
+
+    given = queries.read()
+    request = options.request(given, trust_remote_code=opening.trust_remote_code)
+    found = partial(
+        commands.search,
+        request=request.first_stage,
+        excerpts=not as_json and request.rerank is None,
+        columns=show or [],
+    )
+    with quick_start():
+        answer = Index(index, opening).do(found)
+    hits = [[hit_from_json(hit) for hit in each] for each in answer["hits"]]
+    if request.rerank is not None:
+        answer["chance_score"] = None
+        with console.progress():
+            hits = request.reranked(hits)
+    if as_json:
+        by_query = answers.as_json(request.names, given.ids, hits)
+        console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
+        return
+    texts = answer["excerpts"] or [None] * len(hits)
+    is_text = request.texts is not None
+    for name, of_query, parts in zip(request.names, hits, texts, strict=True):
+        answers.show_hits(name, of_query, parts, answer["columns"], is_text=is_text)
+    for line in answers.by_chance(request.names, hits, answer["chance_score"]):
+        console.note(line)
+
+
+def related(
+    index: Dir,
+    id: Annotated[str, Argument("ID", "The document's id or path.")],
+    *,
+    limit: Annotated[int, "-n", "--limit", "NUMBER", "Documents to find."] = 10,
+    where: Where = None,
+    as_json: Json = False,
+) -> None:
+    """Find the documents nearest in meaning to a document."""
+    from .. import commands
+    from ..documents import hit_from_json
+    from .answers import show_hits
+
+    found = Index(index).do(partial(commands.related, id=id, limit=limit, where=where))
+    if as_json:
+        console.print_json(found)
+        return
+    show_hits(found["id"], [hit_from_json(hit) for hit in found["hits"]], is_text=False)
+
+
+def open_document(
+    index: Dir,
+    id: Annotated[str, Argument("ID", "The document's id or path.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Print a whole document."""
+    from .. import commands
+
+    document = Index(index).do(partial(commands.fetch, id=id))
+    if as_json:
+        console.print_json(document)
+        return
+    console.line(document["title"] or document["id"], style="bold")
+    facts = {name: str(v) for name, v in document["metadata"].items() if v is not None}
+    passages = len(document["passages"]) or 1
+    console.show_pairs({"id": document["id"], **facts, "passages": passages})
+    console.line("")
+    for text in document["text"].split("\n"):
+        console.line(text)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from slimdex.indexes.execution.progress import listening
 
-from ... import console
-from ...execution import Index
-from ...options.opening import Dir, Json, OpenOptions, Where
+from . import console
+from .opening import Dir, Index, Json, OpenOptions, Where
 
 if TYPE_CHECKING:
-    from slimdex.retrieval.exporting.export import Exported
+    from ..exporting.export import Exported
 
 
 def export(
@@ -37,7 +36,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write documents and vectors, or the encoder with the reducer, for other programs."""
-    from slimdex.retrieval.exporting.export import export as write
+    from ..exporting.export import export as write
 
     with Index(index, opening).opened() as collection:
         with console.progress():
@@ -65,7 +64,7 @@ def map_documents(
     as_json: Json = False,
 ) -> None:
     """Write a page with a map of the documents, for a browser, without a network."""
-    from slimdex.retrieval.mapping.document_map import write_map
+    from ..mapping.document_map import write_map
 
     collection = Index(index).opened()
     with console.progress(), listening(note=console.note):
@@ -96,8 +95,8 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Bring Milvus up to date with an index: send what is new or changed, remove what is gone."""
-    from slimdex.retrieval.cluster.milvus_push import push as push_rows
-    from slimdex.retrieval.cluster.milvus_server import Server
+    from ..cluster.milvus_push import push as push_rows
+    from ..cluster.milvus_server import Server
 
     with (
         Index(index).opened() as collection,

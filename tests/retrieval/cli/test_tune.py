@@ -11,7 +11,7 @@ import pytest
 from slimdex.retrieval.quality.tuning import targets
 from slimdex.retrieval.quality.tuning import tuner as tuning
 
-from ..running import Runner, write
+from .running import Runner, write
 
 BUILD = "build d.jsonl --vectors v.npy --out x"
 

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 from slimdex.indexes.errors import InputError
 
-from ... import console
-from ...errors import BAD_INPUT, say
-from ...execution import Index
-from ...options.click_commands import Argument
-from ...options.default_index import VARIABLE, default_index, is_index
-from ...options.opening import DEFAULT, Dir, Json, WriteOptions
+from . import console
+from .click_commands import VARIABLE, Argument, default_index, is_index
+from .errors import BAD_INPUT, say
+from .opening import DEFAULT, Dir, Index, Json, WriteOptions
 
 if TYPE_CHECKING:
-    from ...diagnosis import Finding
+    from .diagnosis import Finding
+
+PROBLEMS = 1
+"""Exit code if there is something to remedy."""
 
 
 def verify(index: Dir, *, as_json: Json = False) -> None:
     """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
-    from slimdex.retrieval.operations.repair import verify as find_faults
+    from ..operations.repair import verify as find_faults
 
     faults = find_faults(index)
     if as_json:
@@ -50,7 +51,7 @@ def repair(
     as_json: Json = False,
 ) -> None:
     """Rebuild what is derived from documents and vectors, where it is damaged."""
-    from slimdex.retrieval.operations.repair import repair as mend
+    from ..operations.repair import repair as mend
 
     with console.progress():
         mended = mend(
@@ -83,10 +84,6 @@ def copy(
     console.show_result(result, f"{out}: {index} at version {version}, verified", as_json)
 
 
-PROBLEMS = 1
-"""Exit code if there is something to remedy."""
-
-
 def doctor(
     index: Annotated[Path | None, Argument("DIR", f"An index's folder; {DEFAULT}")] = None,
     *,
@@ -94,10 +91,10 @@ def doctor(
 ) -> None:
     """Check the installation, the machine, the cache and an index; exit with code 1 if something
     needs a remedy."""
-    from ...diagnosis import installation_findings
+    from .diagnosis import installation_findings
 
     if index is not None and not is_index(index):
-        from slimdex.retrieval.atomic_files import no_index
+        from ..atomic_files import no_index
 
         raise InputError(no_index(index))
     found = [*installation_findings(), *_of_index(index)]
@@ -116,7 +113,7 @@ def doctor(
 
 
 def _of_index(index: Path | None) -> Iterator[Finding]:
-    from ...diagnosis import Finding, index_findings
+    from .diagnosis import Finding, index_findings
 
     try:
         path = index or default_index()

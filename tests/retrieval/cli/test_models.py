@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..running import Runner, write
+from .running import Runner, write
 
 TRUSTED = "note: code that comes with the model is run with your permissions"
 

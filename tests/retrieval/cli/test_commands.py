@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ..running import Runner, write
+from .running import Runner, write
 
 FILES = {
     "more.jsonl": '{"id": "cat", "text": "the rain", "year": 9}\n{"id": "x", "text": "a dog"}\n',

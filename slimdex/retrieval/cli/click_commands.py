@@ -1,8 +1,12 @@
-"""Click commands from functions, whose parameters and dataclasses declare the options."""
+"""Click commands from functions, whose parameters and dataclasses declare the options.
+
+A command that names no index takes the default index, as `git` finds its repository.
+"""
 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -17,8 +21,12 @@ import click
 
 from slimdex.indexes.errors import InputError
 
-from .default_index import EXPECTED, default_index, is_index
-
+FOLDER = ".slimdex"
+VARIABLE = "SLIMDEX_INDEX"
+EXPECTED = (
+    f"an index's folder, {VARIABLE}, or a folder {FOLDER} here or above "
+    "(`slimdex build SOURCE` makes one)"
+)
 SETTINGS = {"max_content_width": 100}
 """Widest help; a narrower terminal wraps it."""
 
@@ -50,7 +58,7 @@ class IndexCommand(click.Command):
         """Put the default index before the words if they name none."""
         if ctx.resilient_parsing or not self._is_left_out(ctx, args):
             return super().parse_args(ctx, args)
-        from ...atomic_files import may_name_an_index, no_index
+        from ..atomic_files import may_name_an_index, no_index
 
         first, default = self._first_value(ctx, args), default_index()
         word = first if isinstance(first, str) else ""
@@ -221,3 +229,30 @@ def _click_type(kind: Any) -> Any:
 
 def _list_or_none(ctx: click.Context, param: click.Parameter, value: Any) -> list[Any] | None:
     return list(value) or None
+
+
+def default_index() -> Path | None:
+    """Return `SLIMDEX_INDEX`, or else the nearest `.slimdex` upwards; None without either.
+
+    Raises `InputError` if the variable names a folder that is no index.
+    """
+    if given := os.environ.get(VARIABLE):
+        if not is_index(given):
+            raise InputError(f"{VARIABLE}={given}: no slimdex index there; expected one")
+        return Path(given)
+    if is_index(FOLDER):
+        return Path(FOLDER)
+    places = (above / FOLDER for above in Path.cwd().parents)
+    return next((place for place in places if is_index(place)), None)
+
+
+def new_index() -> Path:
+    """Return the folder of a build that names none: `SLIMDEX_INDEX`, or `.slimdex` here."""
+    return Path(os.environ.get(VARIABLE) or FOLDER)
+
+
+def is_index(path: str | Path) -> bool:
+    """True for the folder of an index."""
+    from .. import atomic_files
+
+    return atomic_files.is_index(path)

@@ -1,17 +1,20 @@
-"""Text and tables for the reports of `info`, `health`, `tune` and `migrate`."""
+"""Facts about an index: `slimdex info`, `health` and `eval`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
 
 from . import console
+from .opening import Dir, Index, Json, Labels, OpenOptions
 
 if TYPE_CHECKING:
-    from ..quality.migration import Migration
-    from ..quality.tuning.targets import Tuning
+    from ..quality.evaluation.labels import Qrels
 
 UNKNOWN = "not known"
 VERDICTS = {
@@ -21,6 +24,87 @@ VERDICTS = {
     None: "by queries that were given, which can't be compared with these",
 }
 """State of the certified agreement."""
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """Queries to measure quality with: labelled, or made of the documents."""
+
+    queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None
+    qrels: Labels = None
+    drop_self: Annotated[bool, "Leave out the document that has the query's own id."] = False
+    sample: Annotated[int, "Without labels: how many queries to make of the documents."] = 500
+
+    def read(self) -> tuple[list[tuple[str, str]], Qrels] | None:
+        """Read the queries and their labels; None without --queries or without --qrels."""
+        from ..quality.evaluation.labels import read_qrels
+        from ..sources.source import read_pairs
+
+        if self.queries is None or self.qrels is None:
+            return None
+        return read_pairs(str(self.queries)), read_qrels(self.qrels)
+
+
+def info(
+    index: Dir,
+    *,
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Show what an index holds, how it was made and what it costs."""
+    facts = Index(index, opening).do(lambda collection: collection.info())
+    if as_json:
+        console.print_json(facts)
+        return
+    for line in facts.pop("notes"):
+        console.note(line)
+    console.show_pairs(info_lines(facts))
+
+
+def health(
+    index: Dir,
+    *,
+    sample: Annotated[int, "Queries made of the documents: more give a closer bound."] = 2000,
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Measure how far the documents are from those the index was fitted on, and what that costs."""
+    opened = Index(index, opening)
+    report = opened.do(lambda collection: collection.health(sample=sample))
+    if as_json:
+        console.print_json(report)
+        return
+    console.show_pairs(health_lines(report, opened.opened().snapshot.noun))
+    for line in report["advice"]:
+        console.note(line)
+
+
+def evaluate(
+    index: Dir,
+    *,
+    labels: LabelOptions,
+    by_itself: Annotated[
+        bool, "--self", "Without labels: take sentences of the documents as queries."
+    ] = False,
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Measure quality, time and memory, compared with uncompressed exact search."""
+    from ..quality.evaluation.measures import evaluate as measure
+    from ..quality.evaluation.measures import evaluate_self
+
+    if by_itself != (labels.queries is None) or by_itself != (labels.qrels is None):
+        raise InputError("eval: expected either --queries and --qrels, or --self")
+    given = labels.read()
+    with Index(index, opening).opened() as collection, console.progress():
+        if given:
+            report = measure(collection, *given, drop_self=labels.drop_self)
+        else:
+            report = evaluate_self(collection, sample=labels.sample)
+    if as_json:
+        console.print_json(report)
+    else:
+        show_evaluation(report)
 
 
 def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -69,9 +153,6 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     """Return names and values in words, for the report of `Collection.health`.
 
     `noun` is what it counts: documents, or passages if texts are cut.
-
-    >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
-    ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
     """
     kept, error, agreed = report["variance_kept"], report["code_error"], report["agreement"]
     since = report["rows_since_fit"]
@@ -106,6 +187,11 @@ def _figure(value: float | None) -> str:
 
 
 def _now_and_then(now: float | None, then: float | None) -> str:
+    """Format a figure, and that of the fit.
+
+    >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
+    ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
+    """
     if now is None:
         return UNKNOWN
     return f"{now:.3f}, and {_figure(then)} at the fit"
@@ -121,53 +207,3 @@ def show_evaluation(report: Mapping[str, Any]) -> None:
     console.line("")
     for text in explained(report):
         console.prose(text)
-
-
-def show_tuning(tuning: Tuning) -> None:
-    """Print a row for each measured setting, then the choice and its reason."""
-    if tuning.tried:
-        heads = ["kind", "k", "candidates", "bytes", "agreement", "at least", "p50 ms", "p99 ms"]
-        rows = [
-            (
-                tried.settings.kind,
-                str(tried.settings.k),
-                _candidates(tried.settings.candidates),
-                f"{tried.ram:,}",
-                f"{tried.estimate:.4f}",
-                f"{tried.bound:.4f}",
-                f"{tried.p50_ms:.2f}",
-                f"{tried.p99_ms:.2f}",
-                tried.verdict,
-            )
-            for tried in tuning.tried
-        ]
-        console.show_table([*heads, ""], rows)
-        console.line("")
-    for text in tuning.said:
-        console.line(text)
-
-
-def show_migration(found: Migration) -> None:
-    """Print a row for each option, then the advice and its reason."""
-    rows = [
-        (
-            option.name,
-            f"{100 * option.estimate:.1f}",
-            f"{100 * option.bound:.1f}",
-            "" if option.gain is None else f"{100 * option.gain:+.1f}",
-            "" if option.gain_bound is None else f"{100 * option.gain_bound:+.1f}",
-            f"{option.hours:.2f}",
-        )
-        for option in found.options
-    ]
-    console.show_table(["option", "nDCG@10", "at least", "gain", "gain at least", "hours"], rows)
-    console.line("")
-    console.line(
-        f"by {found.queries:,} queries ({found.pool}) among {found.searched:,} documents that both "
-        f"encoded; 95% confidence"
-    )
-    console.line(f"advice: {found.advice}: {found.why}")
-
-
-def _candidates(number: int | None) -> str:
-    return AUTO if number is None else f"{number:,}"
