@@ -37,7 +37,7 @@ Command = Callable[[Collection], dict[str, Any]]
 
 def add(collection: Collection, sources: AskedSources, refit: str) -> dict[str, Any]:
     """Add the documents of sources; returns `Collection.info` after that, with "added"."""
-    from .operations import building
+    from . import building
     from .quality.refitting import check_refit
 
     check_refit(refit)

@@ -58,10 +58,10 @@ def build(
 ) -> None:
     """Build an index. After an interruption, the same command goes on where it stopped."""
     from ..asked_sources import remember_sources
+    from ..building import build as build_index
+    from ..building import choose_settings
     from ..commands import with_addition
     from ..encoders.given_encoder import GivenEncoder
-    from ..operations.building import build as build_index
-    from ..operations.building import choose_settings
     from ..temporary_files import offer
 
     wanted = settings.settings()
@@ -162,9 +162,9 @@ def _command() -> str:
 def _build_demo(out: Path) -> None:
     from slimdex.indexes.settings import Settings
 
+    from ..building import Sources
+    from ..building import build as build_index
     from ..encoders.transformer import TransformerEncoder
-    from ..operations.building import Sources
-    from ..operations.building import build as build_index
 
     with console.progress():
         sources = Sources.open([SOURCE])

@@ -19,8 +19,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
+from slimdex.retrieval.repair import verify
 from slimdex.retrieval.search.nearest import Searches, nearest
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.trials.query_pools import rows_of_documents

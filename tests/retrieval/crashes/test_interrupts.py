@@ -12,7 +12,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.operations.repair import repair, verify
+from slimdex.retrieval.repair import repair, verify
 from slimdex.retrieval.storage.commit_log import CommitLog
 from slimdex.retrieval.storage.manifest import Manifest
 from tests.conftest import Copies

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import Sources, add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.writer import Added
-from slimdex.retrieval.operations.building import Sources, add, build
 from slimdex.retrieval.sources.source import read_pairs
 from slimdex.retrieval.syncing import sync
 from tests.encoders import WordEncoder, failing

@@ -15,7 +15,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.repair import verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow

@@ -25,8 +25,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.operations.repair import repair
 from slimdex.retrieval.quality.health import Drift, Measured, drift, verdict
+from slimdex.retrieval.repair import repair
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.trials.recall_trials import Pool
 from tests.encoders import WordEncoder

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import Sources, add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import _other
-from slimdex.retrieval.operations.building import Sources, add, build
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
-from ..storage.test_document_file import relation
+from .storage.test_document_file import relation
 
 Rows = list[dict[str, Any]]
 

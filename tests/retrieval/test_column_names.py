@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import catalog
+from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.documents import OWN_COLUMNS
-from slimdex.retrieval.operations.building import Sources, build
-from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.repair import verify
 from slimdex.retrieval.sources import origins, tabular
 from slimdex.retrieval.sources.tabular.column_names import ID_NAMES, TEXT_NAMES
 from slimdex.retrieval.sql import identifier

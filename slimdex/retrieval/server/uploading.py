@@ -13,12 +13,11 @@ from ..collection import Collection
 from ..ingest.staging import Addition
 from ..sources.column_agreement import agree_with
 from ..sources.files.file_source import FileSource
-from ..sources.source import Source
+from ..sources.source import Source, Sources
 from ..sources.tabular.column_names import ColumnNames
 from ..sources.tabular.duckdb_readers import READERS
 from ..sources.tabular.tables import TableSource
 from ..sources.text_files import FileFormat, ending_of, open_file
-from .building import Sources
 
 
 def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:

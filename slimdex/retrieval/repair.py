@@ -9,18 +9,18 @@ from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.options import AUTO
 
-from ..collection import Collection
-from ..ingest import writer
-from ..ingest.reencoding import encode_lost
-from ..ingest.replacing import undo
-from ..locks import WAIT
-from ..storage.verification import (
+from .collection import Collection
+from .ingest import writer
+from .ingest.reencoding import encode_lost
+from .ingest.replacing import undo
+from .locks import WAIT
+from .storage.verification import (
     derived_faults,
     replacement_faults,
     segment_faults,
     vector_faults,
 )
-from ..storage.work_folder import remove_left_work
+from .storage.work_folder import remove_left_work
 
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 

@@ -11,9 +11,9 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import choose_settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.operations.building import choose_settings
 from slimdex.retrieval.quality.tuning.metric_choice import DEFAULT
 from tests.encoders import WordEncoder, direction
 

@@ -7,26 +7,32 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
 
-from .. import adding
-from ..atomic_files import is_index, remove_folder
-from ..collection import Collection
-from ..encoders.base import AUTO, Encoder, passage_tokens
-from ..ingest.made_up_ids import MadeUpIds
-from ..ingest.rewriting.fitting import refit as refit_index
-from ..ingest.writer import Added
-from ..locks import WAIT
-from ..quality.tuning import metric_choice
-from ..quality.tuning.targets import Target
-from ..quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
-from ..sources.column_agreement import agree_with
-from ..sources.source import Sources as Sources
-from ..storage.work_folder import left_files, work_folders
-from .language_note import language_notes
+from . import adding
+from .atomic_files import is_index, remove_folder
+from .collection import Collection
+from .encoders.base import AUTO, Encoder, passage_tokens
+from .encoders.choice.known_models import ENGLISH, FOR_OTHER_LANGUAGES, named_like
+from .encoders.choice.languages import other_languages
+from .ingest.made_up_ids import MadeUpIds
+from .ingest.rewriting.fitting import refit as refit_index
+from .ingest.writer import Added
+from .locks import WAIT
+from .quality.tuning import metric_choice
+from .quality.tuning.targets import Target
+from .quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
+from .sources.column_agreement import agree_with
+from .sources.source import Sources as Sources
+from .storage.work_folder import left_files, work_folders
+
+SAMPLE = 200
+"""Documents whose language is detected."""
 
 
 def build(
@@ -130,8 +136,31 @@ def _added(collection: Collection, sources: Sources, refit: str) -> Added:
     with adding.places_told(collection, sources, ids):
         added = adding.add(collection, adding.of_sources(collection, sources, ids), refit=refit)
     notes += [*ids.notes, *added.notes, *sources.left_out()]
-    notes += language_notes(collection, first)
+    notes += _language_notes(collection, first)
     return replace(added, notes=notes, file_notes=sources.file_notes())
+
+
+def _language_notes(collection: Collection, first: int) -> list[str]:
+    """A note if most of the documents from row `first` on are in unknown languages.
+
+    Only models whose name is that of one that knows English alone are spoken of.
+    """
+    model = named_like(str(collection.state.encoder.get("model")))
+    if model is None or model.languages != ENGLISH:
+        return []
+    rows = collection.snapshot.live_documents()
+    rows = rows[rows >= first]
+    if not len(rows):
+        return []
+    sample = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64))]
+    share, language = other_languages(collection.store.documents.contents_of(sample))
+    if share <= 0.5:
+        return []
+    return [
+        f"{share:.0%} of these texts are not in English (most often {language}), the only language "
+        f"of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or another of "
+        "`slimdex models`"
+    ]
 
 
 def _kept(

@@ -1,1 +1,0 @@
-"""Build and repair an index, and upload to one."""
