@@ -7,32 +7,25 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.options import Choices
 from slimdex.indexes.settings import Settings
 
-from . import adding
 from .atomic_files import is_index, remove_folder
 from .collection import Collection
 from .encoders.base import AUTO, Encoder, passage_tokens
-from .encoders.choice.known_models import ENGLISH, FOR_OTHER_LANGUAGES, named_like
-from .encoders.choice.languages import other_languages
-from .ingest.made_up_ids import MadeUpIds
+from .ingest.adding import add_sources
+from .ingest.language_note import language_notes
 from .ingest.rewriting.fitting import refit as refit_index
 from .ingest.writer import Added
 from .locks import WAIT
+from .quality.refitting import settled
 from .quality.tuning import metric_choice
 from .quality.tuning.targets import Target
 from .quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
-from .sources.column_agreement import agree_with
 from .sources.source import Sources as Sources
 from .storage.work_folder import left_files, work_folders
-
-SAMPLE = 200
-"""Documents whose language is detected."""
 
 
 def build(
@@ -70,7 +63,7 @@ def build(
         collection = Collection.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
         with _closed_on_error(collection):
             request(collection, settings)
-            collection.commit_log.workers = workers
+            collection.index.workers = workers
             added = add(collection, sources)
             notes = _kept(collection, encoder, vector_dtype, passages)
             return collection, replace(added, notes=[*notes, *added.notes])
@@ -83,17 +76,17 @@ def build(
         lexical=lexical,
         shared_filesystem=shared_filesystem,
     )
-    collection.commit_log.workers = workers
+    collection.index.workers = workers
     with _closed_on_error(collection, remove=True):
         return collection, add(collection, sources)
 
 
 def request(collection: Collection, settings: Settings) -> None:
     """Record other settings for an unfinished build; on a finished one, use `Collection.reduce`."""
-    with collection.change():
+    with collection.index.change() as change:
         _check_unfinished(collection)
-        state = replace(collection.state, requested=settings.checked(collection.state.dim))
-        collection.commit_log.commit(state)
+        requested = settings.checked(change.state.dim)
+        change.commit(replace(change.state, requested=requested))
 
 
 def choose_settings(collection: Collection, target: Target | None = None) -> list[str]:
@@ -103,71 +96,41 @@ def choose_settings(collection: Collection, target: Target | None = None) -> lis
     user chose one: see `metric_choice`. An index of few documents, or without rescoring, stays
     unchanged.
     """
-    state, notes = collection.state, list[str]()
+    index, notes = collection.index, list[str]()
+    state = index.state
     if state.settings is None or not state.settings.rescores:
         return []
-    if collection.snapshot.searchable_count < FEWEST_A_DIMENSION * state.dim:
+    if index.snapshot.searchable_count < FEWEST_A_DIMENSION * state.dim:
         return []
     if target is not None:
         try:
-            return tune(collection, target, apply=True).said
+            return tune(index, target, apply=True).said
         except InputError as error:  # the documents are in and must be kept
             notes.append(f"{error}; the settings stay as they are")
     requested, default = state.requested, metric_choice.DEFAULT
     is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
-    if is_free and collection.has_encoder:
-        choice = chosen_metric(collection, collection.snapshot)
+    if is_free and index.has_encoder:
+        choice = chosen_metric(index, index.opened())
         if choice.cell != default:
             beta, gamma = choice.cell
-            refit_index(collection, replace(requested, beta=beta, gamma=gamma))
+            refit_index(index, replace(requested, beta=beta, gamma=gamma))
             notes.append(choice.why)
     return notes
 
 
 def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
     """Add documents; `refit` is as for `Collection.add`."""
-    return adding.with_new_ids(lambda: _added(collection, sources, refit))
-
-
-def _added(collection: Collection, sources: Sources, refit: str) -> Added:
-    first = collection.state.rows
-    notes = agree_with(collection.store.columns.with_values, sources.opened)
-    ids = MadeUpIds.of(sources.opened, collection.state, collection.store)
-    with adding.places_told(collection, sources, ids):
-        added = adding.add(collection, adding.of_sources(collection, sources, ids), refit=refit)
-    notes += [*ids.notes, *added.notes, *sources.left_out()]
-    notes += _language_notes(collection, first)
-    return replace(added, notes=notes, file_notes=sources.file_notes())
-
-
-def _language_notes(collection: Collection, first: int) -> list[str]:
-    """A note if most of the documents from row `first` on are in unknown languages.
-
-    Only models whose name is that of one that knows English alone are spoken of.
-    """
-    model = named_like(str(collection.state.encoder.get("model")))
-    if model is None or model.languages != ENGLISH:
-        return []
-    rows = collection.snapshot.live_documents()
-    rows = rows[rows >= first]
-    if not len(rows):
-        return []
-    sample = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64))]
-    share, language = other_languages(collection.store.documents.contents_of(sample))
-    if share <= 0.5:
-        return []
-    return [
-        f"{share:.0%} of these texts are not in English (most often {language}), the only language "
-        f"of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or another of "
-        "`slimdex models`"
-    ]
+    index = collection.index
+    first = index.state.rows
+    added = settled(index, refit, lambda: add_sources(index, sources))
+    return replace(added, notes=[*added.notes, *language_notes(index.opened(), first)])
 
 
 def _kept(
     collection: Collection, encoder: Encoder, vector_dtype: str, passages: str | int | None
 ) -> list[str]:
     """Notes on what an unfinished build keeps, although something else is requested now."""
-    state, notes = collection.state, list[str]()
+    state, notes = collection.index.state, list[str]()
     asked, own = (each.spec().get("precision") for each in (encoder, collection.encoder))
     if asked != own:
         notes.append(f"encoded in {own} like the documents before, not in {asked}")
@@ -180,7 +143,7 @@ def _kept(
 
 
 def _check_unfinished(collection: Collection) -> None:
-    if not collection.is_empty:
+    if not collection.index.is_empty:
         raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
 
 
@@ -202,6 +165,6 @@ def _closed_on_error(collection: Collection, remove: bool = False) -> Iterator[N
 
 def _remove_if_unused(collection: Collection) -> None:
     """Remove an index without documents, unless others build it or encoded texts are left."""
-    with collection.change():
-        if collection.is_empty and not work_folders(collection.path):
+    with collection.index.turn():
+        if collection.index.is_empty and not work_folders(collection.path):
             remove_folder(collection.path)

@@ -21,8 +21,8 @@ from .documents import Document, document_json, hit_json, id_text, json_of
 from .search.request import SearchRequest
 
 if TYPE_CHECKING:
-    from .asked_sources import AskedSources
     from .ingest.writer import Added
+    from .sources.asked_sources import AskedSources
     from .storage.snapshot import Snapshot
 
 LISTED_AT_ONCE = 10
@@ -64,10 +64,10 @@ def put(collection: Collection, documents: Sequence[Mapping[str, Any]]) -> dict[
     digest of the rest, so that the same document is added once. Returns the documents' "ids", the
     counts and "notes" of `Added`, and the number of all "documents".
     """
-    from .adding import add_given
+    from .quality.refitting import add_settled
 
     new = [_put_document(**given) for given in documents]
-    added = add_given(collection, [*{each.id: each for each in new}.values()])
+    added = add_settled(collection.index, [*{each.id: each for each in new}.values()])
     return {
         "ids": [each.id for each in new],
         "added": added.documents,
@@ -104,12 +104,14 @@ def sync(
     counts of `syncing.counts`, "gone" (deleted rows that still take space) and "file_notes" as
     `Added` has them.
     """
-    from . import syncing
-    from .asked_sources import last_sources
+    from .ingest import syncing
+    from .quality.refitting import settled
+    from .sources.asked_sources import last_sources
 
-    asked = sources or last_sources(collection.path, collection.state.origins)
-    added = syncing.sync(collection, asked.opened(), refit=refit)
-    documents, gone = len(collection), collection.snapshot.deleted_count
+    index = collection.index
+    opened = (sources or last_sources(collection.path, index.state.origins)).opened()
+    added = settled(index, refit, lambda: syncing.sync(index, opened))
+    documents, gone = len(collection), index.snapshot.deleted_count
     if compacts and gone > documents:
         collection.compact()
         gone = 0
@@ -126,7 +128,7 @@ def delete(
     Returns the numbers of deleted and left documents, and "gone": rows that still take space.
     """
     deleted = collection.delete(None if ids is None else [*ids], where=where)
-    gone = collection.snapshot.deleted_count
+    gone = collection.index.snapshot.deleted_count
     return {"deleted": deleted, "documents": len(collection), "gone": gone}
 
 
@@ -138,7 +140,7 @@ def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, 
     from .quality.near_duplicates import delete_near_duplicates
 
     if deletes:
-        groups = delete_near_duplicates(collection, min_score)
+        groups = delete_near_duplicates(collection.index, min_score)
     else:
         groups = collection.near_duplicates(min_score)
     duplicates = sum(len(group.others) for group in groups)
@@ -161,7 +163,7 @@ def compact(collection: Collection) -> dict[str, Any]:
 
 def reduce(collection: Collection, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Reduce the vectors again, with some settings changed; returns `Collection.info` then."""
-    wanted = collection.state.requested.changed(settings, collection.state.dim)
+    wanted = collection.index.state.requested.changed(settings, collection.index.state.dim)
     for line in collection.reduce(wanted):
         note(line)
     return collection.info()
@@ -186,7 +188,7 @@ def search(
     """
     from .search.excerpts import beginning, nearest_passages
 
-    names = chosen_columns(columns, list(collection.snapshot.columns))
+    names = chosen_columns(columns, list(collection.index.snapshot.columns))
     found = collection.answer(request)
     texts = None
     if excerpts and request.texts is None:
@@ -280,7 +282,7 @@ def related(
 
 def _id_of(collection: Collection, id: str) -> str:
     """Return an id or, if it is unknown, the id of the only document with this path."""
-    if id in collection or "path" not in collection.snapshot.columns:
+    if id in collection or "path" not in collection.index.snapshot.columns:
         return id
     from .catalog.where.conditions import Compare, as_sql
 
@@ -302,7 +304,7 @@ def listing(
     limit : documents of a page; it has fewer, but at least one, if they are long.
     """
     version = collection.version
-    return collection.read(partial(_page, where=where, after=after, limit=limit)) | {
+    return collection.index.read(partial(_page, where=where, after=after, limit=limit)) | {
         "version": version
     }
 

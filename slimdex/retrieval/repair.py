@@ -10,6 +10,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.options import AUTO
 
 from .collection import Collection
+from .index import Index
 from .ingest import writer
 from .ingest.reencoding import encode_lost
 from .ingest.replacing import undo
@@ -66,45 +67,46 @@ def repair(
         If an untrusted index has its own FAISS factory string.
     """
     opened = Collection.open(path, wait=wait, shared_filesystem=shared_filesystem)
-    with closing(opened) as collection, collection.change():
-        if lost := segment_faults(collection.commit_log):
+    index = opened.index
+    with closing(opened), index.turn():
+        if lost := segment_faults(index.snapshot):
             raise CorruptError(f"{lost[0].partition(';')[0]}; {CANT_REBUILD}")
         if model is not None:
-            collection.move_model(model)
-        lost = vector_faults(collection.commit_log)
+            opened.move_model(model)
+        lost = vector_faults(index.snapshot)
         if lost and not encode:
-            raise CorruptError(f"{lost[0]}; {_way_out(collection)}")
+            raise CorruptError(f"{lost[0]}; {_way_out(index)}")
         if lost:
-            encode_lost(collection)
-        if damaged := replacement_faults(collection.commit_log):
-            undo(collection)  # the next run of the migration encodes them from the first
+            encode_lost(index)
+        if damaged := replacement_faults(index.snapshot):
+            undo(index)  # the next run of the migration encodes them from the first
             lost += damaged
         if untrusted:
-            return lost + _replaced(collection)
-        derived = derived_faults(collection.commit_log, collection.snapshot)
+            return lost + _replaced(index)
+        derived = derived_faults(index.snapshot)
         if derived:
-            writer.rebuild(collection)
+            writer.rebuild(index)
         return lost + derived
 
 
-def _way_out(collection: Collection) -> str:
-    if not collection.has_encoder:
+def _way_out(index: Index) -> str:
+    if not index.has_encoder:
         return "vectors given from elsewhere can't be rebuilt: restore the file from a copy"
-    return f"`slimdex repair {collection.path} --encode` encodes these documents again"
+    return f"`slimdex repair {index.path} --encode` encodes these documents again"
 
 
-def _replaced(collection: Collection) -> list[str]:
+def _replaced(index: Index) -> list[str]:
     """Rebuild all derived files; returns a line for each file that existed."""
-    state = collection.state
+    state = index.state
     kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
     for kind in kinds - KINDS.keys() - {AUTO}:
         raise InputError(
-            f"{collection.path}: kind {kind!r} is an untrusted factory string; expected one "
-            f"of {', '.join(KINDS)} (`slimdex reduce {collection.path}` chooses one)"
+            f"{index.path}: kind {kind!r} is an untrusted factory string; expected one "
+            f"of {', '.join(KINDS)} (`slimdex reduce {index.path}` chooses one)"
         )
-    remove_left_work(collection.path, kept_seconds=0)  # vectors of texts that may be others
-    writer.rebuild(collection, fit_again=True)
+    remove_left_work(index.path, kept_seconds=0)  # vectors of texts that may be others
+    writer.rebuild(index, fit_again=True)
     kept = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
     kept |= {segment.name for segment in state.segments} | {state.readings or state.vectors}
     names = sorted(state.file_names - kept)
-    return [f"{collection.path / name}: untrusted" for name in names]
+    return [f"{index.path / name}: untrusted" for name in names]

@@ -46,7 +46,7 @@ def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
         folder, encoder, settings, vector_dtype=workload.vector_dtype, lexical=False
     ) as collection:
         collection.add(documents, vectors=vectors)
-        info, memory = collection.info(), collection.reduced_index.nbytes
+        info, memory = collection.info(), collection.index.snapshot.index.nbytes
     assert info["search"].get("lists", 0) == workload.lists
     assert info["settings"]["kind"] == workload.resolved_kind
     return {re.split("[-.]", name)[0]: size for name, size in info["files"].items()}, memory

@@ -19,11 +19,11 @@ from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import catalog
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.documents import OWN_COLUMNS
+from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.repair import verify
 from slimdex.retrieval.sources import origins, tabular
 from slimdex.retrieval.sources.tabular.column_names import ID_NAMES, TEXT_NAMES
 from slimdex.retrieval.sql import identifier
-from slimdex.retrieval.syncing import sync
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
@@ -92,12 +92,12 @@ def live(names: Sequence[str], folder: Path) -> None:
         change(collection, names, told)
         told["tea"] = Document("tea", "Buy coffee.", metadata=values(names, "more"))
         write(notes, (d for d in told.values() if d.id != "rain"))
-        sync(collection, Sources.open([str(notes)]))
+        sync(collection.index, Sources.open([str(notes)]))
         told.pop("rain")
         assert held(collection) == told
         collection.reduce(PLAIN)
         check_searches(collection, names, told)
-        collection.store.columns.facts()
+        collection.index.store.columns.facts()
         check_exports(collection, names, told, folder)
     assert verify(path) == []
     with Collection.open(path, ReadingEncoder()) as collection:

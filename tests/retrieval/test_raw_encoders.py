@@ -37,11 +37,11 @@ def test_a_raw_encoder_gets_another_metric(tmp_path: Path, docstrings: list[Docu
     with Collection.create(tmp_path / "x", LopsidedEncoder()) as collection:
         collection.add(docstrings)
         notes = choose_settings(collection)
-        settings = collection.state.settings
+        settings = collection.index.state.settings
         assert settings is not None
         assert (settings.beta, settings.gamma) != DEFAULT
         assert f"beta={settings.beta:g}, gamma={settings.gamma:g}: the encoder is raw" in notes[0]
-        assert collection.state.certificate is None
+        assert collection.index.state.certificate is None
         assert collection.verify() == []
 
 
@@ -52,15 +52,15 @@ def test_what_the_user_chose_stays(
 ) -> None:
     with Collection.create(tmp_path / "x", LopsidedEncoder(), settings) as collection:
         collection.add(docstrings)
-        before = collection.state.settings
+        before = collection.index.state.settings
         assert choose_settings(collection) == []
-        assert collection.state.settings == before
+        assert collection.index.state.settings == before
 
 
 def test_a_tuned_encoder_keeps_the_default(tmp_path: Path, docstrings: list[Document]) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(docstrings)
         assert choose_settings(collection) == []
-        settings = collection.state.settings
+        settings = collection.index.state.settings
         assert settings is not None
         assert (settings.beta, settings.gamma) == DEFAULT

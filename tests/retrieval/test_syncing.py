@@ -26,12 +26,12 @@ from slimdex.retrieval.building import add as add_sources
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.ingest.writer import Added
 from slimdex.retrieval.repair import verify
 from slimdex.retrieval.sources import origins
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.formats import mail
-from slimdex.retrieval.syncing import sync
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
@@ -62,7 +62,7 @@ def built(*specs: str, index: str = "x") -> None:
 
 def synced(*specs: str, index: str = "x", by: Any = None) -> Added:
     with Collection.open(index, by or encoder()) as collection:
-        return sync(collection, Sources.open(specs))
+        return sync(collection.index, Sources.open(specs))
 
 
 def counts(added: Added) -> tuple[int, ...]:
@@ -121,10 +121,10 @@ def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
     os.rename("notes/yard", "notes/done")
     Path("notes/done/plan.txt").unlink()
     with Collection.open("x") as collection:
-        before = collection.state.generation
+        before = collection.index.state.generation
     assert counts(synced("notes")) == (1, 1, 1, 1, 2)
     with Collection.open("x") as collection:
-        assert collection.state.generation == before + 1
+        assert collection.index.state.generation == before + 1
     assert sorted(documents()) == ["done/rain.md", "long.md", "new.md", "tea.md"]
     check_equals_fresh("notes")
 
@@ -296,7 +296,7 @@ def test_an_index_of_given_vectors_can_not_be_synced() -> None:
     with Collection.create("g", GivenEncoder(4), PLAIN) as collection:
         collection.add([{"id": 1, "text": "a"}], vectors=np.ones((1, 4)))
         with pytest.raises(InputError, match="built from given vectors"):
-            sync(collection, Sources.open("a.jsonl"))
+            sync(collection.index, Sources.open("a.jsonl"))
 
 
 class Stopped(BaseException):
@@ -340,7 +340,7 @@ def test_a_sync_that_is_forgotten_has_not_happened(
     write(**{"a.csv": "id,text\n1,one\n2,two\n3,three\n"})
     with monkeypatch.context() as patch:
         patch.setattr(
-            "slimdex.retrieval.adding.append_vectors",
+            "slimdex.retrieval.ingest.adding.append_vectors",
             lambda *a, **k: (_ for _ in ()).throw(Stopped),
         )
         with pytest.raises(Stopped):

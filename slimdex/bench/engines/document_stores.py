@@ -112,7 +112,7 @@ class Slimdex:
     def nearest(self, query: Query, k: int) -> Any:
         """Return scores and rows, in the order of `fetch`."""
         request = self._request(query, k)
-        return self._collection.read(nearest_documents, request)
+        return self._collection.index.read(nearest_documents, request)
 
     def fetch(self, query: Query, k: int) -> Answer:
         """Call `Collection.answer` with the text and its vector."""
@@ -124,7 +124,7 @@ class Slimdex:
 
     def codes(self) -> dict[str, int]:
         """Number of passages and bytes of their codes."""
-        codes = self._collection.reduced_index.index
+        codes = self._collection.index.snapshot.index.index
         return {"rows": len(codes), "code_bytes": round(codes.row_nbytes * len(codes))}
 
     def _request(self, query: Query, k: int) -> SearchRequest:

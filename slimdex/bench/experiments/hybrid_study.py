@@ -126,7 +126,7 @@ def measure_hybrid(
             start = perf_counter()
             collection.index_lexical()
             seconds["words_s"] = perf_counter() - start
-            snapshot = collection.snapshot
+            snapshot = collection.index.snapshot
             choice = by_labels(snapshot, tuning.vectors, tuning.judged)
             costs: Row = seconds | _costs(collection, snapshot, judging)
             chosen = fusion_of(choice.hybrid or OFF)

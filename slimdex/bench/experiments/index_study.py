@@ -26,8 +26,8 @@ from slimdex.indexes.ranking import agreement
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.quality.evaluation.measures import latency
-from slimdex.retrieval.trials.query_pools import ASKED, encoded
-from slimdex.retrieval.trials.recall_trials import NEAREST, Pool, exact_nearest_of
+from slimdex.retrieval.quality.trials.query_pools import ASKED, encoded
+from slimdex.retrieval.quality.trials.recall_trials import NEAREST, Pool, exact_nearest_of
 
 from ..data.paired_measures import AGREEMENT
 from ..machine import limit_threads
@@ -85,7 +85,7 @@ def measure_index(path: Path, asked: Asked, results: ResultsFile, about: Row) ->
 
 def _rows(path: Path, asked: Asked) -> Iterator[Row]:
     with Collection.open(path) as collection:
-        index, info = collection.reduced_index, collection.info()
+        index, info = collection.index.snapshot.index, collection.info()
         if index.metric is None:
             raise InputError("candidates=0: the codes' order is final; expected one that rescores")
         allowed = {text: allowed_rows(collection, text) for text in asked.conditions}
@@ -94,10 +94,10 @@ def _rows(path: Path, asked: Asked) -> Iterator[Row]:
             texts = half_remembered(collection, QUERIES, np.random.default_rng(0))
         facts: Row = {
             "set": path.absolute().name,
-            "model": Path(str(collection.state.encoder.get("model"))).name,
+            "model": Path(str(collection.index.state.encoder.get("model"))).name,
             "documents": info["documents"],
             "rows": len(index.index),
-            "dim": collection.state.dim,
+            "dim": collection.index.state.dim,
             "kind": info["settings"]["kind"],
             "k": info["settings"]["k"],
             "ram_row_bytes": info["memory"]["ram_bytes_per_vector"],
@@ -127,7 +127,8 @@ def by_candidates(
     Rows have ``candidates``, ``agreement@10`` and, for each part, ``p50_ms_...`` to
     ``p99_ms_...``.
     """
-    index, snapshot = collection.reduced_index, collection.snapshot
+    snapshot = collection.index.snapshot
+    index = snapshot.index
     vectors, hidden = encoded(collection.encoder, texts), snapshot.hidden
     exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), snapshot.searchable_rows())
     for count in [index.candidates if number is None else number for number in numbers]:
@@ -152,8 +153,8 @@ def under_condition(
     collection: Collection, condition: str, allowed: Rows, texts: Sequence[str]
 ) -> Row:
     """Measure searches by meaning among the rows that a condition allows, and DuckDB's time."""
-    index, vectors = collection.reduced_index, encoded(collection.encoder, texts)
-    table, total = collection.store.documents, len(index.index)
+    index, vectors = collection.index.snapshot.index, encoded(collection.encoder, texts)
+    table, total = collection.index.store.documents, len(index.index)
     exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), allowed)
     _, found = index.search(vectors, NEAREST, allowed)
     calls: Calls = {
@@ -162,7 +163,7 @@ def under_condition(
         HITS: lambda i: collection.search(vectors[i], NEAREST, where=condition),
     }
     return {
-        "allowed_share": len(allowed) / collection.snapshot.searchable_count,
+        "allowed_share": len(allowed) / collection.index.snapshot.searchable_count,
         AGREEMENT: float(agreement(found, exact, NEAREST).mean()),
     } | _times(calls, collection.encoder, texts)
 
@@ -172,7 +173,7 @@ def allowed_rows(collection: Collection, condition: str) -> Rows:
 
     Raises `InputError` if it is invalid, or allows none.
     """
-    snapshot = collection.snapshot
+    snapshot = collection.index.snapshot
     documents = snapshot.document_rows.all_rows(snapshot.documents_where(condition))
     rows = without(documents, snapshot.hidden)
     if not len(rows):
@@ -191,7 +192,8 @@ def cold_disk(path: Path, encoder: Encoder, texts: Sequence[str]) -> Row:
         if file.is_file():
             _drop_pages(file)
     with Collection.open(path, encoder) as collection:
-        index, hidden = collection.reduced_index, collection.snapshot.hidden
+        snapshot = collection.index.snapshot
+        index, hidden = snapshot.index, snapshot.hidden
         before = _bytes_read()
         calls: Calls = {
             SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, None, hidden),
@@ -218,11 +220,12 @@ def _bytes_read() -> int:
 
 def half_remembered(collection: Collection, count: int, rng: np.random.Generator) -> list[str]:
     """Draw documents, and keep about three words in five of each, in their order."""
-    live = without(collection.snapshot.live_documents(), collection.snapshot.hidden)
+    snapshot = collection.index.snapshot
+    live = without(snapshot.live_documents(), snapshot.hidden)
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
     rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()
-    found = collection.store.documents.read(rows)
+    found = collection.index.store.documents.read(rows)
     texts = []
     for row in rows:
         words = found[row].content.split()

@@ -93,8 +93,8 @@ class _Study:
             self._facts: Row = {
                 "what": "serve",
                 "documents": len(collection),
-                "dim": collection.state.dim,
-                "model": Path(str(collection.state.encoder.get("model"))).name,
+                "dim": collection.index.state.dim,
+                "model": Path(str(collection.index.state.encoder.get("model"))).name,
             }
 
     def rows(self) -> Iterator[Row]:
@@ -160,12 +160,12 @@ class _Study:
         )
         with Collection.open(self._index) as collection:
             documents = list(collection)
-            rows = collection.snapshot.live_documents()
+            rows = collection.index.snapshot.live_documents()
             for part in batches(len(rows), client.get_max_batch_size()):
                 made.add(
                     ids=[document.id for document in documents[part]],
                     documents=[document.text or " " for document in documents[part]],
-                    embeddings=collection.commit_log.vectors().take(rows[part]),
+                    embeddings=collection.index.snapshot.vectors().take(rows[part]),
                 )
 
 

@@ -33,12 +33,12 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.quality.evaluation.labels import per_query
+from slimdex.retrieval.quality.trials.query_pools import ASKED, document_pool
+from slimdex.retrieval.quality.trials.recall_trials import ERROR, NEAREST, Pool, Trials, recalls
 from slimdex.retrieval.quality.tuning.metric_choice import CELLS, DEFAULT, Cell
 from slimdex.retrieval.quality.tuning.settings_grid import SettingsGrid
 from slimdex.retrieval.quality.tuning.targets import Target
 from slimdex.retrieval.quality.tuning.tuner import Asked, chosen_metric, tune
-from slimdex.retrieval.trials.query_pools import ASKED, document_pool
-from slimdex.retrieval.trials.recall_trials import ERROR, NEAREST, Pool, Trials, recalls
 
 from ..data.paired_measures import interval
 from ..rows import ResultsFile, Row, key_of
@@ -73,7 +73,7 @@ class Subject:
         self.collection = Collection.create(folder / "default", encoder, passages="off")
         vectors = task.vectors.take(np.arange(len(data.ids)))
         self.collection.add(map(Document, data.ids, data.texts), vectors=vectors)
-        self.snapshot = self.collection.snapshot
+        self.snapshot = self.collection.index.snapshot
         # A query that is a document is no answer to itself.
         own = data.own_rows[self.asked][:, None]
         self.real = Pool(ASKED, task.queries.take(self.asked), own[:, (own >= 0).any(axis=0)])
@@ -81,7 +81,7 @@ class Subject:
     @cached_property
     def trials(self) -> Trials:
         """Trials on the collection's vectors."""
-        return Trials(self.snapshot, self.collection.commit_log.moments(), self.folder)
+        return Trials(self.snapshot, self.snapshot.moments(), self.folder)
 
     def truth(self, cell: Cell) -> Rows:
         """Ten nearest documents of each real query, in a metric."""
@@ -144,14 +144,14 @@ def measure_metric(subject: Subject) -> Iterator[Row]:
     for number, cell in enumerate(CELLS, start=1):
         values[cell] = subject.judged(subject.truth(cell))[judging]
         progress("metrics by labels", number, len(CELLS))
-    data, core, snapshot = subject.task.dataset, subject.collection, subject.snapshot
+    data, index, snapshot = subject.task.dataset, subject.collection.index, subject.snapshot
     names = [data.query_ids[i] for i in subject.asked[choosing].tolist()]
     texts = [data.query_texts[i] for i in subject.asked[choosing].tolist()]
     labels = {name: data.qrels[name] for name in names}
     asked = Asked(list(zip(names, texts, strict=True)), labels)
     cells = {"default": DEFAULT}
-    cells["unlabelled"] = chosen_metric(core, snapshot).cell
-    cells["labels"] = chosen_metric(core, snapshot, asked).cell
+    cells["unlabelled"] = chosen_metric(index, snapshot).cell
+    cells["labels"] = chosen_metric(index, snapshot, asked).cell
     cells["oracle"] = max(values, key=lambda cell: float(values[cell].mean()))
     deltas = np.stack([values[cell] - values[DEFAULT] for cell in cells.values()])
     low, high = interval(deltas)
@@ -164,7 +164,7 @@ def measure_metric(subject: Subject) -> Iterator[Row]:
 
 def measure_target(subject: Subject) -> Iterator[Row]:
     """Measure the default, the choice of `tune`, and the smallest settings that suffice."""
-    tuned = tune(subject.collection, Target(AGREEMENT))
+    tuned = tune(subject.collection.index, Target(AGREEMENT))
     index = subject.snapshot.index
     settings = subject.snapshot.state.settings
     assert settings is not None
@@ -239,8 +239,8 @@ def _smallest(
 def measure_coverage(subject: Subject) -> Iterator[Row]:
     """Compare bounds by queries made of documents with the agreement for real queries."""
     trials, (beta, gamma), rng = subject.trials, DEFAULT, np.random.default_rng(0)
-    store, encoder = subject.collection.store, subject.encoder
-    pool = document_pool(subject.snapshot, store, encoder, POOL, rng)
+    encoder = subject.encoder
+    pool = document_pool(subject.snapshot, encoder, POOL, rng)
     truth = trials.exact(pool, Rescorer.fit(trials.moments, beta, gamma))
     real_truth, most = subject.truth(DEFAULT), max(CANDIDATES)
     multiple = kind_named("pq").multiple

@@ -55,15 +55,16 @@ class DocumentsTable:
             ("text", "VARCHAR", [d.text for d in documents]),
             ("slimdex_origin", "VARCHAR", [d.origin or None for d in documents]),
         ]
-        for column in list(draft_of(self._database).columns):
+        draft = draft_of(self._database)
+        for column in list(draft.columns):
             given = [m.get(column.lower(), ("", None))[1] for m in metadata]
             values.append((column, *self._stored(column, given, documents)))
         names = ", ".join(identifier(column) for column, _, _ in values)
         unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
-        sql = f"INSERT INTO draft.documents({names}) SELECT {unnested}"
+        sql = f"INSERT INTO {draft.documents}({names}) SELECT {unnested}"
         parts = {first_row + i: Cut(parts=d.parts) for i, d in enumerate(documents) if d.parts}
         try:
-            draft_of(self._database).execute(sql, [column for _, _, column in values])
+            draft.execute(sql, [column for _, _, column in values])
             self._passages.insert(parts)
         except DISK_ERRORS:
             raise
@@ -101,9 +102,10 @@ class DocumentsTable:
         """
         more = np.cumsum(cut.counts - 1)
         after = cut.firsts - np.concatenate([[0], more[:-1]])
-        draft_of(self._database).execute(
-            """UPDATE draft.documents SET "row" = numbered.new FROM (
-                SELECT "row" AS old, "row" + more AS new FROM (SELECT "row" FROM draft.documents)
+        draft = draft_of(self._database)
+        draft.execute(
+            f"""UPDATE {draft.documents} SET "row" = numbered.new FROM (
+                SELECT "row" AS old, "row" + more AS new FROM (SELECT "row" FROM {draft.documents})
                 ASOF JOIN (SELECT unnest(?::BIGINT[]) AS after, unnest(?::BIGINT[]) AS more)
                 ON "row" > after
             ) numbered WHERE documents."row" = numbered.old""",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import randbelow
+from secrets import randbelow, token_hex
 from typing import Any
 
 from ..atomic_files import file_name
@@ -18,8 +18,6 @@ from .schema import TABLES
 from .segments import FEW_ROWS, attaching, published
 from .state import Segment
 
-DRAFT = "draft"
-"""Name of the file in SQL; statements that change documents name its tables."""
 COLUMNS_FOR_NEW_TABLE = 100
 """Number of new columns from which a new table is cheaper: adding one costs as much as all before
 it."""
@@ -34,12 +32,15 @@ def draft_of(database: Database) -> Draft:
 class Draft(Database):
     """Documents of a commit, and those that the next one adds; for one thread.
 
-    The file is made in `folder`, with the first columns or documents.
+    The file is made in `folder`, with the first columns or documents. Its tables in SQL are
+    `documents` and `passages`.
     """
 
     def __init__(self, base: Database, folder: Path) -> None:
         super().__init__(base.engine, base.contents)
         self._base, self._process = base, os.getpid()
+        self._name = f"draft_{token_hex(4)}"  # others may be made at the same time
+        self.documents, self.passages = (f"{self._name}.{table}" for table in TABLES)
         # A name of its own: DuckDB may have the file of a change that failed open for a while.
         self._file = folder / f"{file_name('segment', randbelow(10**12))}.tmp"
         self.types: dict[str, str] = dict(base.contents.columns)  # of all documents
@@ -84,12 +85,11 @@ class Draft(Database):
         cursor, named = self._open(), {identifier(name): type_ for name, type_ in new.items()}
         if len(named) < COLUMNS_FOR_NEW_TABLE:
             for name, type_ in named.items():
-                cursor.execute(f"ALTER TABLE draft.documents ADD COLUMN {name} {type_}")
+                cursor.execute(f"ALTER TABLE {self.documents} ADD COLUMN {name} {type_}")
         else:
             empty = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in named.items())
-            cursor.execute(
-                f"CREATE OR REPLACE TABLE draft.documents AS SELECT *, {empty} FROM draft.documents"
-            )
+            copied = f"SELECT *, {empty} FROM {self.documents}"
+            cursor.execute(f"CREATE OR REPLACE TABLE {self.documents} AS {copied}")
         self._read_types()
 
     def retype(self, column: str, type_: str) -> None:
@@ -97,7 +97,7 @@ class Draft(Database):
         self.types[column] = type_
         if column in self.columns:
             self.execute(
-                f"ALTER TABLE draft.documents ALTER COLUMN {identifier(column)} TYPE {type_}"
+                f"ALTER TABLE {self.documents} ALTER COLUMN {identifier(column)} TYPE {type_}"
             )
             self._read_types()
         self._is_shown = False
@@ -106,7 +106,7 @@ class Draft(Database):
         """Take over the names that DuckDB gives to the types of the file's columns."""
         self.columns = {
             name: type_
-            for name, type_, *_ in self._open().execute("DESCRIBE draft.documents").fetchall()
+            for name, type_, *_ in self._open().execute(f"DESCRIBE {self.documents}").fetchall()
             if name not in OWN_COLUMNS
         }
         self.types |= self.columns
@@ -127,10 +127,10 @@ class Draft(Database):
         if self._cursor is None:
             with self._base.session() as session:
                 self._cursor = session.cursor()
-            self._cursor.execute(attaching(self._file, DRAFT, self._rows))
+            self._cursor.execute(attaching(self._file, self._name, self._rows))
             self._cursor.execute("BEGIN TRANSACTION")
             for table, columns in TABLES.items():
-                self._cursor.execute(f"CREATE TABLE draft.{table}({columns})")
+                self._cursor.execute(f"CREATE TABLE {self._name}.{table}({columns})")
             gone = self.contents.deleted.tolist()
             self._cursor.execute(f"CREATE TEMP TABLE gone AS FROM {GONE}", [gone])
         return self._cursor
@@ -141,7 +141,7 @@ class Draft(Database):
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS FROM {CHANGED}", changed)
         with self._base.session() as session:
             tables = [(each.name, session.columns(each)) for each in self.contents.segments]
-        views = views_of([*tables, (DRAFT, self.columns)], self.types, are_changed=True)
+        views = views_of([*tables, (self._name, self.columns)], self.types, are_changed=True)
         for view, sql in views.items():
             cursor.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {sql}")
         self._is_shown = True
@@ -153,13 +153,13 @@ class Draft(Database):
         """
         if self._cursor is None:
             return None
-        ((count,),) = self._cursor.execute("SELECT count(*) FROM draft.documents").fetchall()
+        ((count,),) = self._cursor.execute(f"SELECT count(*) FROM {self.documents}").fetchall()
         if not count:
             self.discard()
             return None
         self._cursor.execute("COMMIT")
-        self._cursor.execute("CHECKPOINT draft")
-        self._cursor.execute("DETACH draft")
+        self._cursor.execute(f"CHECKPOINT {self._name}")
+        self._cursor.execute(f"DETACH {self._name}")
         self._cursor.close()
         self._cursor = None
         return published(self._file, path, first, stop)
@@ -170,7 +170,7 @@ class Draft(Database):
             return
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
-            for sql in ("ROLLBACK", "DETACH draft"):
+            for sql in ("ROLLBACK", f"DETACH {self._name}"):
                 with suppress(duckdb.Error):
                     cursor.execute(sql)
             with suppress(duckdb.Error):

@@ -168,8 +168,9 @@ class PassagesTable:
             [parts_written(cut.parts) for cut in cuts.values()],
         ]
         if cuts:
-            draft_of(self._database).execute(
-                """INSERT INTO draft.passages SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[][]),
+            draft = draft_of(self._database)
+            draft.execute(
+                f"""INSERT INTO {draft.passages} SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[][]),
                 unnest(?::BIGINT[][]), unnest(?::VARCHAR[][]), unnest(?::VARCHAR[])""",
                 columns,
             )
@@ -181,7 +182,8 @@ class PassagesTable:
 
     def drop_uncut(self) -> None:
         """Delete the new entries without passages."""
-        draft_of(self._database).execute("DELETE FROM draft.passages WHERE starts IS NULL")
+        draft = draft_of(self._database)
+        draft.execute(f"DELETE FROM {draft.passages} WHERE starts IS NULL")
 
     def _read(self, where: str, values: list[Any]) -> dict[int, Cut]:
         rows = self._database.fetch(

@@ -14,12 +14,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.json_text import READABLE, parsed
-from slimdex.indexes.settings import Settings
+from slimdex.indexes.settings import Settings, as_settings
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name, stored_as
+from ..encoders.adapters import plain_spec
+from ..encoders.base import AUTO as ANY
+from ..encoders.base import Encoder, passage_tokens
 from ..encoders.specs import check_spec
 from ..lexical.fusion import AUTO, OFF
 
@@ -225,6 +228,60 @@ class State:
     replacement: Replacement | None = None
     words: str | None = None
     hybrid: str | None = None
+
+    @classmethod
+    def new(
+        cls,
+        encoder: Encoder,
+        settings: Settings,
+        vector_dtype: str,
+        passages: str | int | None,
+        *,
+        lexical: bool,
+    ) -> Self:
+        """The state of a new index, as `Collection.create` describes it."""
+        if vector_dtype not in STORED_ENDINGS:
+            known = " or ".join(STORED_ENDINGS)
+            raise InputError(f"vector_dtype={vector_dtype!r}; expected {known}")
+        return cls(
+            plain_spec(encoder.spec()),
+            encoder.dim,
+            settings.checked(encoder.dim),
+            vectors=file_name("vectors", 1, STORED_ENDINGS[vector_dtype]),
+            passages=passage_tokens(passages, encoder),
+            words=file_name("words", 1) if lexical else None,
+        )
+
+    def check_same(
+        self,
+        path: str | Path,
+        settings: Settings | None,
+        vector_dtype: str | None,
+        passages: str | int | None,
+        lexical: bool | None,
+    ) -> None:
+        """Raise `InputError` if the index differs from what a caller would create.
+
+        None, and "auto" for `passages`, stand for anything.
+        """
+        requested = dict[str, Any]()
+        has = {
+            "vector_dtype": self.stored,
+            "passages": self.passages or OFF,
+            "lexical": bool(self.words),
+        }
+        has |= self.requested.as_dict()
+        if settings is not None:
+            requested = as_settings(settings).checked(self.dim).as_dict()
+        requested |= {"vector_dtype": vector_dtype} if vector_dtype is not None else {}
+        requested |= {"passages": passages or OFF} if passages != ANY else {}
+        requested |= {"lexical": lexical} if lexical is not None else {}
+        if other := [name for name, value in requested.items() if value != has[name]]:
+            given, existing = (
+                ", ".join(f"{name}={values[name]!r}" for name in other)
+                for values in (requested, has)
+            )
+            raise InputError(f"{given}: {path} has {existing}; expected the same, or none")
 
     @property
     def fusion(self) -> str:

@@ -47,17 +47,17 @@ class DocumentStore:
     def drop_rows(self, rows: Rows, first: int) -> None:
         """Delete some of the new documents, not cut yet; close the gaps from `first` on."""
         draft = draft_of(self.database)
-        for table in ("documents", "passages"):
+        for table in (draft.documents, draft.passages):
             draft.execute(
-                f'DELETE FROM draft.{table} WHERE "row" IN (SELECT unnest(?::BIGINT[]))',
-                [rows.tolist()],
+                f'DELETE FROM {table} WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [rows.tolist()]
             )
-        for table in ("passages", "documents"):
+        for table in (draft.passages, draft.documents):
             draft.execute(
-                f"""UPDATE draft.{table} SET "row" = numbered.new FROM (
+                f"""UPDATE {table} AS renumbered SET "row" = numbered.new FROM (
                     SELECT "row" AS old, ? + row_number() OVER (ORDER BY "row") - 1 AS new
-                    FROM (SELECT "row" FROM draft.documents)
-                ) numbered WHERE {table}."row" = numbered.old AND numbered.old <> numbered.new""",
+                    FROM (SELECT "row" FROM {draft.documents})
+                ) numbered
+                WHERE renumbered."row" = numbered.old AND numbered.old <> numbered.new""",
                 [first],
             )
 

@@ -57,11 +57,11 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build an index. After an interruption, the same command goes on where it stopped."""
-    from ..asked_sources import remember_sources
     from ..building import build as build_index
     from ..building import choose_settings
     from ..commands import with_addition
     from ..encoders.given_encoder import GivenEncoder
+    from ..sources.asked_sources import remember_sources
     from ..temporary_files import offer
 
     wanted = settings.settings()
@@ -90,7 +90,7 @@ def build(
                 workers=workers,
                 shared_filesystem=writing.shared_filesystem,
             )
-        remember_sources(collection.path, asked, collection.state.origins)
+        remember_sources(collection.path, asked, collection.index.state.origins)
         with collection, console.progress(), listening(note=console.note):
             added.notes.extend(choose_settings(collection, aim))
             facts = with_addition(collection, added)
@@ -145,7 +145,7 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
         for query, hits in zip(QUERIES, answered, strict=True):
             show_hits(query, hits)
         with console.progress():
-            report = evaluate_self(collection, sample=SAMPLE)
+            report = evaluate_self(collection.index, sample=SAMPLE)
         console.line("")
         show_evaluation(report)
         console.line("")
@@ -178,4 +178,4 @@ def _is_finished(path: Path) -> bool:
     if not path.exists():
         return False
     with Collection.open(path) as collection:
-        return collection.state.settings is not None
+        return collection.index.state.settings is not None

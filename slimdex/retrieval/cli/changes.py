@@ -21,7 +21,7 @@ from .opening import Dir, Index, Json, OpenOptions, RayOptions, Where, WriteOpti
 from .sources import Refit, SourceOptions, Vectors
 
 if TYPE_CHECKING:
-    from ..asked_sources import AskedSources
+    from ..sources.asked_sources import AskedSources
     from ..storage.manifest import Manifest
 
 AGAIN = 5.0
@@ -139,13 +139,13 @@ def sync(
     """Bring an index up to date with its sources: add what is new, replace what has changed,
     delete what is gone. Documents of other sources stay. Without sources: with those of the last
     sync, or else of the build."""
-    from ..asked_sources import last_sources
+    from ..sources.asked_sources import last_sources
 
     with cluster.started() as workers:
         opened = Index(index, opening, writing, workers)
         if sources == SourceOptions():
             collection = opened.opened()
-            asked = last_sources(collection.path, collection.state.origins)
+            asked = last_sources(collection.path, collection.index.state.origins)
         else:
             asked = sources.asked()
         synced = _Synced(asked, opened, refit, as_json)
@@ -169,14 +169,14 @@ class _Synced:
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
         from .. import commands
-        from ..asked_sources import remember_sources
+        from ..sources.asked_sources import remember_sources
 
         notes = list[str]()
         synced = partial(commands.sync, sources=self.sources, refit=self.refit, compacts=watched)
         found = self.index.do(synced, notes.append)
         collection = self.index.opened()
-        remember_sources(collection.path, self.sources, collection.state.origins)
-        self.left = collection.snapshot.manifest
+        remember_sources(collection.path, self.sources, collection.index.state.origins)
+        self.left = collection.index.snapshot.manifest
         if (gone := found.pop("gone")) > found["documents"]:
             notes.append(_still_there(self.index.path, gone))
         for line in notes:
@@ -224,7 +224,7 @@ class _Synced:
 
     def _is_restored(self) -> bool:
         """Return whether a copy of the index was restored since the last sync."""
-        now = self.index.opened().snapshot.manifest
+        now = self.index.opened().index.snapshot.manifest
         return self.left is not None and now.replaces(self.left)
 
     def _report(self, found: dict[str, Any]) -> None:

@@ -148,7 +148,7 @@ def distill(
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
-    from ..asked_sources import AskedSources
+    from ..sources.asked_sources import AskedSources
 
     note_if_typed(corpus)
     with listening(note=console.note):

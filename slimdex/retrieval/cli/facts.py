@@ -74,7 +74,7 @@ def health(
     if as_json:
         console.print_json(report)
         return
-    console.show_pairs(health_lines(report, opened.opened().snapshot.noun))
+    console.show_pairs(health_lines(report, opened.opened().index.snapshot.noun))
     for line in report["advice"]:
         console.note(line)
 
@@ -98,9 +98,9 @@ def evaluate(
     given = labels.read()
     with Index(index, opening).opened() as collection, console.progress():
         if given:
-            report = measure(collection, *given, drop_self=labels.drop_self)
+            report = measure(collection.index, *given, drop_self=labels.drop_self)
         else:
-            report = evaluate_self(collection, sample=labels.sample)
+            report = evaluate_self(collection.index, sample=labels.sample)
     if as_json:
         console.print_json(report)
     else:

@@ -155,7 +155,7 @@ class Index:
                 trust_remote_code=self.opening.trust_remote_code,
                 api_key_file=self.opening.api_key_file,
             )
-            self._collection.commit_log.workers = self.workers
+            self._collection.index.workers = self.workers
             if context := click.get_current_context(silent=True):  # none in MCP's threads
                 context.call_on_close(self._collection.close)
         return self._collection

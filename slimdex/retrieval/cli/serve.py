@@ -155,7 +155,7 @@ def mcp(
     for at in opened.values():  # errors are for the user to see now, not for the agent later
         collection = at.opened()
         if write or sync:
-            collection.check_writable()
+            collection.index.check_writable()
     followed = _followed(sync or [], [*places])
     _serve_agents(opened, followed, write=write, port=port if http else None)
 
@@ -184,9 +184,9 @@ def _serve_agents(
     """Serve the tools over stdin and stdout, or over HTTP at a port."""
     import anyio
 
-    from ..asked_sources import AskedSources
     from ..server.freshness import Following, Freshness
     from ..server.mcp_tools import agents_server
+    from ..sources.asked_sources import AskedSources
 
     sources = {name: AskedSources(specs) for name, specs in followed.items()}
 

@@ -12,7 +12,7 @@ from slimdex.indexes.errors import InputError
 from .click_commands import Argument
 
 if TYPE_CHECKING:
-    from ..asked_sources import AskedSources
+    from ..sources.asked_sources import AskedSources
 
 Text = Annotated[str | None, "Column with the text; default: text, body, content, ..."]
 Vectors = Annotated[
@@ -71,7 +71,7 @@ class SourceOptions:
 
         Raises `InputError` if there are none, or a column's type is invalid.
         """
-        from ..asked_sources import AskedSources
+        from ..sources.asked_sources import AskedSources
         from ..sources.tabular.duckdb_readers import checked_types
 
         types = self.types or []

@@ -73,7 +73,7 @@ def push(
         Pushing again resumes, and mends what two pushes at once left.
     """
     alias = alias_of(name, collection.path)
-    return collection.read(lambda snapshot: _push(snapshot, server, alias, leave_out))
+    return collection.index.read(lambda snapshot: _push(snapshot, server, alias, leave_out))
 
 
 def _push(snapshot: Snapshot, server: Server, alias: str, leave_out: Sequence[str]) -> PushResult:

@@ -1,6 +1,6 @@
 """Opening an encoder by model name: a transformer, static vectors or a server's.
 
-Each kind is imported when it is used.
+Each kind is imported when it is used. `Encoders` are those of an index.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
+from slimdex.indexes.execution.locks import ThreadLock
 
-from .base import Encoder
+from .adapters import plain_spec
+from .base import PLACE, Encoder, is_same_encoder
 from .given_encoder import GIVEN, GivenEncoder
 from .over_http.address import is_address
 from .specs import check_whole
@@ -129,6 +131,77 @@ def encoder_from_spec(
     from .transformer import encoder_from_spec as transformer_from_spec
 
     return transformer_from_spec(spec, model=model, trust_remote_code=trust_remote_code)
+
+
+class Encoders:
+    """Encoders of an index's states, by their specs: given by a caller, or loaded on first use.
+
+    Parameters
+    ----------
+    given : one that a caller has.
+    moved : a spec, and the folder, hub id or URL where that encoder's model is now. Other specs are
+        loaded from where they were: another process may change the encoder.
+    trust_remote_code, api_key_file : as for `Collection.open`.
+    """
+
+    def __init__(
+        self,
+        given: Encoder | None = None,
+        *,
+        moved: tuple[dict[str, Any], str] | None = None,
+        trust_remote_code: bool = False,
+        api_key_file: str | Path | None = None,
+    ) -> None:
+        self._given = [] if given is None else [given]
+        self._moved = moved
+        self._trusted, self._key_file = trust_remote_code, api_key_file
+        self._last: tuple[dict[str, Any], Encoder] | None = None
+        self._loading = ThreadLock()
+
+    def of(self, spec: dict[str, Any]) -> Encoder:
+        """The encoder of a spec; the last one is kept."""
+        with self._loading:
+            if self._last is None or self._last[0] != spec:
+                self._last = spec, self.opened(spec)
+            return self._last[1]
+
+    def opened(self, spec: dict[str, Any]) -> Encoder:
+        """The encoder of a spec: one that a caller gave, or else loaded from where it is."""
+        for given in self._given:
+            if is_same_encoder(plain_spec(given.spec()), spec):
+                return given
+        is_moved = self._moved is not None and is_same_encoder(spec, self._moved[0])
+        return self._loaded(spec, self._moved[1] if self._moved and is_moved else None)
+
+    def can_open(self, spec: dict[str, Any]) -> bool:
+        """Return whether texts can be encoded: False for given vectors, and without a function."""
+        return spec.get("type") != GIVEN and (bool(self._given) or is_loadable(spec))
+
+    def give(self, encoder: Encoder) -> None:
+        """Use an encoder of the caller for the state whose spec it has."""
+        with self._loading:
+            self._given.append(encoder)
+
+    def move(self, spec: dict[str, Any], model: str) -> dict[str, Any]:
+        """Load the encoder of a spec from another place; returns the spec with that place.
+
+        Raises `InputError` if its weights are others.
+        """
+        moved = self._loaded(spec, model)
+        with self._loading:
+            self._given, self._last, self._moved = [moved], None, None
+        return spec | {key: value for key, value in moved.spec().items() if key in PLACE}
+
+    def _loaded(self, spec: dict[str, Any], model: str | None) -> Encoder:
+        try:
+            return encoder_from_spec(
+                spec, model=model, trust_remote_code=self._trusted, api_key_file=self._key_file
+            )
+        except (InputError, OSError) as error:
+            if not is_loadable(spec):
+                raise
+            why = f"model {model or spec.get('model')!r}: {getattr(error, 'strerror', error)}"
+            raise EncoderError(str(error) if isinstance(error, InputError) else why) from error
 
 
 def weights_faults(spec: dict[str, Any]) -> list[str]:

@@ -100,4 +100,4 @@ def export(
         return Exported(to, path, kind, selection.dim, len(selection), documents, notes)
 
     publish = publish_file if to in FILES else publish_folder
-    return publish(path, lambda new: collection.read(lambda snapshot: written(new, snapshot)))
+    return publish(path, lambda new: collection.index.read(lambda snapshot: written(new, snapshot)))

@@ -35,9 +35,9 @@ class ReducedModel:
         Raises `InputError` if the index is empty, its vectors were supplied by the user, its
         encoder is not one of slimdex, or its reducer can't be expressed as layers.
         """
-        if vectors != FULL and collection.is_empty:
+        if vectors != FULL and collection.index.is_empty:
             raise InputError(f"{collection.path} holds no documents; expected some to reduce by")
-        layers = [] if vectors == FULL else layers_of(collection.reduced_index.reducer)
+        layers = [] if vectors == FULL else layers_of(collection.index.snapshot.index.reducer)
         encoder: Any = collection.encoder
         if not isinstance(encoder, TransformerEncoder | StaticEncoder):
             kind = encoder.spec().get("type")

@@ -1,4 +1,4 @@
-"""Encoded texts: vectors of an addition that is being prepared, in files of its work folder.
+"""Encoded texts: vectors of an addition that is being prepared, in memory or in files.
 
 They are known by the text. So an addition that was interrupted, even by a kill, goes on where it
 was: the next one takes over the files that it left, and encodes only the rest.
@@ -34,13 +34,13 @@ KIND = "encoded texts"
 class EncodedTexts:
     """Vectors of texts by one encoder, and how much of the texts it read.
 
-    The folder contains the files; None to know no text.
+    The folder contains the files; None to keep few texts in memory.
     """
 
     def __init__(self, folder: Path | None, spec: dict[str, Any], dim: int) -> None:
         self.spec, self._folder, self._dim = spec, folder, dim
         self._name = sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
-        self._files = list[Path]()
+        self._files = list[Path | Arrays]()
         self._digests = list[NDArray[np.bytes_]]()  # of each file's texts
         self._sorted: KeptVectors | None = None  # whose rows are places in all files
         self._last: tuple[int, Arrays] | None = None  # the file that was read last
@@ -65,21 +65,24 @@ class EncodedTexts:
                     self._digests.append(digests.view(DIGEST).ravel())
 
     def put(self, texts: Sequence[str], vectors: Matrix, lengths: Lengths) -> None:
-        """Keep the vectors (n, dim) of texts durably, and (n, 2) tokens of each and those read.
+        """Keep the vectors (n, dim) of texts, and (n, 2) tokens of each and those read.
 
-        They are not known before `look_up_all`.
+        In a folder they are durable. They are not known before `look_up_all`.
         """
-        assert self._folder is not None
         digests = np.array(digests_of(texts), dtype=DIGEST)
         arrays: Arrays = {
             "digests": digests.view(np.uint8).reshape(-1, DIGEST.itemsize),
             "vectors": vectors,
             "lengths": lengths,
         }
-        path = self._folder / self._new_name(token_hex(8))
-        params = {"sha256": _checksum(arrays)}
-        publish(path, lambda new: save_tensors(new, KIND, params, arrays))
-        self._files.append(path)
+        file: Path | Arrays = arrays
+        if self._folder is not None:
+            file, params = (
+                self._folder / self._new_name(token_hex(8)),
+                {"sha256": _checksum(arrays)},
+            )
+            publish(file, lambda new: save_tensors(new, KIND, params, arrays))
+        self._files.append(file)
         self._digests.append(digests)
 
     def look_up_all(self) -> None:
@@ -105,11 +108,14 @@ class EncodedTexts:
     def drop_used(self) -> None:
         """Remove the files of texts that were asked for; the others stay for other additions."""
         for number in self._used:
-            self._files[number].unlink(missing_ok=True)
+            if isinstance(file := self._files[number], Path):
+                file.unlink(missing_ok=True)
 
     def _file(self, number: int) -> Arrays:
+        if not isinstance(file := self._files[number], Path):
+            return file
         if self._last is None or self._last[0] != number:
-            self._last = number, self._read(self._files[number])
+            self._last = number, self._read(file)
         return self._last[1]
 
     def _read(self, path: Path) -> Arrays:

@@ -20,7 +20,7 @@ from slimdex.indexes.execution.workers import PartError
 from ..catalog.readings import PartlyRead
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..sources.given_vectors import GivenVectors
-from ..storage.commit_log import AppendedFile, CommitLog
+from ..storage.change import AppendedFile, Change
 from .encoded_texts import EncodedTexts
 from .kept_vectors import KeptVectors
 
@@ -45,7 +45,7 @@ class EncodingError(InputError):
 
 
 def encode_texts(
-    commit_log: CommitLog,
+    change: Change,
     encoder: Encoder,
     rows: slice,
     gone: Rows,
@@ -56,41 +56,39 @@ def encode_texts(
     Texts of replaced documents, and of those in `gone`, have theirs. Raises `EncodingError` if
     other processes fail to encode some.
     """
-    kept, work = KeptVectors.of(commit_log, gone), _Work(commit_log, encoder, rows)
-    encoding, encoded = Encoding(encoder, commit_log.state.dim, work.did), 0
+    kept, work = KeptVectors.of(change, gone), _Work(change, encoder, rows)
+    encoding, encoded = Encoding(encoder, change.state.dim, work.did), 0
     windows = (
-        work.begin(_window(commit_log, kept, known, part, work.most))
+        work.begin(_window(change, kept, known, part, work.most))
         for part in batches(rows.stop, WINDOW, rows.start)
     )
     try:
-        for window, (vectors, lengths) in commit_log.workers.map(encoding, windows):
+        for window, (vectors, lengths) in change.workers.map(encoding, windows):
             if window.texts:
                 known.put(window.texts, vectors, lengths)
             encoded += len(window.texts)
             work.finish(window)
     except PartError as error:
         part = error.part.rows
-        raise EncodingError(
-            commit_log.store.ids.between(part.start, part.stop), str(error)
-        ) from error
+        raise EncodingError(change.store.ids.between(part.start, part.stop), str(error)) from error
     known.look_up_all()
     return encoded
 
 
 def append_vectors(
-    commit_log: CommitLog,
+    change: Change,
     encoder: Callable[[], Encoder],
     rows: slice,
     gone: Rows,
     known: EncodedTexts,
     given: GivenVectors | None = None,
 ) -> tuple[AppendedFile, int]:
-    """Append the vectors of new rows to the file, within the transaction that commits them.
+    """Append the vectors of new rows to the file, as a part of the change that commits them.
 
     They are given, those of replaced documents or of `gone` ones, known, or else encoded. Returns
     the file and its new blocks, and the number of texts that were encoded.
     """
-    vectors = commit_log.vectors(rows.start)
+    vectors = change.vectors(rows.start)
     grown = AppendedFile(vectors, vectors.nbytes)
     encoded = 0
     if given is not None:
@@ -98,16 +96,16 @@ def append_vectors(
             vectors.append(given.rows(part.start, part.stop))
             progress("taking vectors", part.stop, len(given))
         return grown, 0
-    kept = KeptVectors.of(commit_log, gone)
+    kept = KeptVectors.of(change, gone)
     for part in batches(rows.stop, WINDOW, rows.start):
-        window = _window(commit_log, kept, known, part)
-        new: Matrix = np.zeros((0, commit_log.state.dim), dtype=np.float32)
+        window = _window(change, kept, known, part)
+        new: Matrix = np.zeros((0, change.state.dim), dtype=np.float32)
         lengths = NO_LENGTHS
         if window.texts:
-            new, lengths = Encoding(encoder(), commit_log.state.dim)(window)
-        X, partly = _assembled(commit_log, window, new, lengths)
+            new, lengths = Encoding(encoder(), change.state.dim)(window)
+        X, partly = _assembled(change, window, new, lengths)
         vectors.append(X)
-        commit_log.store.readings.put(partly)
+        change.store.readings.put(partly)
         encoded += len(window.texts)
     return grown, encoded
 
@@ -148,31 +146,23 @@ class Encoding:
 
     def __call__(self, window: Window) -> tuple[Matrix, Lengths]:
         """Vectors (n, dim) of the texts; (n, 2) tokens and tokens read, 0 if all are read."""
-        out = np.zeros((len(window.texts), self.dim), dtype=np.float32)
-        lengths: Lengths = np.zeros((len(window.texts), 2), dtype=np.int64)
-        for places, vectors, partly in encoded_steps(self.encoder, window.texts, self.dim):
-            out[places] = vectors
-            for place, read in partly.items():
-                lengths[place] = read
-            if self.did is not None:
-                self.did([window.texts[i] for i in places])
-        return out, lengths
+        return encoded(self.encoder, window.texts, self.dim, self.did)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Encoding, (self.encoder, self.dim)
 
 
 def _window(
-    commit_log: CommitLog,
+    change: Change,
     kept: KeptVectors,
     known: EncodedTexts,
     rows: slice,
     most: int = sys.maxsize,
 ) -> Window:
-    contents = commit_log.store.documents.contents(rows.start, rows.stop)
+    contents = change.store.documents.contents(rows.start, rows.stop)
     if len(contents) != rows.stop - rows.start:
         raise CorruptError(
-            f"{commit_log.path}: {len(contents)} passages in the rows {rows.start} to "
+            f"{change.path}: {len(contents)} passages in the rows {rows.start} to "
             f"{rows.stop - 1}; expected one in each"
         )
     empty = np.flatnonzero([not text for text in contents])
@@ -195,14 +185,14 @@ def _window(
 
 
 def _assembled(
-    commit_log: CommitLog, window: Window, vectors: Matrix, lengths: Lengths
+    change: Change, window: Window, vectors: Matrix, lengths: Lengths
 ) -> tuple[Matrix, PartlyRead]:
     """All vectors of a window; and its rows that were read only in part."""
     start = window.rows.start
-    X: Matrix = np.zeros((window.rows.stop - start, commit_log.state.dim), dtype=np.float32)
+    X: Matrix = np.zeros((window.rows.stop - start, change.state.dim), dtype=np.float32)
     X[window.todo], X[window.known] = vectors, window.vectors
-    X[window.kept] = commit_log.vectors().take(window.old)
-    before = commit_log.store.readings.of(window.old)
+    X[window.kept] = change.vectors().take(window.old)
+    before = change.store.readings.of(window.old)
     same_rows = zip(window.kept.tolist(), window.old.tolist(), strict=True)
     partly = {start + i: before[row] for i, row in same_rows if row in before}
     partly |= {start + i: (0, 0) for i in window.empty.tolist()}
@@ -227,11 +217,11 @@ class _Work:
     `most` is the number of characters of a text that count.
     """
 
-    def __init__(self, commit_log: CommitLog, encoder: Encoder, rows: slice) -> None:
+    def __init__(self, change: Change, encoder: Encoder, rows: slice) -> None:
         tokens: int | None = getattr(encoder, "max_length", None)
         self.most = sys.maxsize if tokens is None else CHARACTERS_PER_TOKEN * tokens
         self._documents, self._last_row = rows.stop - rows.start, rows.stop
-        characters = commit_log.store.documents.characters(rows.start, rows.stop, self.most)
+        characters = change.store.documents.characters(rows.start, rows.stop, self.most)
         self._total = characters + TEXT_CHARACTERS * self._documents
         self._finished = self._done = 0
 
@@ -258,6 +248,27 @@ class _Work:
     def _report(self) -> None:
         done = self._documents * self._done // self._total
         progress("encoding", min(done, self._documents - 1), self._documents)
+
+
+def encoded(
+    encoder: Encoder,
+    texts: Sequence[str],
+    dim: int,
+    did: Callable[[Sequence[str]], None] | None = None,
+) -> tuple[Matrix, Lengths]:
+    """Vectors (n, dim) of texts; (n, 2) tokens and tokens read, 0 if all are read.
+
+    `did` is told the texts of each step.
+    """
+    out = np.zeros((len(texts), dim), dtype=np.float32)
+    lengths: Lengths = np.zeros((len(texts), 2), dtype=np.int64)
+    for places, vectors, partly in encoded_steps(encoder, texts, dim):
+        out[places] = vectors
+        for place, read in partly.items():
+            lengths[place] = read
+        if did is not None:
+            did([texts[i] for i in places])
+    return out, lengths
 
 
 def encoded_steps(

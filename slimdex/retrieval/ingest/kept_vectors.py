@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
-from ..storage.commit_log import CommitLog
+from ..storage.change import Change
 
 READ_AT_ONCE = 1024
 DIGEST = np.dtype("S16")
@@ -30,14 +30,14 @@ class KeptVectors:
     rows: Rows
 
     @classmethod
-    def of(cls, commit_log: CommitLog, gone: Rows = NO_ROWS) -> KeptVectors:
+    def of(cls, change: Change, gone: Rows = NO_ROWS) -> KeptVectors:
         """Digests of the documents that staged ones replace, and of the documents `gone`."""
-        state = commit_log.state
-        documents = np.union1d(commit_log.store.ids.replaced(state.rows), gone)
+        state = change.state
+        documents = np.union1d(change.store.ids.replaced(state.rows), gone)
         collected = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
-            collected += digests_of(commit_log.store.documents.contents_of(documents[part]))
-        rows = commit_log.document_rows().all_rows(documents)
+            collected += digests_of(change.store.documents.contents_of(documents[part]))
+        rows = change.document_rows().all_rows(documents)
         return cls.sorted(np.array(collected, dtype=DIGEST), rows)
 
     @classmethod

@@ -5,7 +5,7 @@ Most texts are short: those with few bytes are skipped, and only the others' tok
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..catalog.passages_table import Cut, DocumentRows
 from ..documents import Document, content
 from ..encoders.base import CountingEncoder, Encoder
 from ..passages import LONGEST_UNIT, Count, Passage, divided
-from ..storage.commit_log import CommitLog
+from ..storage.change import Change
 
 SURE = 3 / 4
 """Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
@@ -25,15 +25,13 @@ special tokens and a prompt take the rest."""
 READ_AT_ONCE = 1024
 
 
-def cut_staged(
-    commit_log: CommitLog, first: int, staged: int, encoder: Callable[[], Encoder] | None
-) -> int:
+def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> int:
     """Cut the documents of the rows first .. staged, so far one row each, if the index cuts texts.
 
-    `encoder` returns the index's encoder, to count tokens; None if no text is to be cut. Returns
-    the new value of `staged`: rows are renumbered.
+    `count` counts tokens as the encoder does; None if no text is to be cut. Returns the new value
+    of `staged`: rows are renumbered.
     """
-    store, tokens = commit_log.store, commit_log.state.passages if encoder else None
+    store, tokens = change.store, change.state.passages
     long_documents: list[tuple[int, int]] = []  # new first row, number of rows
     more, has_parts = 0, False
     for part in batches(staged, READ_AT_ONCE, first):
@@ -41,10 +39,9 @@ def cut_staged(
         parts = store.passages.uncut(part.start, part.stop)
         has_parts |= bool(parts)
         long = dict[int, tuple[str, str]]()
-        if encoder is not None and tokens is not None:
+        if count is not None and tokens is not None:
             longer = store.documents.longer(part.start, part.stop, int(SURE * tokens))
-            long = _long({row: (title, text) for row, title, text in longer}, tokens, encoder)
-            count = _counter(encoder()) if long else None
+            long = _long({row: (title, text) for row, title, text in longer}, tokens, count)
         short = sorted(parts.keys() - long.keys())
         whole = store.documents.whole(short) if short else {}
         for row in sorted(parts.keys() | long.keys()):
@@ -69,28 +66,26 @@ def cut_staged(
 
 
 def _long(
-    texts: Mapping[int, tuple[str, str]], tokens: int, encoder: Callable[[], Encoder]
+    texts: Mapping[int, tuple[str, str]], tokens: int, count: Count
 ) -> dict[int, tuple[str, str]]:
     """Return the titles and texts with more than this number of tokens."""
     long = {i: each for i, each in texts.items() if len(each[1]) > LONGEST_UNIT * tokens}
     rest = {i: content(*each) for i, each in texts.items() if i not in long}
-    counts = _counter(encoder())([*rest.values()]) if rest else ()
+    counts = count([*rest.values()]) if rest else ()
     return long | {i: texts[i] for i, n in zip(rest, counts, strict=True) if n > tokens}
 
 
-def contents_of(
-    documents: Sequence[Document], tokens: int | None, encoder: Callable[[], Encoder]
-) -> list[str]:
+def contents_of(documents: Sequence[Document], tokens: int | None, count: Count) -> list[str]:
     """Texts to encode of documents that are cut into passages of so many tokens; None for none."""
     contents, long = list[str](), dict[int, tuple[str, str]]()
     if tokens is not None:
         texts = {i: (document.title, document.text) for i, document in enumerate(documents)}
         sizes = {i: len(content(*each).encode(errors="replace")) for i, each in texts.items()}
-        long = _long({i: texts[i] for i in texts if sizes[i] > SURE * tokens}, tokens, encoder)
+        long = _long({i: texts[i] for i in texts if sizes[i] > SURE * tokens}, tokens, count)
     for i, document in enumerate(documents):
         title, text = document.title, document.text
         if i in long and tokens is not None:
-            cut = Cut(divided(title, text, document.parts, _counter(encoder()), tokens))
+            cut = Cut(divided(title, text, document.parts, count, tokens))
             contents += cut.contents(text)
         elif document.parts:
             contents += Cut([Passage(0, len(text), title)]).contents(text)
@@ -99,7 +94,8 @@ def contents_of(
     return contents
 
 
-def _counter(encoder: Encoder) -> Count:
+def counter(encoder: Encoder) -> Count:
+    """The encoder's count of tokens; raises `InputError` if it can't count them."""
     if not isinstance(encoder, CountingEncoder):
         raise InputError(
             f"encoder {type(encoder).__name__} can't count tokens, by which this index cuts texts; "

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,16 +24,13 @@ from ..catalog.readings import PartlyRead
 from ..catalog.state import Replacement, State
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
-from ..storage.commit_log import AppendedFile
+from ..index import Index
+from ..storage.change import AppendedFile, Change
 from ..storage.manifest import Manifest
 from ..storage.snapshot import Snapshot
 from ..storage.work_folder import work_folder
-from ..trials.query_pools import row_texts
 from .encoding import encoded_steps
 from .rewriting.fitting import Fitted, commit_fit, fit_in
-
-if TYPE_CHECKING:
-    from ..collection import Collection
 
 WINDOW = 256
 """Rows encoded between two commits, lost by a kill."""
@@ -58,9 +54,7 @@ class Replaced:
     notes: tuple[str, ...] = ()
 
 
-def replace_vectors(
-    collection: Collection, encoder: Encoder, seconds: float | None = None
-) -> Replaced:
+def replace_vectors(index: Index, encoder: Encoder, seconds: float | None = None) -> Replaced:
     """Encode documents again by another encoder, or resume this, for about `seconds`.
 
     A run encodes at least one window. It ends after the window in which its time is up, or with the
@@ -68,84 +62,79 @@ def replace_vectors(
     moving to a third one.
     """
     start = perf_counter()
-    encoder = _begin(collection, encoder)
-    while (replacement := collection.state.replacement) is not None:
-        total = collection.state.rows
+    encoder = _begin(index, encoder)
+    while (replacement := index.state.replacement) is not None:
+        total = index.state.rows
         progress("encoding again", replacement.rows, total)
         if replacement.rows == total:
-            notes = _finish(collection, encoder)
+            notes = _finish(index, encoder)
             if notes is not None:
                 return Replaced(total, total, finished=True, notes=tuple(notes))
             continue
-        _encode_window(collection, encoder)
-        now = collection.state
+        _encode_window(index, encoder)
+        now = index.state
         if now.replacement and seconds is not None and perf_counter() - start >= seconds:
             return Replaced(now.replacement.rows, now.rows)
-    if not is_same_encoder(plain_spec(encoder.spec()), collection.state.encoder):
-        raise InputError(f"{collection.path}: the migration was undone meanwhile")
-    return Replaced(collection.state.rows, collection.state.rows, finished=True)
+    if not is_same_encoder(plain_spec(encoder.spec()), index.state.encoder):
+        raise InputError(f"{index.path}: the migration was undone meanwhile")
+    return Replaced(index.state.rows, index.state.rows, finished=True)
 
 
-def next_encoder(collection: Collection) -> Encoder:
+def next_encoder(index: Index) -> Encoder:
     """The encoder of the replacement that was begun; raises `InputError` if none was."""
-    if (replacement := collection.state.replacement) is None:
-        raise InputError(f"{collection.path}: no migration to continue; expected an encoder")
-    return collection.encoder_from(replacement.encoder)
+    if (replacement := index.state.replacement) is None:
+        raise InputError(f"{index.path}: no migration to continue; expected an encoder")
+    return index.encoders.opened(replacement.encoder)
 
 
-def undo(collection: Collection) -> None:
+def undo(index: Index) -> None:
     """Drop the vectors that replace the others; raises `InputError` if there are none."""
-    with collection.change():
-        state = collection.commit_log.next_state()
-        if state.replacement is None:
-            raise InputError(f"{collection.path}: no migration to undo")
-        collection.commit_log.commit(replace(state, replacement=None))
-        collection.show()
+    with index.change() as change:
+        if change.state.replacement is None:
+            raise InputError(f"{index.path}: no migration to undo")
+        change.commit(replace(change.next_state(), replacement=None))
 
 
-def _begin(collection: Collection, encoder: Encoder) -> Encoder:
+def _begin(index: Index, encoder: Encoder) -> Encoder:
     """Commit the start of the replacement, unless it has started.
 
     Returns the encoder, in the precision of the new vectors.
     """
     spec = plain_spec(encoder.spec())
-    with collection.change():
-        state = collection.commit_log.next_state()
+    with index.change() as change:
+        state = change.next_state()
         if state.replacement is not None:
             if is_same_encoder(spec, state.replacement.encoder):
                 encoder = as_recorded(encoder, state.replacement.encoder)
-                collection.give(encoder)
+                index.encoders.give(encoder)
                 return encoder
             raise InputError(
-                f"{collection.path}: its documents are being encoded by "
+                f"{index.path}: its documents are being encoded by "
                 f"{state.replacement.encoder}; expected that encoder, or this to be undone first"
             )
         if is_same_encoder(spec, state.encoder):
-            raise InputError(
-                f"{collection.path}: its vectors are this encoder's; expected another one"
-            )
-        if not len(collection):
-            raise InputError(f"{collection.path} holds no documents; expected some to encode")
+            raise InputError(f"{index.path}: its vectors are this encoder's; expected another one")
+        if not len(change.base):
+            raise InputError(f"{index.path} holds no documents; expected some to encode")
         state.requested.checked(encoder.dim)
         made = Replacement(spec, encoder.dim, state.new_name("vectors"))
-        collection.commit_log.commit(replace(state, replacement=made))
-        collection.show()
-        collection.give(encoder)
+        change.commit(replace(state, replacement=made))
+        index.encoders.give(encoder)
         return encoder
 
 
-def _encode_window(collection: Collection, encoder: Encoder) -> None:
+def _encode_window(index: Index, encoder: Encoder) -> None:
     """Encode the next rows, and commit their vectors unless rows were renumbered meanwhile."""
 
     def read(snapshot: Snapshot) -> tuple[Manifest, Matrix, PartlyRead]:
         rows = _next_rows(snapshot.state)
-        return snapshot.manifest, *_encoded(collection, snapshot, encoder, rows)
+        return snapshot.manifest, *_encoded(snapshot, encoder, rows)
 
-    before, vectors, partly = collection.read(read)
-    with collection.change():
-        now = collection.snapshot.manifest
+    before, vectors, partly = index.read(read)
+    with index.change() as change:
+        now = change.base.manifest
         if now.keeps_rows_of(before) and now.state.replacement == before.state.replacement:
-            _append(collection, vectors, partly)
+            _append(change, vectors, partly)
 
 
 def _next_rows(state: State) -> Rows:
@@ -153,13 +142,11 @@ def _next_rows(state: State) -> Rows:
     return np.arange(first, min(first + WINDOW, state.rows))
 
 
-def _encoded(
-    collection: Collection, snapshot: Snapshot, encoder: Encoder, rows: Rows
-) -> tuple[Matrix, PartlyRead]:
+def _encoded(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, PartlyRead]:
     """Vectors (n, dim) of rows, zero for deleted ones and those without text."""
     out: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
     places = np.flatnonzero(~np.isin(rows, snapshot.hidden))
-    texts = row_texts(snapshot, collection.store, rows[places])
+    texts = snapshot.texts(rows[places])
     partly = dict[int, tuple[int, int]]()
     for positions, vectors, read in encoded_steps(encoder, texts, encoder.dim):
         out[places[positions]] = vectors
@@ -167,62 +154,59 @@ def _encoded(
     return out, partly
 
 
-def _append(collection: Collection, vectors: Matrix, partly: PartlyRead) -> None:
-    """Commit the vectors of the next rows; within `collection.change()`."""
-    commit_log, state = collection.commit_log, collection.commit_log.next_state()
+def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
+    """Commit the vectors of the next rows."""
+    state = change.next_state()
     assert state.replacement is not None
-    file = state.replacement.vector_file(collection.path)
+    file = state.replacement.vector_file(change.path)
     first, before = len(file), file.nbytes
     file.append(vectors)
     if not first:
-        sync(collection.path)
+        sync(change.path)
     state = replace(state, replacement=replace(state.replacement, rows=len(file)))
-    with commit_log.transaction():
-        commit_log.store.readings.forget(first, len(file))
-        commit_log.store.readings.put(partly)
-        commit_log.commit(state, grown=[AppendedFile(file, before)])
-    collection.show()
+    change.store.readings.forget(first, len(file))
+    change.store.readings.put(partly)
+    change.commit(state, grown=[AppendedFile(file, before)])
 
 
-def _finish(collection: Collection, encoder: Encoder) -> list[str] | None:
+def _finish(index: Index, encoder: Encoder) -> list[str] | None:
     """Fit the new vectors, and replace the old ones; None if rows were renumbered meanwhile."""
-    with work_folder(collection.path) as folder:
-        snapshot = collection.snapshot
+    with work_folder(index.path) as folder:
+        snapshot = index.snapshot
         state = snapshot.state
         if state.replacement is None or state.replacement.rows != state.rows:
             return None
         if not len(snapshot):
-            raise InputError(f"{collection.path} holds no documents; expected some to fit on")
+            raise InputError(f"{index.path} holds no documents; expected some to fit on")
         try:
             moments = _moments(
-                state.replacement.vector_file(collection.path), snapshot.searchable_rows()
+                state.replacement.vector_file(index.path), snapshot.searchable_rows()
             )
-            fitted = fit_in(folder, collection, _replaced(state), moments)
+            fitted = fit_in(folder, index, _replaced(state), moments)
         except (CorruptError, OSError):
-            if collection.snapshot.manifest.keeps_rows_of(snapshot.manifest):
+            if index.snapshot.manifest.keeps_rows_of(snapshot.manifest):
                 raise
             return None
-        with collection.change():
-            now = collection.snapshot.manifest
+        with index.turn():
+            now = index.snapshot.manifest
             vectors = now.state.replacement and now.state.replacement.vectors
             if not now.keeps_rows_of(snapshot.manifest) or vectors != state.replacement.vectors:
                 return None
-            while len(rows := _next_rows(collection.state)):  # added during the fit
-                _append(collection, *_encoded(collection, collection.snapshot, encoder, rows))
-            return _commit(collection, fitted, snapshot, moments)
+            while len(rows := _next_rows(index.state)):  # added during the fit
+                with index.change() as change:
+                    _append(change, *_encoded(change.base, encoder, rows))
+            with index.change() as change:
+                return _commit(change, fitted, snapshot, moments)
 
 
-def _commit(
-    collection: Collection, fitted: Fitted, before: Snapshot, moments: Moments
-) -> list[str]:
+def _commit(change: Change, fitted: Fitted, before: Snapshot, moments: Moments) -> list[str]:
     """Replace the vectors by the fitted ones and those of the rows added since."""
-    commit_log, now = collection.commit_log, collection.snapshot
-    state = _replaced(commit_log.next_state())
-    vectors = state.vector_file(collection.path, state.rows)
-    old, new = before.searchable_rows(), now.searchable_rows()
+    state = _replaced(change.next_state())
+    vectors = state.vector_file(change.path, state.rows)
+    old, new = before.searchable_rows(), change.base.searchable_rows()
     moments = moments.merge(_moments(vectors, without(new, old)))
     moments = moments.subtract(_moments(vectors, without(old, new)))
-    return commit_fit(collection, fitted, commit_log.with_moments(state, moments))
+    return commit_fit(change, fitted, change.with_moments(state, moments))
 
 
 def _replaced(state: State) -> State:

@@ -16,9 +16,9 @@ from slimdex.indexes.unicode_text import check_unicode
 from ..catalog.passages_table import part_fault
 from ..catalog.store import DocumentStore
 from ..documents import Document, check_columns, id_text
-from ..encoders.base import Encoder
+from ..passages import Count
 from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
-from ..storage.commit_log import CommitLog
+from ..storage.change import Change
 from .long_documents import cut_staged
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
@@ -92,21 +92,21 @@ class Addition:
     missing: Callable[[DocumentStore, int], Rows] | None = None
 
 
-def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encoder]) -> Staged:
-    """Write documents to the catalog, within a transaction.
+def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
+    """Write documents to the catalog, as a part of a change.
 
     Documents identical to existing ones are skipped, unless they come with vectors that differ from
     the stored ones. Others longer than a passage are cut.
 
-    `encoder` returns the index's encoder, which counts tokens. Raises `InputError` if there are no
+    `tokens_of` counts as the index's encoder does. Raises `InputError` if there are no
     documents; if one is malformed, an id occurs twice or a value does not fit its column; or if the
     given vectors are not one per document, finite and of the right dimension; `ChangedOriginsError`
     if others have chosen the same ids for other documents meanwhile.
     """
     vectors, missing = addition.vectors, addition.missing
-    first, store = commit_log.state.rows, commit_log.store
+    first, store = change.state.rows, change.store
     if vectors is not None:
-        _check_dimensions(vectors, commit_log.state.dim)
+        _check_dimensions(vectors, change.state.dim)
     for types in addition.columns:
         store.columns.declare(types)
     # so far one row each; ids of a few are known to differ
@@ -118,7 +118,7 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
     count = stop - first
     if not count and missing is None:
         raise InputError("no documents; expected at least one")
-    is_first = vectors is None and commit_log.state.settings is None
+    is_first = vectors is None and change.state.settings is None
     if count and is_first and not store.documents.has_text(first):
         raise InputError(f"none of {count} documents has a text; expected at least one with text")
     if vectors is not None and count and len(vectors) != count:
@@ -130,16 +130,15 @@ def stage(commit_log: CommitLog, addition: Addition, encoder: Callable[[], Encod
         raise DuplicateKeyError(id, row - first, other - first)
     gone = missing(store, first) if missing else NO_ROWS
     moved = store.origins.moved(first, gone) if len(gone) else 0
-    unchanged = _unchanged(commit_log, first, stop, vectors)
+    unchanged = _unchanged(change, first, stop, vectors)
     if vectors is not None and len(unchanged):
         vectors = ChosenVectors(vectors, without(np.arange(stop - first), unchanged - first))
     stop -= len(unchanged)
-    stop = cut_staged(commit_log, first, stop, encoder if vectors is None else None)
-    state = commit_log.state
-    state = replace(state, origins=_origins(state.origins, addition))
+    stop = cut_staged(change, first, stop, tokens_of if vectors is None else None)
+    state = replace(change.state, origins=_origins(change.state.origins, addition))
     if state.settings is None:
         state.requested.check_count(stop)
-    commit_log.set_state(state)
+    change.state = state
     return Staged(first, stop, len(unchanged), gone, moved, vectors)
 
 
@@ -166,14 +165,12 @@ def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
     check_vectors(vectors)
 
 
-def _unchanged(
-    commit_log: CommitLog, first: int, staged: int, vectors: GivenVectors | None
-) -> Rows:
+def _unchanged(change: Change, first: int, staged: int, vectors: GivenVectors | None) -> Rows:
     """Drop the staged documents that exist unchanged; return their rows, in order."""
-    store = commit_log.store
+    store = change.store
     unchanged, existing = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
     if vectors is not None and len(unchanged):
-        same = _have_vectors(commit_log, existing, ChosenVectors(vectors, unchanged - first))
+        same = _have_vectors(change, existing, ChosenVectors(vectors, unchanged - first))
         unchanged, existing = unchanged[same], existing[same]
     if len(unchanged):
         store.origins.adopt(unchanged, existing)
@@ -181,12 +178,10 @@ def _unchanged(
     return unchanged
 
 
-def _have_vectors(
-    commit_log: CommitLog, documents: Rows, vectors: GivenVectors
-) -> NDArray[np.bool_]:
+def _have_vectors(change: Change, documents: Rows, vectors: GivenVectors) -> NDArray[np.bool_]:
     """Mark documents, by their first rows, of one vector each, which is the given one as stored."""
-    stored = commit_log.vectors()
-    same: NDArray[np.bool_] = commit_log.document_rows().counts_of(documents) == 1
+    stored = change.vectors()
+    same: NDArray[np.bool_] = change.document_rows().counts_of(documents) == 1
     for part in batches(len(documents)):
         same[part] &= stored.holds(documents[part], vectors.rows(part.start, part.stop))
     return same

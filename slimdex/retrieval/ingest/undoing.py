@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,15 +17,13 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..catalog.state import State
+from ..index import Index
 from ..lexical.word_index import WordIndex
-from ..storage.commit_log import AppendedFile, CommitLog
+from ..storage.change import AppendedFile, Change
 from ..storage.derived_lexical import word_faults
 from ..storage.index_files import load_index, save_codes
 from ..storage.manifest import Manifest
 from .rewriting.fitting import ROLES
-
-if TYPE_CHECKING:
-    from ..collection import Collection
 
 
 @dataclass(frozen=True)
@@ -43,51 +40,52 @@ class Undone:
     removed: int
 
 
-def undo(collection: Collection) -> Undone:
+def undo(index: Index) -> Undone:
     """Return to the documents, settings and files before the last change.
 
     Raises `InputError` if the last change can't be undone, and `CorruptError` if what it left is
     damaged; then nothing is changed.
     """
-    with collection.change():
-        log, head = collection.commit_log, collection.snapshot.manifest
-        before = _before(log, head)
+    with index.change() as change:
+        head = change.base.manifest
+        before = _before(change)
         added = np.arange(before.state.rows, head.state.rows)
         deleted = np.union1d(before.deleted, added)
         restored, removed = without(head.deleted, deleted), without(deleted, head.deleted)
-        state, grown = _fitted_as(log, _words_as(log, log.next_state(), before.state), before.state)
+        state = _words_as(change, change.next_state(), before.state)
+        state, grown = _fitted_as(change, state, before.state)
         state = replace(
             state,
             epoch=state.epoch + 1,
             hybrid=before.state.hybrid,
             requested=before.state.requested,
         )
-        with log.transaction():
-            log.store.origins.forget_places(np.union1d(restored, removed))
-            log.commit(state, delete=removed, restore=restored, grown=grown)
-        collection.show()
+        change.store.origins.forget_places(np.union1d(restored, removed))
+        change.commit(state, delete=removed, restore=restored, grown=grown)
         rows = head.document_rows
         return Undone(rows.number(restored), rows.number(removed))
 
 
-def _before(log: CommitLog, head: Manifest) -> Manifest:
+def _before(change: Change) -> Manifest:
     """The manifest to return to."""
-    record = head.state.files.get("before")
+    new, path = change.base.state, change.path
+    record = new.files.get("before")
     if record is None:
         raise InputError(
-            f"{log.path}: nothing to undo; expected a change of documents, settings or words "
+            f"{path}: nothing to undo; expected a change of documents, settings or words "
             "since the index was made, compacted, migrated or repaired"
         )
-    before = log.before()
-    if before is None:
-        raise CorruptError(f"{log.path / record.name}: missing or damaged; can't undo")
-    old, new = before.state, head.state
+    try:
+        before = Manifest.read(path, record.name)
+    except (OSError, CorruptError) as error:
+        raise CorruptError(f"{path / record.name}: missing or damaged; can't undo") from error
+    old = before.state
     if (old.vectors, old.dim) != (new.vectors, new.dim) or old.rows > new.rows:
-        raise CorruptError(f"{log.path / record.name}: of another index; can't undo")
+        raise CorruptError(f"{path / record.name}: of another index; can't undo")
     return before
 
 
-def _words_as(log: CommitLog, state: State, before: State) -> State:
+def _words_as(change: Change, state: State, before: State) -> State:
     """The state with the lexical index of an earlier one, blank for rows that came later.
 
     Before the first documents it was empty: then the present one stays.
@@ -96,26 +94,26 @@ def _words_as(log: CommitLog, state: State, before: State) -> State:
         return state
     if before.words in (None, state.words):
         return replace(state, words=before.words)
-    path = log.path / str(before.words)
+    path = change.path / str(before.words)
     if faults := word_faults(path, before.rows):
         raise CorruptError(f"{faults[0]}; can't undo")
     more = state.rows - before.rows
     if not more:
         return replace(state, words=before.words)
     name = state.new_name("words")
-    WordIndex.open(path).write_extended(log.path / name, (("", "") for _ in range(more)))
+    WordIndex.open(path).write_extended(change.path / name, (("", "") for _ in range(more)))
     return replace(state, words=name)
 
 
-def _fitted_as(log: CommitLog, state: State, before: State) -> tuple[State, list[AppendedFile]]:
+def _fitted_as(change: Change, state: State, before: State) -> tuple[State, list[AppendedFile]]:
     """The state with moments, fit and codes of an earlier one, and the files that have grown.
 
     Before the first documents there was no fit: then the present one stays.
     """
     if before.settings is None:
-        return log.with_moments(replace(state, certificate=None), Moments(state.dim)), []
+        return change.with_moments(replace(state, certificate=None), Moments(state.dim)), []
     moments = before.files["moments"]
-    moments.check(log.path)
+    moments.check(change.path)
     state = replace(
         state,
         files=state.files | {"moments": moments},
@@ -128,37 +126,37 @@ def _fitted_as(log: CommitLog, state: State, before: State) -> tuple[State, list
     state = replace(
         state, settings=before.settings, fit=before.fit, norms=before.norms, files=files
     )
-    return _extended(log, state, before)
+    return _extended(change, state, before)
 
 
 def _fit(state: State) -> tuple[object, ...]:
     return state.settings, state.norms, *(state.files.get(role) for role in ROLES[:2])
 
 
-def _extended(log: CommitLog, state: State, before: State) -> tuple[State, list[AppendedFile]]:
+def _extended(change: Change, state: State, before: State) -> tuple[State, list[AppendedFile]]:
     """Add the codes and norms of the rows that came later to those of an earlier state."""
     files = {role: file for role, file in before.files.items() if role != "before"}
-    rows = _norm_rows(log, state, before)
-    index = load_index(log.path, replace(before, files=files, rows=rows))
+    rows = _norm_rows(change, state, before)
+    index = load_index(change.path, replace(before, files=files, rows=rows))
     saved_rows, grown, norms_before = len(index.index), list[AppendedFile](), 0
     if index.metric is not None:
         norms_before = index.metric.norms.nbytes
-    index = index.extended_to(state.vector_file(log.path, state.rows))
+    index = index.extended_to(state.vector_file(change.path, state.rows))
     if index.metric is not None:
         grown.append(AppendedFile(index.metric.norms, norms_before))
-    return save_codes(log.path, state, index, saved_rows)[0], grown
+    return save_codes(change.path, state, index, saved_rows)[0], grown
 
 
-def _norm_rows(log: CommitLog, state: State, before: State) -> int:
+def _norm_rows(change: Change, state: State, before: State) -> int:
     """Rows that an earlier state's norms have by now: an addition extends them before its fit.
 
     Raises `CorruptError` if they are damaged.
     """
-    norms = before.norm_file(log.path)
+    norms = before.norm_file(change.path)
     if norms is None:
         return before.rows
     with suppress(CorruptError, OSError):
-        log.check(VectorFile(norms.path, 1, state.rows, norms.dtype))
+        change.base.manifest.check(VectorFile(norms.path, 1, state.rows, norms.dtype))
         return state.rows
-    log.check(norms)
+    change.base.manifest.check(norms)
     return before.rows

@@ -122,7 +122,7 @@ class SlimdexDocumentStore:
         return [_document(hit.id, hit.text, hit.metadata, hit.score) for hit in hits]
 
     def _vectors(self, documents: list[Document]) -> Any:
-        if self.collection.has_encoder:
+        if self.collection.index.has_encoder:
             return None
         if lacking := [d.id for d in documents if d.embedding is None]:
             raise DocumentStoreError(
@@ -133,7 +133,7 @@ class SlimdexDocumentStore:
     def _where(self, filters: dict[str, Any] | None) -> str | None:
         if not filters:
             return None
-        return as_sql(condition(filters, self.collection.snapshot.columns))
+        return as_sql(condition(filters, self.collection.index.snapshot.columns))
 
 
 def condition(filters: Mapping[str, Any], columns: Any) -> Condition:

@@ -93,7 +93,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document."""
-        if self._collection is not None and SOURCE in self._collection.snapshot.columns:
+        if self._collection is not None and SOURCE in self._collection.index.snapshot.columns:
             self._collection.delete(where=as_sql(Compare(SOURCE, "=", ref_doc_id)))
 
     def delete_nodes(
@@ -151,7 +151,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
             parts.append(Compare("id", "IN", [*map(id_text, ids)]) if ids else NEVER)
         if filters is not None and filters.filters:
             assert self._collection is not None
-            parts.append(condition(filters, self._collection.snapshot.columns))
+            parts.append(condition(filters, self._collection.index.snapshot.columns))
         if sources:
             parts.append(Compare(SOURCE, "IN", sources))
         return as_sql(And(tuple(parts))) if parts else None

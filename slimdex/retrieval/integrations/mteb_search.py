@@ -25,12 +25,12 @@ from ..encoders.base import AUTO, OFF, Encoder, passage_tokens
 from ..encoders.hub import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
-from ..quality.evaluation.measures import deep
+from ..quality.evaluation.measures import deep, ranked
 from ..quality.info import word_bytes
+from ..quality.trials.query_pools import encoded
 from ..search.nearest import nearest_documents
 from ..search.request import SearchRequest
 from ..temporary_files import temporary_parent
-from ..trials.query_pools import encoded
 from .mteb_index import Sizes, SlimdexIndex, searches_for
 
 Found = dict[str, dict[str, float]]
@@ -146,7 +146,7 @@ class SlimdexSearch:
         if not len(corpus):
             return
         added = collection.add(_documents(corpus), refit="never")
-        snapshot, info = collection.snapshot, collection.info()
+        snapshot, info = collection.index.snapshot, collection.info()
         assert snapshot.state.settings is not None
         each = info["memory"]["disk_bytes_per_vector"] + (word_bytes(snapshot) or 0)
         disk = round(each * snapshot.state.rows)
@@ -281,18 +281,18 @@ def _answers(
     top_k: int,
 ) -> Found:
     """Return the documents that a default search finds for texts and their vectors (1, d)."""
-    ids = collection.store.ids.by_row(collection.state.rows)
-    index = collection.reduced_index
+    ids = collection.index.store.ids.by_row(collection.index.state.rows)
+    index = collection.index.snapshot.index
     asks_by_ids = not set(ids).isdisjoint(names)  # then `evaluate` asks for one more, to drop
 
     def coded(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
         request = SearchRequest(vectors=vector, limit=k, candidates=0)
-        return collection.read(nearest_documents, request)
+        return collection.index.read(nearest_documents, request)
 
     answers = []
     for text, vector in asked:
         codes = None if index.metric is None else partial(coded, vector)
-        search = partial(collection.ranked, text, vector)
+        search = partial(ranked, collection.index, text, vector)
         answers.append(deep(searches_for(top_k, search, codes, asks_by_ids)))
     return {
         name: {ids[row]: score for score, row in zip(*answer, strict=True)}

@@ -77,7 +77,7 @@ def write_map(collection: Collection, path: str | Path, *, where: str | None = N
     require("a map", "map")
 
     def write(new: Path) -> DocumentMap:
-        return collection.read(lambda snapshot: _write(snapshot, where, new, path))
+        return collection.index.read(lambda snapshot: _write(snapshot, where, new, path))
 
     return publish_file(path, write)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,12 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..catalog.state import Certificate, State
+from ..index import Index
 from ..storage.index_files import sampled_error
 from ..storage.snapshot import Snapshot
 from ..temporary_files import temporary_parent
-from ..trials.query_pools import ASKED
-from ..trials.recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
-
-if TYPE_CHECKING:
-    from ..collection import Collection
+from .trials.query_pools import ASKED, document_pool
+from .trials.recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
 
 GAIN = 0.005
 """Smallest gain of agreement that justifies a new fit."""
@@ -139,7 +137,7 @@ def verdict(certificate: Certificate, now: Measured) -> str:
     return "holds" if now.bound >= certificate.promised else "not proved"
 
 
-def health(collection: Collection, snapshot: Snapshot, sample: int) -> dict[str, Any]:
+def health(index: Index, snapshot: Snapshot, sample: int) -> dict[str, Any]:
     """Measure how far the documents are from those that the index was fitted on.
 
     Agreement with exact search in the index's metric is measured by queries made of documents, each
@@ -170,16 +168,17 @@ def health(collection: Collection, snapshot: Snapshot, sample: int) -> dict[str,
     """
     if sample < 1:
         raise InputError(f"sample={sample}; expected 1 or more queries")
-    state, index, hidden = snapshot.state, snapshot.index, snapshot.hidden
-    moments = collection.commit_log.moments()
-    figures = drift(state, index, moments, hidden)
+    snapshot.opened()  # which stays readable
+    state, vectors, hidden = snapshot.state, snapshot.index, snapshot.hidden
+    moments = snapshot.moments()
+    figures = drift(state, vectors, moments, hidden)
     certificate = state.certificate
     if certificate is not None and certificate.settings != state.settings:
         certificate = None
-    pool = collection.pool(snapshot, sample)
-    now = measured(index, pool, hidden)
+    pool = document_pool(snapshot, index.query_encoder, sample, np.random.default_rng(0))
+    now = measured(vectors, pool, hidden)
     refitted = None
-    if figures.since and isinstance(index.reducer, Linear):
+    if figures.since and isinstance(vectors.reducer, Linear):
         refitted = _refitted(snapshot, moments, pool, now)
     # Queries that were given can't be made again, so nothing can be compared with theirs.
     is_comparable = certificate is not None and certificate.pool != ASKED
@@ -208,7 +207,7 @@ def health(collection: Collection, snapshot: Snapshot, sample: int) -> dict[str,
         "verdict": verdict(certificate, now) if certificate and is_comparable else None,
         "refit": refitted,
     }
-    return report | {"advice": _advice(collection.path, figures, report)}
+    return report | {"advice": _advice(index.path, figures, report)}
 
 
 def _refitted(

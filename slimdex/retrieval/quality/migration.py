@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,14 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer
 
 from ..encoders.base import Encoder
+from ..index import Index
 from ..ingest.encoding import encoded_steps
 from ..storage.snapshot import Snapshot
-from ..trials.query_pools import dropped, encoded, row_texts
-from ..trials.recall_trials import ERROR
+from .trials.query_pools import dropped, encoded
+from .trials.recall_trials import ERROR
 from .tuning.hybrid_choice import Judged
 from .tuning.metric_choice import ndcg
 from .tuning.tuner import Asked, labelled_queries
-
-if TYPE_CHECKING:
-    from ..collection import Collection
 
 STAY, ENCODE = "stay", "encode again"
 SECONDS_AN_HOUR = 3600
@@ -98,24 +96,23 @@ class Migration:
 
 
 def migrate(
-    collection: Collection,
+    index: Index,
     snapshot: Snapshot,
     encoder: Encoder,
     asked: Asked | None,
     count: int | None,
 ) -> Migration:
     """Compare another encoder with the index's own; see `Collection.migrate`."""
-    sample = Sample.drawn(collection, snapshot, asked, count)
+    sample = Sample.drawn(snapshot.opened(), asked, count)
     texts = [query.text for query in sample.queries]
-    vectors, seconds = sample.encoded(collection, snapshot, encoder)
+    vectors, seconds = sample.encoded(snapshot, encoder)
     new = sample.judged(snapshot, encoded(encoder, texts), vectors, Moments.of_rows(vectors))
     hours = seconds * len(snapshot.searchable_rows()) / SECONDS_AN_HOUR
     options, gain, gain_bound = list[Option](), None, None
     advice, why = ENCODE, "the index has no encoder that can be loaded"
-    if (present := _own_encoder(collection)) is not None:
+    if (present := _own_encoder(index)) is not None:
         vectors = snapshot.index.vectors.take(sample.searched)
-        moments = collection.commit_log.moments()
-        old = sample.judged(snapshot, encoded(present, texts), vectors, moments)
+        old = sample.judged(snapshot, encoded(present, texts), vectors, snapshot.moments())
         gain, gain_bound = float((new - old).mean()), gain_of(new, old)
         options = [Option(STAY, float(old.mean()), betting_bound(old, ERROR))]
         advice, why = STAY, "encoding again shows no proved gain"
@@ -126,10 +123,10 @@ def migrate(
     return Migration(options, advice, why, len(sample.searched), sample.pool, len(texts))
 
 
-def _own_encoder(collection: Collection) -> Encoder | None:
+def _own_encoder(index: Index) -> Encoder | None:
     """The index's own encoder; None, with a note, if it can't be loaded."""
     try:
-        return collection.query_encoder
+        return index.query_encoder
     except (SlimdexError, KeyError) as error:
         note(f"the index's own encoder can't be loaded, so that staying is not measured: {error}")
         return None
@@ -154,9 +151,7 @@ class Sample:
     pool: str
 
     @classmethod
-    def drawn(
-        cls, collection: Collection, snapshot: Snapshot, asked: Asked | None, count: int | None
-    ) -> Sample:
+    def drawn(cls, snapshot: Snapshot, asked: Asked | None, count: int | None) -> Sample:
         """Draw queries, and `count` rows, by default 5%, besides those that they ask for.
 
         Raises `InputError` if there are too few documents, or none has a label.
@@ -169,7 +164,7 @@ class Sample:
                 f"a sample of {most:,} of {len(live):,} {snapshot.noun}; expected {FEWEST} or more"
             )
         if asked is not None and asked.labels:
-            pool, queries = LABELLED, labelled_queries(collection, snapshot, asked)
+            pool, queries = LABELLED, labelled_queries(snapshot, asked)
             if not queries:
                 raise InputError("no query has a label of a document; expected some")
             order = rng.permutation(len(queries))[:QUERIES]
@@ -177,8 +172,8 @@ class Sample:
         else:
             # drawn with replacement, so that the queries are independent
             pool, rows = MADE, rng.choice(live, QUERIES)
-            texts = row_texts(snapshot, collection.store, rows)
-            pairs = zip(texts, snapshot.document_rows.documents(rows).tolist(), strict=True)
+            firsts = snapshot.document_rows.documents(rows).tolist()
+            pairs = zip(snapshot.texts(rows), firsts, strict=True)
             queries = [Judged(dropped(text, rng), {row: 1}) for text, row in pairs if text.strip()]
         wanted = np.unique([row for query in queries for row in query.labels])
         wanted = np.intersect1d(snapshot.document_rows.all_rows(wanted), live)
@@ -186,12 +181,10 @@ class Sample:
         drawn = rng.choice(others, min(count, len(others)), replace=False)
         return cls(np.union1d(drawn, wanted), queries, pool)
 
-    def encoded(
-        self, collection: Collection, snapshot: Snapshot, encoder: Encoder
-    ) -> tuple[Matrix, float]:
+    def encoded(self, snapshot: Snapshot, encoder: Encoder) -> tuple[Matrix, float]:
         """Encode the searched rows; returns vectors in their order, and seconds for each."""
         out: Matrix = np.zeros((len(self.searched), encoder.dim), dtype=np.float32)
-        texts = row_texts(snapshot, collection.store, self.searched)
+        texts = snapshot.texts(self.searched)
         start, done = perf_counter(), 0
         for positions, vectors, _ in encoded_steps(encoder, texts, encoder.dim):
             out[positions] = vectors

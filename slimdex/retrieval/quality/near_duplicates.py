@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,9 @@ from slimdex.indexes.execution.progress import note, progress
 from slimdex.indexes.execution.threads import eigh, product
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ..ingest.writer import delete
+from ..index import Index
+from ..ingest.writer import commit_deletion
 from ..storage.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from ..collection import Collection
 
 AXES = 128
 """Coordinates of a short row."""
@@ -96,24 +94,24 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
     return [groups[kept] for kept in sorted(groups)]
 
 
-def delete_near_duplicates(collection: Collection, min_score: float = 0.95) -> list[DuplicateGroup]:
+def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[DuplicateGroup]:
     """Delete all documents of each group but the kept one, in one commit; returns the groups.
 
     They are found before the writers' turn, and again if others commit meanwhile. Raises
     `InputError` as `near_duplicates` does, or if the index can't be changed.
     """
-    collection.check_writable()
+    index.check_writable()
     while True:
-        manifest, groups = collection.read(
+        manifest, groups = index.read(
             lambda snapshot: (snapshot.manifest, near_duplicates(snapshot, min_score))
         )
         if not groups:
             return groups
         ids = [other.id for group in groups for other in group.others]
-        with collection.change():
-            if collection.snapshot.manifest == manifest:
-                note(f"deleting {len(ids):,} of {len(collection):,} documents")
-                delete(collection, collection.store.ids.rows(ids))
+        with index.change() as change:
+            if change.base.manifest == manifest:
+                note(f"deleting {len(ids):,} of {len(change.base):,} documents")
+                commit_deletion(change, change.base.store.ids.rows(ids))
                 return groups
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.errors import InputError
 
+from ..index import Index
+from ..ingest.adding import add_documents
 from ..ingest.rewriting.fitting import refit as fit_again
+from ..ingest.writer import Added
+from ..storage.snapshot import Snapshot
 from .health import Drift, drift
 from .info import fit_advice, is_outgrown, kind_advice, refit_seconds
 
 if TYPE_CHECKING:
-    from ..collection import Collection
+    from numpy.typing import ArrayLike
+
+    from ..sources.given_vectors import GivenVectors
 
 REFIT = ("auto", "never", "always")
 """Actions of an addition on an outdated fit."""
@@ -27,8 +35,29 @@ def check_refit(refit: str) -> None:
         raise InputError(f"refit={refit!r}; expected {', '.join(REFIT[:-1])} or {REFIT[-1]}")
 
 
+def settled(index: Index, refit: str, add: Callable[[], Added]) -> Added:
+    """Add documents, and then refit or advise it; `refit` is as for `Collection.add`."""
+    check_refit(refit)
+    before, start = index.snapshot.searchable_count, perf_counter()
+    added = add()
+    if not added.documents:
+        return added
+    notes, refitted = after_addition(index, before, perf_counter() - start, refit)
+    return replace(added, notes=[*added.notes, *notes], refitted=refitted)
+
+
+def add_settled(
+    index: Index,
+    documents: Any,
+    vectors: GivenVectors | ArrayLike | None = None,
+    refit: str = "auto",
+) -> Added:
+    """Add documents, as `Collection.add` does; the caller reports the notes."""
+    return settled(index, refit, lambda: add_documents(index, documents, vectors))
+
+
 def after_addition(
-    collection: Collection, before: int, seconds: float, refit: str = "auto"
+    index: Index, before: int, seconds: float, refit: str = "auto"
 ) -> tuple[list[str], bool]:
     """Refit an index that an addition has outgrown, or advise it; notes, and True if it did.
 
@@ -39,7 +68,7 @@ def after_addition(
     A search could find `before` rows before the addition, which took so many seconds: "auto" refits
     only if that takes less than `WORTH` times as long.
     """
-    snapshot = collection.snapshot
+    snapshot = index.snapshot
     if snapshot.state.fit["rows"] == snapshot.state.rows:  # the addition was a fit
         return [], False
     notes = kind_advice(snapshot)
@@ -47,20 +76,20 @@ def after_addition(
     is_due = is_outgrown(snapshot) and (count - 1) // fitted > (before - 1) // fitted
     if not count or (refit != "always" and not is_due):
         return notes, False
-    moments = collection.read(lambda _: collection.commit_log.moments())
+    moments = index.read(Snapshot.moments)
     figures = drift(snapshot.state, snapshot.index, moments, snapshot.hidden)
     takes = refit_seconds(snapshot.index)
     is_quick = takes is not None and takes < WORTH * seconds
     if refit == "always" or (refit == "auto" and figures.is_large and is_quick):
-        return _refitted(collection, figures), True
+        return _refitted(index, figures), True
     return [*(fit_advice(snapshot) if figures.is_large else []), *notes], False
 
 
-def _refitted(collection: Collection, figures: Drift) -> list[str]:
-    was_proved = collection.state.certificate is not None
+def _refitted(index: Index, figures: Drift) -> list[str]:
+    was_proved = index.state.certificate is not None
     start = perf_counter()
-    notes = fit_again(collection, collection.state.requested, "with the last")
-    why = f"fitted on {figures.fitted:,} of {figures.rows:,} {collection.snapshot.noun}"
+    notes = fit_again(index, index.state.requested, "with the last")
+    why = f"fitted on {figures.fitted:,} of {figures.rows:,} {index.snapshot.noun}"
     if figures.variance_now is not None and figures.variance_best is not None:
         why += (
             f", it kept {figures.variance_now:.3f} of their variance and now keeps "
@@ -68,5 +97,5 @@ def _refitted(collection: Collection, figures: Drift) -> list[str]:
         )
     done = f"{why}; refitted in {perf_counter() - start:.1f} s"
     if was_proved:
-        done += f"; `slimdex tune {collection.path}` proves an agreement again"
+        done += f"; `slimdex tune {index.path}` proves an agreement again"
     return [done, *notes]

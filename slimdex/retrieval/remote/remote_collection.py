@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from slimdex.indexes.errors import InputError, InUseError
 from slimdex.indexes.settings import as_settings
 from slimdex.indexes.unicode_text import check_unicode
 
-from ..collection import Id, Several, check_either, page
-from ..documents import Document, Hit, Part, hit_from_json, id_text, id_texts, is_several, json_of
+from ..documents import Document, Hit, Part, hit_from_json, id_texts, json_of
 from ..encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from ..ingest.writer import Added
+from ..readable import Id, Readable
 from ..search.request import Hits, SearchRequest
-from ..search.searchable import Searchable
 from ..sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ PAGE = 200
 EXPECTED = "http://HOST/indexes/NAME"
 
 
-class RemoteCollection(Searchable):
+class RemoteCollection(Readable):
     """An index of a service, for programs that worked with a folder before.
 
     Its methods take and return what those of `Collection` do, and raise `InputError` and
@@ -85,7 +84,7 @@ class RemoteCollection(Searchable):
         """Do nothing: connections end with the object."""
 
     def __len__(self) -> int:
-        return self.count()
+        return self._counted(None)
 
     def __repr__(self) -> str:
         """URL and size, for notebooks."""
@@ -123,68 +122,29 @@ class RemoteCollection(Searchable):
         found = self._ask("/search", {k: v for k, v in body.items() if v is not None})
         return [[hit_from_json(hit) for hit in one["hits"]] for one in found["queries"]]
 
-    def related(self, id: Id, limit: int = 10, where: str | None = None) -> list[Hit]:
-        """Find the documents nearest in meaning to a document, best first, without itself.
-
-        Raises `InputError` if the id is unknown or the document has no text, or as `search` does.
-        """
+    def _related(self, id: str, limit: int, where: str | None) -> list[Hit]:
         given = _parameters({"limit": limit, "where": where})
-        found = self._ask(f"/related/{quote(id_text(id), safe='')}?{given}")
+        found = self._ask(f"/related/{quote(id, safe='')}?{given}")
         return [hit_from_json(hit) for hit in found["hits"]]
 
-    @overload
-    def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
+    def _of_ids(self, ids: list[str], vectors: bool) -> list[Document]:
+        _check_no_vectors(vectors)
+        return [self._document(id) for id in ids]
 
-    @overload
-    def get(
-        self,
-        ids: Several | None = None,
-        *,
-        where: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-        vectors: bool = False,
-    ) -> list[Document]: ...
-
-    def get(
-        self,
-        ids: Id | Several | None = None,
-        *,
-        where: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-        vectors: bool = False,
-    ) -> Document | list[Document]:
-        """Get documents as `Collection.get` does; each id is a request, others come in pages.
-
-        `vectors` must be False: the service does not send them. Raises `InputError` as
-        `Collection.get`.
-        """
-        if vectors:
-            raise InputError("vectors=True of a service; expected False, since it sends none")
-        if ids is not None:
-            check_either(where, limit, offset)
-            found = [self._document(id) for id in id_texts(ids)]
-            return found if is_several(ids) else found[0]
-        part = page(where, limit, offset)
+    def _of_condition(self, where: str | None, part: slice, vectors: bool) -> list[Document]:
+        _check_no_vectors(vectors)
         size = PAGE if part.stop is None else min(PAGE, part.stop)
         return [*islice(self._pages(where, size), part.start, part.stop)]
 
     def _document(self, id: str) -> Document:
         return _document(self._ask(f"/documents/{quote(id, safe='')}"))
 
-    def count(self, where: str | None = None) -> int:
-        """Count all documents, or those that a condition holds for."""
+    def _counted(self, where: str | None) -> int:
         return int(self._listing(where, limit=0)["count"])
 
-    def __contains__(self, id: object) -> bool:
-        """True if a document has this id."""
+    def _has(self, id: str) -> bool:
         try:
-            text = id_text(id)
-        except InputError:
-            return False  # can't be an id
-        try:
-            self._document(text)
+            self._document(id)
         except RefusedError as error:
             if error.status == 404:
                 return False
@@ -268,6 +228,11 @@ class RemoteCollection(Searchable):
         wanted = as_settings(settings).as_dict()
         asked = {name: value for name, value in wanted.items() if value is not None}
         return list(self._ask("/reduce", {"candidates": "auto", **asked})["notes"])
+
+
+def _check_no_vectors(vectors: bool) -> None:
+    if vectors:
+        raise InputError("vectors=True of a service; expected False, since it sends none")
 
 
 def _parameters(asked: Mapping[str, Any]) -> str:

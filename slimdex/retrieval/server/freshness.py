@@ -15,7 +15,7 @@ from ..collection import Collection
 from ..sources.origins import SETTLED_NS
 
 if TYPE_CHECKING:
-    from ..asked_sources import AskedSources
+    from ..sources.asked_sources import AskedSources
     from ..storage.manifest import Manifest
 
 PATIENCE = 1.0
@@ -82,10 +82,10 @@ class Following:
         with self._lock:
             now, seen = monotonic(), self._sources.opened().fingerprint()
             left = self._left
-            is_restored = left is not None and collection.snapshot.manifest.replaces(left)
+            is_restored = left is not None and collection.index.snapshot.manifest.replaces(left)
             if seen != self._seen or is_restored:
                 self._seen, self._since, self._is_settled = seen, now, False
             if not self._is_settled:
                 commands.sync(collection, self._sources, compacts=True)
-                self._left = collection.snapshot.manifest
+                self._left = collection.index.snapshot.manifest
                 self._is_settled = now - self._since > SETTLED_NS / 1e9

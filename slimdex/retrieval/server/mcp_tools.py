@@ -25,13 +25,13 @@ from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.execution.progress import listening
 
 from .. import commands
-from ..asked_sources import AskedSources
 from ..commands import Command
 from ..documents import Hit, hit_from_json
 from ..search.excerpts import are_by_chance, excerpt
 from ..search.narrowing import narrowed
 from ..search.places import file_of, link_of
 from ..search.request import SearchRequest
+from ..sources.asked_sources import AskedSources
 from .json_rpc import CheckedMessages, checked_stdio
 from .limits import Limits
 from .routes.bodies import Named
@@ -353,7 +353,7 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
     async def info(index: IndexName = None) -> About:
         """Describe an index: number of documents, and columns that conditions may use."""
         facts = await asked(
-            index, lambda found: found.info() | {"columns": found.store.columns.facts()}
+            index, lambda found: found.info() | {"columns": found.index.store.columns.facts()}
         )
         return About(
             name=facts["index"],

@@ -19,14 +19,15 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.timing import spent
 
-from ..adding import add_given
 from ..catalog.where.checks import within
 from ..collection import Collection
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
+from ..quality.refitting import add_settled
 from ..search.request import Hits, SearchRequest, joined
 from ..storage.manifest import Manifest
+from ..storage.snapshot import Snapshot
 from .batching import Batcher
 from .limits import LimitError, Limits
 from .metrics import Metrics
@@ -209,7 +210,7 @@ class ServedIndex:
         """
         if request.where is not None or not request.has_chance_score:
             return None
-        state, task = self.collection.snapshot.manifest, self._chance_task
+        state, task = self.collection.index.snapshot.manifest, self._chance_task
         if task is None or self._chance_state is not state or (task.done() and task.exception()):
             self._chance_state = state
             self._chance_task = task = asyncio.create_task(self._compute_chance())
@@ -241,10 +242,10 @@ class ServedIndex:
     async def load(self) -> None:
         """Load the encoder and the codes, before the first query needs them."""
         collection = self.collection
-        if collection.is_empty:
+        if collection.index.is_empty:
             return
-        if collection.lacks_encoder:
-            await self.read(lambda collection: collection.reduced_index)
+        if not collection.index.can_encode:
+            await self.read(lambda collection: collection.index.read(Snapshot.loaded))
         else:
             request = SearchRequest(texts=["slimdex"], limit=1)
             await self._found(request)  # without a time limit: a large model may take longer
@@ -314,8 +315,8 @@ class ServedIndex:
             )
 
     def _encode_queries(self, queries: Sequence[Sequence[str]]) -> list[tuple[Matrix, int, float]]:
-        start, state = perf_counter(), self.collection.state
-        encoder = self.collection.encoder_of(state)
+        start, state = perf_counter(), self.collection.index.state
+        encoder = self.collection.index.encoder_of(state)
         vectors = encode_queries(encoder, [*chain.from_iterable(queries)])
         seconds = perf_counter() - start
         return [(rows, state.epoch, seconds) for rows in _parted(vectors, queries)]
@@ -325,7 +326,7 @@ class ServedIndex:
 
     def _put(self, documents: Sequence[Document]) -> list[Added]:
         last = {document.id: document for document in documents}  # as if added one after another
-        return [add_given(self.collection, [*last.values()])] * len(documents)
+        return [add_settled(self.collection.index, [*last.values()])] * len(documents)
 
     def _search(self, requests: Sequence[SearchRequest]) -> list[Found]:
         """Search, combining requests that differ only in their queries."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError
 
-from .. import adding
 from ..collection import Collection
-from ..ingest.staging import Addition
-from ..sources.column_agreement import agree_with
+from ..ingest.adding import add_sources
+from ..ingest.made_up_ids import MadeUpIds
+from ..quality.refitting import settled
 from ..sources.files.file_source import FileSource
 from ..sources.source import Source, Sources
 from ..sources.tabular.column_names import ColumnNames
@@ -32,11 +32,9 @@ def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:
     name : path by which its sender calls it, see `upload_name`.
     """
     sources = Sources([_opened(path, name)])
-    notes = agree_with(collection.store.columns.with_values, sources.opened)
-    columns = sources.columns(collection.store)
-    added = adding.add(collection, Addition(sources.documents(), columns))
-    notes = [*sources.notes, *notes, *added.notes, *sources.left_out()]
-    added = replace(added, notes=notes, file_notes=sources.file_notes())
+    index, no_ids = collection.index, MadeUpIds((), {}, {}, ())
+    added = settled(index, "auto", lambda: add_sources(index, sources, lambda _: no_ids))
+    added = replace(added, notes=[*sources.notes, *added.notes])
     return asdict(added) | {"total": len(collection)}
 
 

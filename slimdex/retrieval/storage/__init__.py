@@ -1,5 +1,4 @@
 """Storage: an index's folder, what is committed in it and what is searched.
 
-`commit_log` is the only way to change the folder, `snapshot` is one committed state, and
-`snapshot_manager` knows the newest.
+`snapshot` is one committed state, `change` the only way to the next one.
 """

@@ -15,12 +15,12 @@ from slimdex.indexes.errors import CorruptError, InUseError
 from slimdex.indexes.execution.progress import progress
 
 from ..atomic_files import MANIFEST, check_new, publish, publish_folder, remove
+from ..catalog.engine import Engine
 from ..catalog.readings import ReadingFile
 from ..catalog.state import State
 from ..lexical.segment_folder import LIST, read_list, segment_files
-from .commit_log import BlockFile, CommitLog
 from .document_file import parts
-from .manifest import Manifest
+from .manifest import BlockFile, Manifest
 from .snapshot import Snapshot
 from .verification import index_faults
 
@@ -30,8 +30,8 @@ milliseconds."""
 COPIED_AT_ONCE = 1 << 22
 
 
-def copy_index(commit_log: CommitLog, path: Path) -> Manifest:
-    """Copy the committed state to a new folder, and verify every byte; returns its manifest.
+def copy_index(folder: Path, path: Path) -> Manifest:
+    """Copy the committed state of a folder to a new one, and verify it; returns its manifest.
 
     Takes no lock and needs no permission to write to the index.
 
@@ -40,23 +40,23 @@ def copy_index(commit_log: CommitLog, path: Path) -> Manifest:
     no copy.
     """
     check_new(path)
-    return publish_folder(path, lambda new: _copied(commit_log, new))
+    return publish_folder(path, lambda new: _copied(folder, new))
 
 
-def _copied(commit_log: CommitLog, new: Path) -> Manifest:
+def _copied(folder: Path, new: Path) -> Manifest:
     for _ in range(TRIES):
-        manifest = commit_log.committed_now()
+        manifest = Manifest.committed(folder)
         try:
-            _copy(commit_log.path, manifest, new)
+            _copy(folder, manifest, new)
             return manifest
         except (CorruptError, FileNotFoundError) as error:
-            if manifest == commit_log.committed_now():
+            if manifest == Manifest.committed(folder):
                 missing = f"{getattr(error, 'filename', None)}: missing"
                 message = str(error) if isinstance(error, CorruptError) else missing
-                raise CorruptError(message.replace(str(new), str(commit_log.path))) from error
+                raise CorruptError(message.replace(str(new), str(folder))) from error
             for part in new.iterdir():
                 remove(part)
-    raise InUseError(f"{commit_log.path}: others changed it {TRIES} times; try again later")
+    raise InUseError(f"{folder}: others changed it {TRIES} times; try again later")
 
 
 def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
@@ -72,8 +72,8 @@ def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
             (new / name).parent.mkdir(exist_ok=True)
             _write(file, new / name, lengths.get(name, sys.maxsize))
     publish(new / MANIFEST, manifest.write)
-    with closing(CommitLog(new)) as copy:
-        if faults := index_faults(copy, Snapshot.of(copy)):
+    with closing(Engine(new)) as engine:
+        if faults := index_faults(Snapshot.of(engine, Manifest.read(new))):
             raise CorruptError(faults[0])
 
 

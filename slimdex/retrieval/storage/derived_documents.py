@@ -12,7 +12,8 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
 
 from ..catalog.state import Lines, State
-from .commit_log import AppendedFile, CommitLog
+from ..catalog.store import DocumentStore
+from .change import AppendedFile, Change
 from .document_file import DocumentFile, cut_text
 from .document_lines import UnwritableError
 
@@ -20,35 +21,33 @@ READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
 """Documents, and values of their columns, read from the segments at a time."""
 
 
-def with_documents(commit_log: CommitLog, state: State) -> tuple[State, list[AppendedFile]]:
+def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFile]]:
     """Return the state with lines of all its documents, appending missing ones.
 
     If the type of a column has changed, all are rewritten, since its older values changed too.
     """
-    lines, rows = commit_log.state.lines, commit_log.state.rows
-    if lines is None or not lines.fit(commit_log.store.columns.types):
-        return with_new_documents(commit_log, state)
+    lines, rows, store = change.base.state.lines, change.base.state.rows, change.store
+    if lines is None or not lines.fit(store.columns.types):
+        return with_new_documents(store, state, change.path)
     if state.rows == rows:
         return state, []
-    file = DocumentFile(commit_log.path, lines, rows)
-    return _appended(commit_log, state, file, _values(commit_log, rows, state.rows))
+    file = DocumentFile(change.path, lines, rows)
+    return _appended(store, state, file, _values(store, rows, state.rows))
 
 
 def with_new_documents(
-    commit_log: CommitLog, state: State, copies: Path | None = None
+    store: DocumentStore, state: State, folder: Path, live: int | None = None
 ) -> tuple[State, list[AppendedFile]]:
-    """The state with lines of all its documents, in new files.
+    """The state with lines of all its documents, in new files of a folder.
 
-    With `copies`, they are written to that folder, without the deleted documents.
+    With `live`, its documents are the live ones of so many rows.
     """
     lines = Lines(state.new_name("documents"), state.new_name("offsets"))
-    folder = copies or commit_log.path
-    stop = commit_log.state.rows if copies else state.rows
     try:
         for name in lines.names:
             (folder / name).unlink(missing_ok=True)  # of a commit that failed
-        values = _values(commit_log, 0, stop, live=copies is not None)
-        return _appended(commit_log, state, DocumentFile(folder, lines, 0), values)
+        values = _values(store, 0, live or state.rows, live=live is not None)
+        return _appended(store, state, DocumentFile(folder, lines, 0), values)
     except BaseException:
         for name in lines.names:
             (folder / name).unlink(missing_ok=True)
@@ -56,29 +55,27 @@ def with_new_documents(
 
 
 def _appended(
-    commit_log: CommitLog, state: State, file: DocumentFile, values: Iterator[Sequence[Any]]
+    store: DocumentStore, state: State, file: DocumentFile, values: Iterator[Sequence[Any]]
 ) -> tuple[State, list[AppendedFile]]:
     before = [part.nbytes for part in file.parts]
     try:
-        file = file.append(values, commit_log.store.columns.types)
+        file = file.append(values, store.columns.types)
     except UnwritableError:  # such as times with zones: the segments have all
         return replace(state, lines=None), []
     if file.rows != state.rows:
-        raise CorruptError(
-            f"{commit_log.path}: documents of {file.rows} rows; expected {state.rows}"
-        )
+        path = store.database.path
+        raise CorruptError(f"{path}: documents of {file.rows} rows; expected {state.rows}")
     grown = map(AppendedFile, file.parts, before)
     return replace(state, lines=file.lines), [*grown]
 
 
 def _values(
-    commit_log: CommitLog, start: int, stop: int, *, live: bool = False
+    store: DocumentStore, start: int, stop: int, *, live: bool = False
 ) -> Iterator[Sequence[Any]]:
-    columns = max(len(commit_log.store.columns.types), 1)
+    columns = max(len(store.columns.types), 1)
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
-        cuts = commit_log.store.passages.between(part.start, part.stop)
-        for row, id, title, text, *metadata in commit_log.store.documents.values(
-            part.start, part.stop, live=live
-        ):
+        cuts = store.passages.between(part.start, part.stop)
+        values = store.documents.values(part.start, part.stop, live=live)
+        for row, id, title, text, *metadata in values:
             yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *metadata]
         progress("copying documents", part.stop - start, stop - start)

@@ -22,8 +22,8 @@ from ..catalog.state import State
 from ..catalog.store import DocumentStore
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
-from .commit_log import CommitLog
-from .manifest import Manifest
+from .change import Change
+from .snapshot import Snapshot
 
 READ_AT_ONCE = 1024
 MOST_DELETED = 0.2
@@ -32,7 +32,7 @@ MOST_DELETED = 0.2
 
 @contextmanager
 def with_words(
-    commit_log: CommitLog,
+    change: Change,
     words: WordIndex | None,
     state: State,
     deleted: Rows,
@@ -56,59 +56,58 @@ def with_words(
         return
     name = state.new_name("words")
     if len(deleted) - words.blank_count > MOST_DELETED * (state.rows - words.blank_count):
-        WordIndex.create(commit_log.path / name, _rows(commit_log.store, 0, state.rows, deleted))
+        WordIndex.create(change.path / name, _rows(change.store, 0, state.rows, deleted))
         yield replace(state, words=name)
         return
     if written is not None:
-        os.replace(written, commit_log.path / name)
+        os.replace(written, change.path / name)
         yield replace(state, words=name)
         return
-    rows = _rows(commit_log.store, len(words), state.rows)
+    rows = _rows(change.store, len(words), state.rows)
     with ThreadPoolExecutor(1) as pool:
-        if state.rows - len(words) <= READ_AT_ONCE:  # only this thread can read the transaction's
-            writing = pool.submit(words.write_extended, commit_log.path / name, [*rows], terms)
+        if state.rows - len(words) <= READ_AT_ONCE:  # only this thread can read the change's
+            writing = pool.submit(words.write_extended, change.path / name, [*rows], terms)
             yield replace(state, words=name)
             writing.result()
         else:
-            words.write_extended(commit_log.path / name, rows, terms)
+            words.write_extended(change.path / name, rows, terms)
             yield replace(state, words=name)
 
 
-def write_words(commit_log: CommitLog, path: Path, stop: int) -> Path | None:
-    """Write the words of the committed rows, and of those before `stop` of this transaction.
+def write_words(change: Change, path: Path, stop: int) -> Path | None:
+    """Write the words of the committed rows, and of the new ones before `stop`.
 
     Returns the folder; None if there is no lexical index, or this fails: if others have changed the
     index meanwhile, its files may be gone, and otherwise the commit fails for the same reason.
     """
-    if commit_log.state.words is None:
+    if change.state.words is None:
         return None
     try:
-        words = WordIndex.open(commit_log.path / commit_log.state.words)
+        words = WordIndex.open(change.path / change.state.words)
         if len(words) == stop:
             return None
-        words.write_extended(path, _rows(commit_log.store, len(words), stop))
+        words.write_extended(path, _rows(change.store, len(words), stop))
     except (OSError, CorruptError):
         return None
     return path
 
 
-def with_new_words(commit_log: CommitLog, state: State, copies: Path | None = None) -> State:
-    """Return the state with a new lexical index of all rows, if it has one.
+def with_new_words(snapshot: Snapshot, state: State, folder: Path, *, live: bool = False) -> State:
+    """The next state with a new lexical index of a snapshot's rows in a folder, if it has one.
 
-    With `copies`, it is written to that folder, without the deleted documents.
+    With `live`, its rows are the live ones.
     """
     if state.words is None:
         return state
-    name, stop = state.new_name("words"), commit_log.state.rows if copies else state.rows
-    deleted = NO_ROWS if copies else commit_log.manifest.deleted
-    rows = _rows(commit_log.store, 0, stop, deleted, live=copies is not None)
-    WordIndex.create((copies or commit_log.path) / name, rows)
+    name, deleted = state.new_name("words"), NO_ROWS if live else snapshot.deleted
+    rows = _rows(snapshot.store, 0, snapshot.state.rows, deleted, live=live)
+    WordIndex.create(folder / name, rows)
     return replace(state, words=name)
 
 
-def new_words(store: DocumentStore, manifest: Manifest, path: Path) -> WordIndex:
-    """Create a lexical index of a committed state's rows in a folder, outside of the turn."""
-    return WordIndex.create(path, _rows(store, 0, manifest.state.rows, manifest.deleted))
+def new_words(snapshot: Snapshot, path: Path) -> WordIndex:
+    """Create a lexical index of a snapshot's rows, outside of the turn."""
+    return WordIndex.create(path, _rows(snapshot.store, 0, snapshot.state.rows, snapshot.deleted))
 
 
 def word_faults(path: Path, rows: int) -> list[str]:

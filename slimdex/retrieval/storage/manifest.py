@@ -11,16 +11,16 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, without
-from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
+from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, UnreadableError
 from slimdex.indexes.json_text import READABLE, parsed
 
 from ..atomic_files import MANIFEST, publish
@@ -44,6 +44,21 @@ Undo = Literal["alone", "with the last", "never"]
 """Ways to undo a commit: see `Manifest.remembered_by`."""
 Blocks = list[tuple[int, str]]
 """Blocks of a file: number and SHA-256."""
+
+
+class BlockFile(Protocol):
+    """An append-only file whose blocks have checksums in the manifest."""
+
+    @property
+    def path(self) -> Path:
+        """Path of the file; its name is the one in the manifest."""
+
+    @property
+    def nbytes(self) -> int:
+        """Committed size in bytes."""
+
+    def blocks(self) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +247,19 @@ class Manifest:
             Checksums(checksums),
             commits,
         )
+
+    @classmethod
+    def committed(cls, folder: Path) -> Manifest:
+        """Read the committed one; raises `UnreadableError` if it can't be read at the moment."""
+        try:
+            return cls.read(folder)
+        except OSError as error:
+            raise UnreadableError(f"{folder / MANIFEST}: {error.strerror or error}") from error
+
+    def check(self, file: BlockFile) -> None:
+        """Raise `CorruptError` if a block of an append-only file is damaged."""
+        if dict(file.blocks()) != self.checksums.of(file.path.name):
+            raise CorruptError(f"{file.path}: damaged; see `slimdex verify`")
 
     def write(self, path: Path) -> None:
         """Write it to a file."""

@@ -16,14 +16,19 @@ from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.execution.locks import ThreadLock
+from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.vectors.vector_file import VectorFile
 
+from ..catalog.database import ChangedOrigins, Contents, Database
+from ..catalog.document_ids import LastLooked
+from ..catalog.engine import Engine
 from ..catalog.passages_table import DocumentRows
+from ..catalog.readings import ReadingFile, Readings
 from ..catalog.state import State
 from ..catalog.store import DocumentStore
-from ..documents import Document
+from ..documents import Document, passage_content
 from ..lexical.word_index import WordIndex
-from .commit_log import CommitLog
 from .document_file import DocumentFile, parts
 from .index_files import load_index
 from .manifest import Manifest
@@ -75,41 +80,41 @@ class Snapshot:
     """An immutable state, whose documents and index are opened on first use.
 
     What is open stays readable when later commits remove its files. What is not raises
-    `CorruptError` or `OSError` then: see `Collection.read`.
+    `CorruptError` or `OSError` then: see `Index.read`.
     """
 
-    path: Path
     manifest: Manifest
     store: DocumentStore
-    ensure_open: Callable[[], None]
     _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until used
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _words: list[WordIndex] = field(default_factory=list)  # one or none
     _loading: ThreadLock = field(default_factory=ThreadLock)
 
     @classmethod
-    def of(
-        cls, commit_log: CommitLog, loaded: Loaded | None = None, words: WordIndex | None = None
-    ) -> Snapshot:
-        """The committed state, with its indexes if they are in memory."""
-        return cls(
-            commit_log.path,
-            *commit_log.shown,
-            commit_log.ensure_open,
+    def of(cls, engine: Engine, manifest: Manifest) -> Snapshot:
+        """The snapshot of a manifest, of which nothing is in memory yet."""
+        return cls(manifest, store_of(engine, manifest))
+
+    def followed_by(self, manifest: Manifest, loaded: Loaded | None = None) -> Snapshot:
+        """The snapshot of a later commit, with what is in memory of this one and still holds.
+
+        `loaded` is its index, if that is in memory.
+        """
+        old, new = self.state, manifest.state
+        if loaded is None and self._loaded:
+            with suppress(OSError, CorruptError):  # loaded when it is needed
+                loaded = self._loaded[0].followed_by(self.path, old, new)
+        return Snapshot(
+            manifest,
+            store_of(self.store.database.engine, manifest, self.store),
             _loaded=[] if loaded is None else [loaded],
-            _words=[] if words is None else [words],
+            _words=self._words[:1] if new.words == old.words else [],
         )
 
-    def followed_by(self, commit_log: CommitLog) -> Snapshot:
-        """The committed state, with what is in memory of this one and still holds."""
-        if not commit_log.manifest.follows(self.manifest):
-            return Snapshot.of(commit_log)
-        old, new = self.state, commit_log.state
-        words = self._words[0] if self._words and new.words == old.words else None
-        loaded = None
-        with suppress(OSError, CorruptError):  # loaded when it is needed
-            loaded = self._loaded[0].followed_by(self.path, old, new) if self._loaded else None
-        return Snapshot.of(commit_log, loaded, words)
+    @property
+    def path(self) -> Path:
+        """The index's folder."""
+        return self.store.database.path
 
     @property
     def state(self) -> State:
@@ -228,15 +233,19 @@ class Snapshot:
         """The index, with the state of its file of codes."""
         with self._loading:
             if not self._loaded:
-                index = load_index(self.path, self.state)
-                saved_rows = len(index.index)
-                index.extend()
-                self._loaded.append(Loaded(index, saved_rows))
+                self._loaded.append(self.reloaded())
         return self._loaded[0]
+
+    def reloaded(self) -> Loaded:
+        """The index, read from its files again."""
+        index = load_index(self.path, self.state)
+        saved_rows = len(index.index)
+        index.extend()
+        return Loaded(index, saved_rows)
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Documents by their first row, from the file if current, otherwise from the segments."""
-        self.ensure_open()
+        self.store.database.engine.ensure_open()
         file = self.document_file()
         if file is None:
             return self.store.documents.read(rows)
@@ -268,6 +277,32 @@ class Snapshot:
             for first, passage_vectors in zip(firsts.tolist(), np.split(X, ends), strict=True):
                 documents[first] = replace(documents[first], vectors=passage_vectors)
         return [documents[row] for row in rows]
+
+    def texts(self, rows: Rows) -> list[str]:
+        """Title and text of the passage, or of the whole document, of each row."""
+        firsts = self.document_rows.documents(rows).tolist()
+        found = self.documents(sorted({*firsts}))
+        return [
+            passage_content(found[first], row - first)
+            for first, row in zip(firsts, rows.tolist(), strict=True)
+        ]
+
+    def vectors(self, rows: int | None = None) -> VectorFile:
+        """The encoder's vectors on disk, of all rows or of the first ones."""
+        return self.state.vector_file(self.path, self.state.rows if rows is None else rows)
+
+    def moments(self) -> Moments:
+        """The moments of the live documents' vectors, without those of empty texts."""
+        record, dim = self.state.files.get("moments"), self.state.dim
+        if record is None:
+            return Moments(dim)
+        record.check(self.path)
+        moments = Moments.load(self.path / record.name)
+        if moments.dim != dim:
+            raise CorruptError(
+                f"{self.path / record.name}: {moments.dim} dimensions; expected {dim}"
+            )
+        return moments
 
     def arrow(self, rows: Rows) -> pyarrow.Table:
         """Id, title, text and the user's columns of documents by their first rows, in order."""
@@ -301,3 +336,32 @@ class Snapshot:
             return np.packbits(is_in)
 
         return found
+
+
+def store_of(
+    engine: Engine, manifest: Manifest, before: DocumentStore | None = None
+) -> DocumentStore:
+    """The documents of a manifest, with what is open of an older commit's and is the same."""
+    state, deleted = manifest.state, manifest.deleted
+    origins = ChangedOrigins(engine.folder, state.files.get("origins"))
+    if before is not None and before.database.contents.origins.record == origins.record:
+        origins = before.database.contents.origins  # which are read already
+    contents = Contents(
+        tuple(state.segments),
+        manifest.columns,
+        state.rows,
+        deleted[manifest.document_rows.documents(deleted) == deleted],
+        origins,
+        state.epoch,
+    )
+    file = None
+    if state.readings is not None:
+        file = ReadingFile(engine.folder / state.readings, state.readings_count)
+    readings, database, looked = Readings(file), None, LastLooked()
+    if before is not None:
+        looked = before.looked
+        if before.readings.file == file:
+            readings = before.readings
+        if before.database.contents.is_same(contents):
+            database = before.database
+    return DocumentStore(database or Database(engine, contents), readings, looked)

@@ -12,49 +12,46 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import MANIFEST
-from .commit_log import BlockFile, CommitLog
 from .derived_lexical import word_faults
 from .document_file import parts
+from .manifest import BlockFile
 from .snapshot import Snapshot
 
 
-def index_faults(commit_log: CommitLog, snapshot: Snapshot) -> list[str]:
+def index_faults(snapshot: Snapshot) -> list[str]:
     """All faults; only the segments' if they are damaged, since others can't be determined.
 
     Reads every byte: checksums of derived files, of each block of append-only files, of segments
     and of DuckDB's blocks; and compares the numbers of documents, vectors, codes and moments.
     """
-    return segment_faults(commit_log) or [
-        *vector_faults(commit_log),
-        *replacement_faults(commit_log),
-        *derived_faults(commit_log, snapshot),
+    return segment_faults(snapshot) or [
+        *vector_faults(snapshot),
+        *replacement_faults(snapshot),
+        *derived_faults(snapshot),
     ]
 
 
-def vector_faults(commit_log: CommitLog) -> list[str]:
+def vector_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the vector file, block by block."""
-    path = commit_log.path / commit_log.state.vectors
-    return _row_faults(commit_log, path, commit_log.vectors)
+    return _row_faults(snapshot, snapshot.path / snapshot.state.vectors, snapshot.vectors)
 
 
-def replacement_faults(commit_log: CommitLog) -> list[str]:
+def replacement_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the vectors that are to replace the others, block by block."""
-    new = commit_log.state.replacement
+    new, path = snapshot.state.replacement, snapshot.path
     if new is None:
         return []
-    return _row_faults(
-        commit_log, commit_log.path / new.vectors, lambda: new.vector_file(commit_log.path)
-    )
+    return _row_faults(snapshot, path / new.vectors, lambda: new.vector_file(path))
 
 
-def segment_faults(commit_log: CommitLog) -> list[str]:
+def segment_faults(snapshot: Snapshot) -> list[str]:
     """Faults of the segments and readings: damaged bytes, missing documents."""
-    path, state, store = commit_log.path, commit_log.state, commit_log.committed
+    path, state, store = snapshot.path, snapshot.state, snapshot.store
     faults = list[str]()
     for segment in state.segments:
         faults += _attempt(lambda segment=segment: segment.check(path))  # type: ignore[misc]
     if store.readings.file is not None:
-        faults += _block_faults(commit_log, store.readings.file)
+        faults += _block_faults(snapshot, store.readings.file)
     if faults:
         return faults
     try:
@@ -65,7 +62,7 @@ def segment_faults(commit_log: CommitLog) -> list[str]:
         return [str(error)]
     if not numbered:
         return [f"{path}: expected documents in rows 0 to {state.rows - 1}, each once"]
-    known = commit_log.manifest
+    known = snapshot.manifest
     textless = store.readings.textless()
     if not (
         np.array_equal(rows.continued(), known.document_rows.continued())
@@ -75,27 +72,27 @@ def segment_faults(commit_log: CommitLog) -> list[str]:
     return []
 
 
-def derived_faults(commit_log: CommitLog, snapshot: Snapshot) -> list[str]:
+def derived_faults(snapshot: Snapshot) -> list[str]:
     """Faults of derived files: checksums, then inconsistent numbers."""
-    state, faults = snapshot.state, list[str]()
+    state, folder, faults = snapshot.state, snapshot.path, list[str]()
     if state.settings is None:
         return faults
     for record in state.files.values():
-        faults += _attempt(lambda record=record: record.check(commit_log.path))  # type: ignore[misc]
+        faults += _attempt(lambda record=record: record.check(folder))  # type: ignore[misc]
     if state.norms:
-        path = commit_log.path / state.norms
-        faults += _row_faults(commit_log, path, lambda: VectorFile(path, 1, state.rows, np.float32))
+        path = folder / state.norms
+        faults += _row_faults(snapshot, path, lambda: VectorFile(path, 1, state.rows, np.float32))
     if state.lines:
-        for part in parts(commit_log.path, state.lines, state.rows):
-            faults += _attempt(part.check) or _block_faults(commit_log, part)
+        for part in parts(folder, state.lines, state.rows):
+            faults += _attempt(part.check) or _block_faults(snapshot, part)
     if state.words:
-        faults += word_faults(commit_log.path / state.words, state.rows)
-    return faults or _attempt(lambda: _check_numbers(commit_log, snapshot))
+        faults += word_faults(folder / state.words, state.rows)
+    return faults or _attempt(lambda: _check_numbers(snapshot))
 
 
-def _check_numbers(commit_log: CommitLog, snapshot: Snapshot) -> None:
+def _check_numbers(snapshot: Snapshot) -> None:
     state, index = snapshot.state, snapshot.index
-    moments = Moments.load(commit_log.path / state.files["moments"].name)
+    moments = Moments.load(snapshot.path / state.files["moments"].name)
     if len(index) != state.rows:
         name = state.files["codes"].name
         raise CorruptError(f"{name}: {len(index)} rows; expected at most {state.rows}")
@@ -105,18 +102,18 @@ def _check_numbers(commit_log: CommitLog, snapshot: Snapshot) -> None:
         raise CorruptError(f"{name}: {moments.n} rows; expected {expected}")
 
 
-def _row_faults(commit_log: CommitLog, path: Path, open_: Callable[[], VectorFile]) -> list[str]:
+def _row_faults(snapshot: Snapshot, path: Path, open_: Callable[[], VectorFile]) -> list[str]:
     try:
         file = open_()
-        bad = _bad_blocks(commit_log, file)
+        bad = _bad_blocks(snapshot, file)
     except (CorruptError, OSError) as error:
         return [str(error) if path.name in str(error) else f"{path}: {error}"]
     return [f"{path}: damaged in rows {_rows(file, block)}" for block in bad]
 
 
-def _block_faults(commit_log: CommitLog, part: BlockFile) -> list[str]:
+def _block_faults(snapshot: Snapshot, part: BlockFile) -> list[str]:
     try:
-        bad = _bad_blocks(commit_log, part)
+        bad = _bad_blocks(snapshot, part)
     except OSError as error:
         return [f"{part.path}: {error}"]
     return [
@@ -126,9 +123,9 @@ def _block_faults(commit_log: CommitLog, part: BlockFile) -> list[str]:
     ]
 
 
-def _bad_blocks(commit_log: CommitLog, file: BlockFile) -> list[int]:
+def _bad_blocks(snapshot: Snapshot, file: BlockFile) -> list[int]:
     """Numbers of the blocks whose checksum differs from the manifest's."""
-    actual, expected = dict(file.blocks()), commit_log.manifest.checksums.of(file.path.name)
+    actual, expected = dict(file.blocks()), snapshot.manifest.checksums.of(file.path.name)
     return sorted(b for b in actual.keys() | expected.keys() if actual.get(b) != expected.get(b))
 
 

@@ -43,7 +43,7 @@ def test_agreement_is_that_of_brute_force(collection: Collection) -> None:
     texts = half_remembered(collection, 20, np.random.default_rng(3))
     rows = list(by_candidates(collection, [10, 900, None], texts))
     assert [row["candidates"] for row in rows] == [10, 900, 200]
-    X = collection.commit_log.vectors().take(np.arange(900))
+    X = collection.index.snapshot.vectors().take(np.arange(900))
     whitening = Whitening(X.shape[1], 0.0, 0.25).fit(X)
     a, b = (
         Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
@@ -51,7 +51,9 @@ def test_agreement_is_that_of_brute_force(collection: Collection) -> None:
     )
     cosines = a @ b.T
     tenth = -np.sort(-cosines, axis=1)[:, 9]
-    _, found = collection.reduced_index.search(WordEncoder().encode(texts), 10, candidates=10)
+    _, found = collection.index.snapshot.index.search(
+        WordEncoder().encode(texts), 10, candidates=10
+    )
     shares = [
         (cosines[i, row] > tenth[i] - 1e-6).mean() for i, row in enumerate(found)
     ]  # equal texts may take each other's place
@@ -67,7 +69,7 @@ def test_agreement_is_that_of_brute_force(collection: Collection) -> None:
 def test_queries_have_some_words_of_their_documents(collection: Collection) -> None:
     texts = half_remembered(collection, 30, np.random.default_rng(0))
     rows = np.sort(np.random.default_rng(0).choice(900, 30, replace=False)).tolist()
-    documents = collection.store.documents.read(rows)
+    documents = collection.index.store.documents.read(rows)
     kept = [
         (len(text.split()), len(documents[row].content.split()))
         for text, row in zip(texts, rows, strict=True)
@@ -133,7 +135,7 @@ def test_on_the_command_line(
     monkeypatch.setattr(index_study, "QUERIES", 30)
     with Collection.create(tmp_path / "own", TransformerEncoder(str(tiny_bert))) as made:
         made.add(docstrings[:700])
-        rows = made.state.rows
+        rows = made.index.state.rows
     assert rows > 700  # some are cut into passages
     words = ["index", "own", "--candidates", "50,auto", "--where", "id <> '1'"]
     said = CliRunner().invoke(app, words, catch_exceptions=False).stdout

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.storage.commit_log import CommitLog
+from slimdex.retrieval.index import Index
+from slimdex.retrieval.storage.change import Change
 
 
 @contextmanager
-def created(folder: Path) -> Iterator[CommitLog]:
+def created(folder: Path) -> Iterator[Index]:
     """An empty index."""
-    log = CommitLog.create(folder, State({"type": "given"}, 3, Settings()))
-    try:
-        yield log
-    finally:
-        log.close()
+    Index.create(folder, State({"type": "given"}, 3, Settings()))
+    with closing(Index.open(folder)) as index:
+        yield index
 
 
-def add(log: CommitLog, *documents: Document) -> None:
+def add(index: Index, *documents: Document) -> None:
     """Commit documents."""
-    with log.transaction():
-        first = log.state.rows
-        log.store.documents.insert(first, documents)
-        log.set_state(replace(log.state, rows=first + len(documents)))
+    with index.change() as change:
+        insert(change, *documents)
+        change.commit()
+
+
+def insert(change: Change, *documents: Document) -> None:
+    """Give a change new documents."""
+    first = change.state.rows
+    change.store.documents.insert(first, documents)
+    change.state = replace(change.state, rows=first + len(documents))

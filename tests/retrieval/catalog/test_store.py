@@ -3,7 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from datetime import date, datetime
 from pathlib import Path
 
@@ -20,28 +19,28 @@ from slimdex.retrieval.catalog.metadata_columns import folder_counts
 from slimdex.retrieval.catalog.segments import to_merge
 from slimdex.retrieval.catalog.state import FORMAT, Lines, Segment, State
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.storage.commit_log import CommitLog
+from slimdex.retrieval.index import Index
 from tests.chance import CHANCE
 
 from ..forging import forge, rewrite
-from .stores import add, created
+from .stores import add, created, insert
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[CommitLog]:
-    with created(tmp_path / "x.index") as log:
-        yield log
+def log(tmp_path: Path) -> Iterator[Index]:
+    with created(tmp_path / "x.index") as index:
+        yield index
 
 
-def test_metadata_becomes_typed_columns(log: CommitLog) -> None:
+def test_metadata_becomes_typed_columns(index: Index) -> None:
     add(
-        log,
+        index,
         Document("a", "one", metadata={"n": 1, "f": 1, "d": date(2020, 1, 1), "odd name": "x"}),
         Document("b", "two", metadata={"n": None, "f": 0.5, "l": {"k": [1]}}),
         Document("c", "three", metadata={"mixed": 1}),
         Document("d", "four", metadata={"mixed": "s"}),
     )
-    assert log.manifest.columns == {
+    assert index.snapshot.manifest.columns == {
         "n": "BIGINT",
         "f": "DOUBLE",
         "d": "DATE",
@@ -49,16 +48,16 @@ def test_metadata_becomes_typed_columns(log: CommitLog) -> None:
         "l": "JSON",
         "mixed": "VARCHAR",
     }
-    documents = log.store.documents.read([1, 0])
+    documents = index.store.documents.read([1, 0])
     assert documents[0].metadata["d"] == date(2020, 1, 1)
     assert documents[1].metadata["l"] == {"k": [1]}
-    assert log.store.documents.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
+    assert index.store.documents.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
 
 
-def test_folders_are_counted_with_those_below(log: CommitLog) -> None:
+def test_folders_are_counted_with_those_below(index: Index) -> None:
     folders = ["", "a", "a/b", "a/b", "a/b c", "a0", "é/x/y"]
-    add(log, *(Document(str(i), "x", metadata={"folder": own}) for i, own in enumerate(folders)))
-    (facts,) = log.store.columns.facts()
+    add(index, *(Document(str(i), "x", metadata={"folder": own}) for i, own in enumerate(folders)))
+    (facts,) = index.store.columns.facts()
     counts = {"": 1, "a": 4, "a/b": 2, "a/b c": 1, "a0": 1, "é": 1, "é/x": 1, "é/x/y": 1}
     assert facts["folders"] == [{"value": own, "documents": n} for own, n in counts.items()]
 
@@ -82,14 +81,14 @@ def test_listed_folders_are_whole_levels(documents: dict[str, int], most: int) -
         assert {own for own in parents if own.count("/") == level} <= {own for own, _ in listed}
 
 
-def test_a_value_that_does_not_fit_its_column(log: CommitLog) -> None:
-    add(log, Document("a", "one", metadata={"n": 4}))
+def test_a_value_that_does_not_fit_its_column(index: Index) -> None:
+    add(index, Document("a", "one", metadata={"n": 4}))
     with pytest.raises(InputError, match="'b': 'many' in column 'n'; expected BIGINT"):
-        add(log, Document("b", "two", metadata={"n": "many"}))
+        add(index, Document("b", "two", metadata={"n": "many"}))
     for name in ("Text", "", 5):
         with pytest.raises(InputError, match=f"metadata {name!r}; expected a name other than row"):
-            add(log, Document("b", "two", metadata={name: "many"}))  # type: ignore[dict-item]
-    assert log.store.ids.by_row(9) == ["a"]
+            add(index, Document("b", "two", metadata={name: "many"}))  # type: ignore[dict-item]
+    assert index.store.ids.by_row(9) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_a_value_that_does_not_fit_its_column(log: CommitLog) -> None:
 )
 @pytest.mark.parametrize("commits", [1, 2])
 def test_a_column_widens_and_loses_nothing(
-    log: CommitLog,
+    index: Index,
     old: object,
     new: object,
     type_: str,
@@ -116,41 +115,48 @@ def test_a_column_widens_and_loses_nothing(
     commits: int,
 ) -> None:
     """Also if the older value is in a segment, which keeps its type."""
-    with log.transaction() if commits == 1 else nullcontext():
-        add(log, Document("a", "one", metadata={"n": old}))
-        add(log, Document("b", "two", metadata={"N": new}))
-    assert log.manifest.columns == {"n": type_}
-    assert len(log.state.segments) == commits
-    documents = log.store.documents.read([0, 1])
+    first = Document("a", "one", metadata={"n": old})
+    second = Document("b", "two", metadata={"N": new})
+    if commits == 1:
+        with index.change() as change:
+            insert(change, first)
+            insert(change, second)
+            change.commit()
+    else:
+        add(index, first)
+        add(index, second)
+    assert index.snapshot.manifest.columns == {"n": type_}
+    assert len(index.state.segments) == commits
+    documents = index.store.documents.read([0, 1])
     values = [documents[row].metadata["n"] for row in (0, 1)]
     assert values == (found or [datetime(2020, 1, 2), datetime(2020, 1, 2, 3)])
 
 
-def test_invalid_json_in_a_column_is_reported(log: CommitLog) -> None:
-    add(log, Document("a", "one", metadata={"n": {}}))
-    path = log.path / log.state.segments[0].name
+def test_invalid_json_in_a_column_is_reported(index: Index) -> None:
+    add(index, Document("a", "one", metadata={"n": {}}))
+    path = index.path / index.state.segments[0].name
     with duckdb.connect(str(path)) as stranger:
         stranger.execute("UPDATE documents SET n = ?", ["[" * 9000 + "]" * 9000])
         stranger.execute("CHECKPOINT")
-    forge(log.path)
-    other = CommitLog.open(log.path)
+    forge(index.path)
+    other = Index.open(index.path)
     with pytest.raises(CorruptError, match="column 'n': JSON that can't be read"):
         other.store.documents.read([0])
     other.close()
 
 
 @pytest.mark.parametrize("columns", [0, 497, 498])
-def test_two_documents_of_one_row(log: CommitLog, columns: int) -> None:
+def test_two_documents_of_one_row(index: Index, columns: int) -> None:
     """Three columns of ours, and 500 that are read at once."""
     metadata = {f"c{i}": i for i in range(columns)}
-    add(log, *(Document(f"id{i}", "one", metadata=metadata) for i in range(3)))
-    assert log.store.documents.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
-    log.close()  # DuckDB opens no file twice in a process, unless both only read it
-    with duckdb.connect(str(log.path / log.state.segments[0].name)) as stranger:
+    add(index, *(Document(f"id{i}", "one", metadata=metadata) for i in range(3)))
+    assert index.store.documents.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
+    index.close()  # DuckDB opens no file twice in a process, unless both only read it
+    with duckdb.connect(str(index.path / index.state.segments[0].name)) as stranger:
         stranger.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
         stranger.execute("CHECKPOINT")
-    forge(log.path)
-    other = CommitLog.open(log.path)
+    forge(index.path)
+    other = Index.open(index.path)
     with pytest.raises(CorruptError, match="several documents have the same row"):
         other.store.documents.read([0, 1])
     other.close()
@@ -159,58 +165,58 @@ def test_two_documents_of_one_row(log: CommitLog, columns: int) -> None:
 @pytest.mark.parametrize(
     ("digits", "shown"), [(400, "a number of 1329 bits"), (5000, "a number of 16610 bits")]
 )
-def test_numbers_beyond_any_column(log: CommitLog, digits: int, shown: str) -> None:
+def test_numbers_beyond_any_column(index: Index, digits: int, shown: str) -> None:
     """Python writes out no number of 5,000 digits, so no message may try to."""
-    add(log, Document("a", "x", metadata={"n": 0.5}))
+    add(index, Document("a", "x", metadata={"n": 0.5}))
     with pytest.raises(InputError, match=f"'b', column 'n': {shown} would lose digits"):
-        add(log, Document("b", "y", metadata={"n": 10**digits}))
+        add(index, Document("b", "y", metadata={"n": 10**digits}))
 
 
 @pytest.mark.parametrize("first", [2**53 + 1, 0.5])
-def test_no_number_loses_digits(log: CommitLog, first: float) -> None:
+def test_no_number_loses_digits(index: Index, first: float) -> None:
     """Whole numbers that DOUBLE can't hold are not mixed with fractions."""
     second = 0.5 if isinstance(first, int) else 2**53 + 1
-    add(log, Document("a", "x", metadata={"n": first}))
+    add(index, Document("a", "x", metadata={"n": first}))
     with pytest.raises(InputError, match="9007199254740993 would lose digits"):
-        add(log, Document("b", "y", metadata={"n": second}))
-    add(log, Document("b", "y", metadata={"n": 2}))
-    assert log.store.documents.read([0])[0].metadata["n"] == first
+        add(index, Document("b", "y", metadata={"n": second}))
+    add(index, Document("b", "y", metadata={"n": 2}))
+    assert index.store.documents.read([0])[0].metadata["n"] == first
 
 
-def test_conditions_see_rows_before_an_end_and_ids_live_documents_only(log: CommitLog) -> None:
-    add(log, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)))
-    with log.transaction():
-        log.delete(np.array([1]))
-    assert log.store.documents.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
-    assert log.store.ids.rows(["3", "0"]).tolist() == [0, 3]
+def test_conditions_see_rows_before_an_end_and_ids_live_documents_only(index: Index) -> None:
+    add(index, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)))
+    with index.change() as change:
+        change.commit(delete=np.array([1]))
+    assert index.store.documents.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
+    assert index.store.ids.rows(["3", "0"]).tolist() == [0, 3]
     for gone in ("1", "nope"):
         with pytest.raises(InputError, match=f"unknown id '{gone}'"):
-            log.store.ids.rows(["0", gone])
+            index.store.ids.rows(["0", gone])
 
 
-def test_a_transaction_is_all_or_nothing(log: CommitLog) -> None:
+def test_a_transaction_is_all_or_nothing(index: Index) -> None:
     def fail() -> None:
-        with log.transaction():
-            add(log, Document("a", "one", metadata={"n": 4}))
+        with index.change() as change:
+            insert(change, Document("a", "one", metadata={"n": 4}))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert log.manifest.columns == {}
-    assert log.store.documents.contents(0, 9) == []
+    assert index.snapshot.manifest.columns == {}
+    assert index.store.documents.contents(0, 9) == []
 
 
 @settings(max_examples=CHANCE.examples(5))
 @given(st.lists(st.integers(0, 40), min_size=10, max_size=12))
 def test_segments_are_merged_so_that_few_are_left(tmp_path_factory, sizes: list[int]) -> None:  # type: ignore[no-untyped-def]
     """Small additions in any order: every document stays, once, in its row."""
-    with created(tmp_path_factory.mktemp("merged") / "x.index") as log:
+    with created(tmp_path_factory.mktemp("merged") / "x.index") as index:
         ids = list[str]()
         for size in filter(None, sizes):
-            add(log, *(Document(str(len(ids) + i), "t") for i in range(size)))
+            add(index, *(Document(str(len(ids) + i), "t") for i in range(size)))
             ids += [str(len(ids) + i) for i in range(size)]
-        assert log.store.ids.by_row(len(ids)) == ids
-        assert len(log.state.segments) <= 9
+        assert index.store.ids.by_row(len(ids)) == ids
+        assert len(index.state.segments) <= 9
 
 
 def test_a_segment_is_merged_with_those_that_reach_a_quarter_of_it() -> None:
@@ -268,25 +274,25 @@ def test_a_state_survives_json() -> None:
     ],
 )
 def test_another_format_is_refused(
-    log: CommitLog, format_: int | None, error: type[Exception], reason: str
+    index: Index, format_: int | None, error: type[Exception], reason: str
 ) -> None:
-    rewrite(log.path, lambda header: header | {"format": format_})
+    rewrite(index.path, lambda header: header | {"format": format_})
     with pytest.raises(error) as raised:
-        CommitLog.open(log.path)
-    assert str(raised.value).startswith(f"{log.path / MANIFEST}: {reason}")
+        Index.open(index.path)
+    assert str(raised.value).startswith(f"{index.path / MANIFEST}: {reason}")
 
 
-def test_foreign_files_are_refused(log: CommitLog) -> None:
-    add(log, Document("a", "one"))
-    segment = log.path / log.state.segments[0].name
+def test_foreign_files_are_refused(index: Index) -> None:
+    add(index, Document("a", "one"))
+    segment = index.path / index.state.segments[0].name
     for content in (b"junk" * 5000, None):
         segment.unlink()
         if content is None:
             duckdb.connect(str(segment)).close()
         else:
             segment.write_bytes(content)
-        forge(log.path)
-        other = CommitLog.open(log.path)
+        forge(index.path)
+        other = Index.open(index.path)
         with pytest.raises(CorruptError, match=r"not a segment|damaged"):
             other.store.documents.read([0])
         other.close()
@@ -295,13 +301,13 @@ def test_foreign_files_are_refused(log: CommitLog) -> None:
 UNCLOSED = """
 import sys
 from pathlib import Path
-from slimdex.retrieval.storage.commit_log import CommitLog
+from slimdex.retrieval.index import Index
 
-assert CommitLog.open(Path(sys.argv[1])).store.documents.read([0])[0].id == "a"
+assert Index.open(Path(sys.argv[1])).store.documents.read([0])[0].id == "a"
 """
 
 
-def test_a_process_that_closes_nothing_exits_normally(log: CommitLog) -> None:
-    add(log, Document("a", "text"))
-    command = [sys.executable, "-c", UNCLOSED, str(log.path)]
+def test_a_process_that_closes_nothing_exits_normally(index: Index) -> None:
+    add(index, Document("a", "text"))
+    command = [sys.executable, "-c", UNCLOSED, str(index.path)]
     assert subprocess.run(command, check=False).returncode == 0

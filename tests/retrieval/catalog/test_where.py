@@ -23,29 +23,29 @@ from slimdex.retrieval.catalog.where.checks import (
     seconds_allowed,
 )
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.storage.commit_log import CommitLog
+from slimdex.retrieval.index import Index
 from tests.chance import CHANCE, sweep
 from tests.slow import slow
 
-from .stores import add, created
+from .stores import add, created, insert
 
 COLUMNS = ("id", "title", "text", "l", "s", "n", "f", "d", "j", "odd name", "ünï")
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentStore]:
-    with created(tmp_path_factory.mktemp("where") / "x.index") as log:
-        fill(log)
-        yield log.store
+    with created(tmp_path_factory.mktemp("where") / "x.index") as index:
+        fill(index)
+        yield index.store
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Iterator[CommitLog]:
-    with created(tmp_path / "x.index") as log:
-        yield log
+def empty(tmp_path: Path) -> Iterator[Index]:
+    with created(tmp_path / "x.index") as index:
+        yield index
 
 
-def fill(log: CommitLog) -> None:
+def fill(index: Index) -> None:
     documents = [
         Document(
             f"id{i}",
@@ -64,9 +64,10 @@ def fill(log: CommitLog) -> None:
         )
         for i in range(8)
     ]
-    with log.transaction():
-        log.store.columns.declare({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
-        add(log, *documents)
+    with index.change() as change:
+        change.store.columns.declare({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
+        insert(change, *documents)
+        change.commit()
 
 
 @pytest.mark.parametrize(
@@ -336,15 +337,15 @@ def test_invalid_conditions_are_refused(store: DocumentStore, where: str) -> Non
 
 
 @pytest.mark.slow
-def test_slow_conditions_are_interrupted(empty: CommitLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_conditions_are_interrupted(empty: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred checksums of each text."""
     add(empty, *(Document(str(i), "ab " * 500) for i in range(3000)))
     where = " OR ".join(f"sha256(substr(text, {i})) = ''" for i in range(100))
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
     with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
         empty.store.documents.rows_where(where, 3000)
-    with pytest.raises(InputError, match="took more"), empty.transaction():
-        empty.store.documents.rows_where(where, 3000)
+    with pytest.raises(InputError, match="took more"), empty.change() as change:
+        change.store.documents.rows_where(where, 3000)
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
     assert empty.store.documents.rows_where("id = '7'", 3000).tolist() == [7]
     monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
@@ -356,19 +357,20 @@ def test_slow_conditions_are_interrupted(empty: CommitLog, monkeypatch: pytest.M
             empty.store.documents.rows_where("id = '7'", 3000)
 
 
-def test_nothing_is_committed_after_an_error_that_was_caught(empty: CommitLog) -> None:
+def test_nothing_is_committed_after_an_error_that_was_caught(empty: Index) -> None:
     """DuckDB's own COMMIT would undo it and say nothing."""
     add(empty, Document("a", "one", metadata={"n": 1}))
 
     def change() -> None:
-        with empty.transaction():
-            add(empty, Document("b", "two", metadata={"m": 1}))
+        with empty.change() as change:
+            insert(change, Document("b", "two", metadata={"m": 1}))
             with pytest.raises(InputError):
-                empty.store.documents.rows_where("CAST(id AS INT) = 1", 2)
+                change.store.documents.rows_where("CAST(id AS INT) = 1", 2)
+            change.commit()
 
     with pytest.raises(OSError, match="aborted"):
         change()
-    assert empty.manifest.columns == {"n": "BIGINT"}
+    assert empty.snapshot.manifest.columns == {"n": "BIGINT"}
     add(empty, Document("c", "three", metadata={"n": 2}))
     assert empty.store.ids.by_row(3) == ["a", "c"]
 

@@ -83,7 +83,7 @@ def write(name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def hold(seconds: float, opened: Connection) -> None:
-    with Collection.open("pets") as pets, pets.change():
+    with Collection.open("pets") as pets, pets.index.change():
         opened.send("open")
         time.sleep(seconds)
 

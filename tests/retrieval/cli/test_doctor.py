@@ -105,7 +105,7 @@ def test_doctor_names_remedies(pets: Runner) -> None:
     assert pets("delete pets cat dog").code == 0
     assert findings(pets, "pets")["newest commit"]["remedy"] == "slimdex compact pets"
     with Collection.open("pets") as opened:
-        state = opened.state
+        state = opened.index.state
     Path("pets", state.files["codes"].name).unlink()
     Path("pets/work-00000000").mkdir()
     found = findings(pets, "pets")

@@ -71,12 +71,12 @@ def test_every_passage_is_there_as_it_is_ranked(empty: Server, index: Path) -> N
     assert notes == ["filters in Milvus can't name tags: no field has such a type or name"]
     found = rows_there(empty)
     with Collection.open(index, ReadingEncoder()) as collection:
-        snapshot, documents = collection.snapshot, list(collection)
+        snapshot, documents = collection.index.snapshot, list(collection)
         numbers = {d.id: max(len(d.passages), 1) for d in documents}
         assert set(found) == {key_of(id, i) for id, count in numbers.items() for i in range(count)}
         assert done.sent == done.rows == len(found) == sum(numbers.values()) > COUNT
         rows = np.array([snapshot.row_of("d30"), snapshot.row_of("d8")])
-        metric, vectors = snapshot.index.metric, collection.commit_log.vectors().take(rows)
+        metric, vectors = snapshot.index.metric, collection.index.snapshot.vectors().take(rows)
         assert metric is not None
         cosine = metric.scores(metric.probes(vectors[:1]), rows)[0]
     first, second = found[key_of("d30", 0)], found[key_of("d8", 0)]

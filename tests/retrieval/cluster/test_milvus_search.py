@@ -157,7 +157,7 @@ def test_auto_is_the_choice_of_the_index(server: Server, own: Collection) -> Non
             return [hit.id for hit in found.search(QUERIES[0], hybrid=hybrid)]
 
     for choice in ("0.5", "off"):
-        keep_fusion(own, choice)
+        keep_fusion(own.index, choice)
         push(own, server, "tuned")
         assert ids("auto") == ids(choice)
     own.index_lexical(False)

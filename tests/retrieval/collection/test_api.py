@@ -31,7 +31,7 @@ from slimdex import (
 )
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.retrieval.catalog.documents_table import DocumentsTable
-from slimdex.retrieval.quality.evaluation.measures import evaluate_self
+from slimdex.retrieval.quality.evaluation.measures import evaluate_self, ranked
 from tests.encoders import ReadingEncoder, WordEncoder
 
 PETS = [
@@ -213,7 +213,7 @@ NOTHING: dict[str, tuple[Callable[[Collection], object], object]] = {
     "iterate": (lambda c: ([*c], "a" in c), ([], False)),
     "to_arrow": (lambda c: (c.to_arrow().num_rows, c.to_arrow("false").num_columns), (0, 3)),
     "chance_score": (lambda c: c.chance_score(), None),
-    "ranked": (lambda c: c.ranked("x", np.ones((1, 48), np.float32), 3)[1].size, 0),
+    "ranked": (lambda c: ranked(c.index, "x", np.ones((1, 48), np.float32), 3)[1].size, 0),
     "near_duplicates": (lambda c: c.near_duplicates(), []),
     "verify": (lambda c: c.verify(), []),
     "info": (lambda c: (c.info()["documents"], c.info()["notes"]), (0, [])),
@@ -224,7 +224,7 @@ NOTHING: dict[str, tuple[Callable[[Collection], object], object]] = {
     "reduce": (lambda c: c.reduce(Settings()), "holds no documents; expected some"),
     "reencode": (lambda c: c.reencode(WordEncoder(16)), "holds no documents; expected some"),
     "migrate": (lambda c: c.migrate(WordEncoder(16)), "a sample of 0 of 0 documents"),
-    "evaluate": (evaluate_self, "holds no documents; expected some"),
+    "evaluate": (lambda c: evaluate_self(c.index), "holds no documents; expected some"),
     "export": (lambda c: export(c, c.path / "x", "jsonl"), "no documents with text"),
     "write_map": (lambda c: write_map(c, c.path / "x"), "no documents with text"),
 }
@@ -310,7 +310,7 @@ def test_repr_info_and_verify(pets: Collection) -> None:
     info = pets.info()
     assert (info["documents"], info["columns"]) == (3, {"year": "BIGINT"})
     assert pets.verify() == []
-    codes = pets.path / pets.state.files["codes"].name
+    codes = pets.path / pets.index.state.files["codes"].name
     codes.write_bytes(codes.read_bytes()[:-1] + b"?")
     assert [fault for fault in pets.verify() if "codes" in fault]
 

@@ -25,13 +25,14 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.int8_rows import packed, packed_width, unpacked
 from slimdex.indexes.vectors.vector_file import STORED
-from slimdex.retrieval import adding
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.repair import verify
+from slimdex.retrieval.storage.manifest import Manifest
 from tests.chance import CHANCE, sweep
 from tests.cutting import cut
 from tests.encoders import ReadingEncoder
@@ -121,8 +122,8 @@ class CollectionMachine(RuleBasedStateMachine):
         had = {p for id in (*going, *gone) for p in self.passages(self.model[id][0])}
         encoded = {passage for text in new for passage in self.passages(text)} - had
         before = len(self.encoder.encoded)
-        added = adding.add(
-            self.collection,
+        added = add(
+            self.collection.index,
             Addition(_documents(documents), missing=lambda store, _: store.ids.rows(gone)),
         )
         assert added.unchanged == same
@@ -160,11 +161,11 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.collection.compact()
-        assert len(self.collection.snapshot.deleted) == 0
+        assert len(self.collection.index.snapshot.deleted) == 0
         rows = sum(len(self.passages(text)) for text, _ in self.model.values())
-        assert len(self.collection.commit_log.vectors()) == rows
+        assert len(self.collection.index.snapshot.vectors()) == rows
         row = packed_width(DIM) if self.stored == "int8" else 2 * DIM
-        assert (self.path / self.collection.state.vectors).stat().st_size == rows * row
+        assert (self.path / self.collection.index.state.vectors).stat().st_size == rows * row
 
     @rule()
     def undo(self) -> None:
@@ -178,9 +179,10 @@ class CollectionMachine(RuleBasedStateMachine):
 
     def _before(self) -> Model | None:
         """The documents before the last change, or None if it can't be undone."""
-        head = self.collection.commit_log.before()
-        if head is None:
+        record = self.collection.index.state.files.get("before")
+        if record is None:
             return None
+        head = Manifest.read(self.path, record.name)
         version = max((v for v in self.models if v <= head.state.version), default=None)
         return {} if version is None else dict(self.models[version])
 
@@ -246,9 +248,9 @@ class CollectionMachine(RuleBasedStateMachine):
     def search_words_when_compact(self, query: str) -> None:
         """Scores equal those of a new lexical index."""
         self.collection.compact()
-        snapshot = self.collection.snapshot
+        snapshot = self.collection.index.snapshot
         with tempfile.TemporaryDirectory() as folder:
-            rows = self.collection.store.documents.named_contents(0, snapshot.state.rows)
+            rows = self.collection.index.store.documents.named_contents(0, snapshot.state.rows)
             expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
         hits = snapshot.words.search(query, 1000, hidden=snapshot.hidden)

@@ -19,6 +19,7 @@ from slimdex.retrieval.atomic_files import OUR_FILES
 from slimdex.retrieval.building import Sources, build, request
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.quality.evaluation.measures import nearest_of
 from slimdex.retrieval.repair import verify
 from slimdex.retrieval.storage.work_folder import KEPT_SECONDS, left_files
 from tests.conftest import Copies
@@ -61,7 +62,7 @@ def test_hits_carry_the_document(path: Path, encoder: WordEncoder) -> None:
 def test_scores_are_the_cosines_of_the_definition(
     large: Collection, docstrings: list[Document]
 ) -> None:
-    vectors = large.commit_log.vectors().take(np.arange(len(docstrings)))
+    vectors = large.index.snapshot.vectors().take(np.arange(len(docstrings)))
     whitening = Whitening(48, 0.0, 0.25).fit(vectors)
     queries = ["remove a directory tree", "parse a date"]
     encoded = WordEncoder().encode(queries)
@@ -85,9 +86,9 @@ def test_adding_in_parts_equals_adding_at_once(tmp_path: Path, docstrings: list[
     parts = Collection.create(tmp_path / "parts", WordEncoder())
     for low in range(0, 1200, 250):
         parts.add(docstrings[low : low + 250])
-    assert parts.commit_log.moments().n == whole.commit_log.moments().n
+    assert parts.index.snapshot.moments().n == whole.index.snapshot.moments().n
     np.testing.assert_allclose(
-        parts.commit_log.moments().scatter, whole.commit_log.moments().scatter, rtol=1e-9
+        parts.index.snapshot.moments().scatter, whole.index.snapshot.moments().scatter, rtol=1e-9
     )
     parts.reduce(Settings())
     queries = ["parse a date", "send an email"]
@@ -102,12 +103,12 @@ def test_a_small_collection_grows_into_the_requested_settings(
     collection = Collection.create(path, WordEncoder())
     (note,) = collection.add(docstrings[:10]).notes
     assert note.startswith("a small index, which adapts by itself as it grows")
-    assert collection.state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
+    assert collection.index.state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
     assert collection.add(docstrings[10:300]).notes == []  # said once
-    assert collection.state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")
+    assert collection.index.state.settings == Settings(24, 0.0, 0.25, "flat", None, "whitening")
     collection.add(docstrings[300:])
-    assert collection.state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
-    state = collection.state
+    assert collection.index.state.settings == Settings(24, 0.0, 0.25, "pq", None, "whitening")
+    state = collection.index.state
     assert ours(path) == state.file_names
     assert len(state.used_names) == 10
 
@@ -119,13 +120,13 @@ def test_delete(large: Collection, path: Path, docstrings: list[Document]) -> No
     module = docstrings[0].metadata["module"]
     gone = sum(d.metadata["module"] == module and d.id != victim for d in docstrings)
     assert large.delete(where=f"module = '{module}'") == gone
-    assert len(large) == large.commit_log.moments().n == 1199 - gone
-    kept = np.setdiff1d(np.arange(1200), large.snapshot.deleted)
+    assert len(large) == large.index.snapshot.moments().n == 1199 - gone
+    kept = np.setdiff1d(np.arange(1200), large.index.snapshot.deleted)
     from slimdex.indexes.reducers.moments import Moments
 
-    expected = Moments(48).update(large.commit_log.vectors().take(kept))
+    expected = Moments(48).update(large.index.snapshot.vectors().take(kept))
     np.testing.assert_allclose(
-        large.commit_log.moments().covariance(), expected.covariance(), atol=1e-8
+        large.index.snapshot.moments().covariance(), expected.covariance(), atol=1e-8
     )
     large.close()
     with Collection.open(path, WordEncoder()) as again:
@@ -185,8 +186,8 @@ def test_reduce_without_encoding(
     large.reduce(settings)
     assert large.search_many(query, limit=1)[0][0].id == best
     assert len(large.encoder.encoded) == encoded + 1  # type: ignore[attr-defined]
-    assert large.state.requested == settings
-    assert ours(path) == large.state.file_names
+    assert large.index.state.requested == settings
+    assert ours(path) == large.index.state.file_names
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         assert again.search_many(query, limit=1)[0][0].id == best
@@ -214,9 +215,9 @@ def test_an_interrupted_addition_resumes_where_it_stopped(
         with pytest.raises(InputError, match="expected a new folder"):
             request(again, Settings())
         assert sorted(encoder.encoded) == sorted(d.content for d in docstrings[512:])
-        assert again.state.settings == Settings(24, kind="sq8")
+        assert again.index.state.settings == Settings(24, kind="sq8")
         assert len(again) == 1200
-        vectors = again.commit_log.vectors().take(np.arange(1200))
+        vectors = again.index.snapshot.vectors().take(np.arange(1200))
     assert not [*path.glob("work-*")]
     expected = WordEncoder().encode([d.content for d in docstrings[::-1]])
     np.testing.assert_array_equal(vectors, expected.astype(np.float16).astype(np.float32))
@@ -288,7 +289,7 @@ def test_invalid_documents_are_refused(
     with pytest.raises(InputError) as raised:
         collection.add(documents)
     assert message in str(raised.value)
-    assert collection.store.documents.contents(0, 10) == []
+    assert collection.index.store.documents.contents(0, 10) == []
     collection.add(SMALL)
     with pytest.raises(InputError):
         collection.add(documents)
@@ -309,9 +310,9 @@ def test_k_may_exceed_the_rank_of_the_vectors(path: Path) -> None:
     documents = [Document(str(i), " ".join(words[i % 25 : i % 25 + 4])) for i in range(700)]
     with Collection.create(path, WordEncoder(), Settings(k=48)) as collection:
         added = collection.add(documents)
-        assert (collection.state.settings, added.notes) == (Settings(k=48, kind="pq"), [])
+        assert (collection.index.state.settings, added.notes) == (Settings(k=48, kind="pq"), [])
         vectors = collection.encoder.encode(["w3 w4 w5 w6"])
-        _, rows = collection.nearest(vectors, 28)
+        _, rows = nearest_of(collection.index, vectors, 28)
     assert {row % 25 for row in rows[0].tolist()} == {3}
 
 
@@ -384,16 +385,16 @@ def test_codes_are_rewritten_once_many_rows_are_missing(
     large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slimdex.retrieval.storage.index_files.TAIL_ROWS", 50)
-    codes = large.state.files["codes"]
+    codes = large.index.state.files["codes"]
     large.add([Document(f"a{i}", f"zebra number {i}") for i in range(40)])
-    assert large.state.files["codes"] == codes
+    assert large.index.state.files["codes"] == codes
     large.close()
     with Collection.open(path, WordEncoder()) as again:
         again.add([Document(f"b{i}", f"giraffe number {i}") for i in range(40)])
-        assert again.state.files["codes"] != codes
-        rewritten = again.state.files["codes"]
+        assert again.index.state.files["codes"] != codes
+        rewritten = again.index.state.files["codes"]
         again.add([Document("c", "one more zebra")])
-        assert again.state.files["codes"] == rewritten
+        assert again.index.state.files["codes"] == rewritten
         assert again.search_many("one more zebra", limit=1)[0][0].id == "c"
 
 
@@ -404,7 +405,7 @@ def test_stray_files_are_removed_and_foreign_ones_kept(path: Path, encoder: Word
         (path / name).write_text("x")
     with Collection.open(path, encoder) as collection:
         collection.delete("cat")
-        assert ours(path) == collection.state.file_names
+        assert ours(path) == collection.index.state.file_names
     assert (path / "notes.txt").exists()
 
 

@@ -12,11 +12,11 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import DEEPEST
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval import adding
 from slimdex.retrieval.catalog import duckdb_connection
 from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part, hit_json
+from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.repair import verify
 from tests.chance import CHANCE, sweep
@@ -153,11 +153,11 @@ def test_a_change_in_any_of_many_columns_is_seen(collection: Collection) -> None
 
 
 def test_new_columns_that_differ_in_case_are_one(collection: Collection) -> None:
-    adding.add(
-        collection,
+    add(
+        collection.index,
         Addition(
             [Document("a", "t"), Document("b", "u")],
             columns=[{"Year": "BIGINT", "year": "DOUBLE"}],
         ),
     )
-    assert collection.store.columns.types == {"Year": "DOUBLE"}
+    assert collection.index.store.columns.types == {"Year": "DOUBLE"}

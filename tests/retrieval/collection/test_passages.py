@@ -20,10 +20,10 @@ from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
+from slimdex.retrieval.quality.trials.query_pools import document_pool, rows_of_documents
 from slimdex.retrieval.repair import verify
 from slimdex.retrieval.search.nearest import Searches, nearest
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.retrieval.trials.query_pools import rows_of_documents
 from tests.cutting import cut
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -63,7 +63,7 @@ def path(tmp_path: Path) -> Path:
     with Collection.create(tmp_path / "x", ReadingEncoder(max_length=TOKENS), PLAIN) as made:
         added = made.add(some())
         assert added.documents == 61
-        rows = made.state.rows
+        rows = made.index.state.rows
         assert f"13 of 61 documents cut into {rows - 48} passages" in added.notes
     return tmp_path / "x"
 
@@ -167,8 +167,9 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
     encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.open(path, encoder) as collection:
         if columns:
-            with collection.change(), collection.commit_log.transaction():
-                collection.store.columns.declare(columns)
+            with collection.index.change() as made:
+                made.store.columns.declare(columns)
+                made.commit()
         before = len(encoder.encoded)
         assert collection.add(some()).unchanged == 61
         changed = Document("d5", documents["d5"].text, documents["d5"].title, {"n": -5})
@@ -190,11 +191,13 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
         for change in ("nothing", "compact", "reduce", "reopen", "rebuild"):
             if change == "compact":
                 assert collection.compact() == 5
-                assert collection.state.rows == len(oracle([*documents.values()], "a", "passage"))
+                assert collection.index.state.rows == len(
+                    oracle([*documents.values()], "a", "passage")
+                )
             elif change == "reduce":
                 collection.reduce(PLAIN)
             elif change == "rebuild":
-                writer.rebuild(collection, fit_again=True)
+                writer.rebuild(collection.index, fit_again=True)
             assert collection.verify() == []
             assert len(collection) == collection.count("true") == 59
             assert {d.id: (d.text, d.title) for d in collection} == {
@@ -213,9 +216,9 @@ def test_passage_options(tmp_path: Path) -> None:
     for requested, expected in (("auto", 32), ("off", None), (None, None), (20, 20)):
         path = tmp_path / str(requested)
         with Collection.create(path, reading, passages=requested) as made:
-            assert made.state.passages == expected
+            assert made.index.state.passages == expected
     with Collection.create(tmp_path / "words", WordEncoder()) as made:
-        assert made.state.passages is None
+        assert made.index.state.passages is None
     for encoder, wrong, message in (
         (reading, 33, r"passages=33; expected 16 to 32, what the encoder reads"),
         (reading, 15, "passages=15; expected 16 to 32"),
@@ -232,7 +235,7 @@ def test_passages_off_keeps_documents_whole(tmp_path: Path) -> None:
     encoder = ReadingEncoder(max_length=TOKENS)
     with Collection.create(tmp_path / "x", encoder, PLAIN, passages="off") as collection:
         assert "passages" not in " ".join(collection.add(some()).notes)
-        assert collection.state.rows == 61
+        assert collection.index.state.rows == 61
         (documents,) = collection.get(["parts"])
         assert documents.passages == ((0, len(documents.text)),)
         assert [part.anchor for part in documents.parts] == ["top", "x", "y"]
@@ -245,13 +248,13 @@ def test_given_vectors_are_of_whole_documents(tmp_path: Path) -> None:
     vectors = np.eye(61, 8, dtype=np.float32) + 1
     with Collection.create(tmp_path / "x", GivenEncoder(8)) as collection:
         collection.add(some(), vectors=vectors)
-        assert (collection.state.passages, collection.state.rows) == (None, 61)
+        assert (collection.index.state.passages, collection.index.state.rows) == (None, 61)
         assert len(collection.get("parts").parts) == 3
     encoder = ReadingEncoder(8, max_length=TOKENS)
     with Collection.create(tmp_path / "y", encoder, PLAIN) as collection:
         collection.add(some(), vectors=vectors)
         collection.add([Document("long", story("z", 9))])
-        assert (len(collection), collection.state.rows > 62) == (62, True)
+        assert (len(collection), collection.index.state.rows > 62) == (62, True)
         assert collection.verify() == []
 
 
@@ -306,21 +309,22 @@ def test_verify_reports_passages_without_a_document(path: Path) -> None:
 
 def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
-        pool = collection.pool(collection.snapshot, 50)
-        rows = collection.snapshot.document_rows
+        snapshot, rng = collection.index.snapshot, np.random.default_rng(0)
+        pool = document_pool(snapshot, collection.encoder, 50, rng)
+        rows = collection.index.snapshot.document_rows
         assert pool.own.shape[1] > 1
         for own in pool.own:
             own = own[own >= 0]
             assert own.tolist() == rows.all_rows(np.unique(rows.documents(own))).tolist()
-        ids = collection.store.ids.by_row(collection.state.rows)
-        assert len(ids) == collection.state.rows
-        report = evaluate_self(collection, sample=40)
+        ids = collection.index.store.ids.by_row(collection.index.state.rows)
+        assert len(ids) == collection.index.state.rows
+        report = evaluate_self(collection.index, sample=40)
         assert report["documents"] == 61
         assert report["index"]["agreement@10"] > 0.6
         assert collection.health(sample=40)["agreement"]["queries"] == 40
         facts = collection.info()
         assert facts["passages"]["documents_cut"] == 13
-        assert facts["passages"]["rows"] == collection.state.rows
+        assert facts["passages"]["rows"] == collection.index.state.rows
     both = rows_of_documents(rows, np.array([[1, 2]]))  # the second row of the first document
     assert both.tolist() == [[0, 1, 2]]
 
@@ -329,7 +333,7 @@ def test_labels_are_of_documents(path: Path) -> None:
     queries = [("q1", "n5 7 does w5"), ("q2", "y 3 does w10"), ("q3", "n1 0 does w0")]
     qrels = {"q1": {"d5": 1}, "q2": {"parts": 1}, "q3": {"d1": 1}}
     with Collection.open(path, ReadingEncoder(max_length=TOKENS)) as collection:
-        report = evaluate(collection, queries, qrels)
+        report = evaluate(collection.index, queries, qrels)
     for side in ("index", "exact"):
         actual = [oracle(some(), text)[:10] for _, text in queries]
         expected = [

@@ -26,7 +26,7 @@ SETTINGS = Settings(kind="flat")
 def stop_while_writing(path: Path, told: Connection) -> None:
     """Begin a commit, and be stopped in the middle of it."""
     collection = Collection.open(path, WordEncoder())
-    with collection.change(), collection.commit_log.transaction():
+    with collection.index.change():
         told.send(os.getpid())
         os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -80,7 +80,7 @@ def test_a_snapshot_stays_readable_after_later_commits(tmp_path: Path) -> None:
         Collection.open(path, WordEncoder()) as other,
     ):
         one.add([Document(str(n), f"tea {n}", metadata={"n": n}) for n in range(30)])
-        snapshot = one.snapshot.opened()
+        snapshot = one.index.snapshot.opened()
         before = snapshot.rows_where("n < 20").tolist()
         other.delete([str(n) for n in range(0, 30, 2)])
         other.add([Document("1", "cake", metadata={"n": 0.5, "m": 1})])

@@ -136,7 +136,9 @@ def test_a_call_during_which_it_is_restored_starts_over(path: Path, tmp_path: Pa
                 changed(path, lambda c: c.add(documents("b", 20)))
             return [hit.id for hit in snapshot.documents(snapshot.live_documents()).values()]
 
-        assert opened.read(read) == [each.id for each in documents("x", 30) + documents("b", 20)]
+        assert opened.index.read(read) == [
+            each.id for each in documents("x", 30) + documents("b", 20)
+        ]
         assert len(seen) == 2
 
 
@@ -207,6 +209,8 @@ def test_any_order_of_changes_and_restored_copies(
                 changed(path, Collection.undo)
                 now, before = before, now
             elif step in ("compact", "rebuild"):
-                changed(path, Collection.compact if step == "compact" else rebuild)
+                changed(
+                    path, Collection.compact if step == "compact" else lambda c: rebuild(c.index)
+                )
                 before = None
     shutil.rmtree(folder)

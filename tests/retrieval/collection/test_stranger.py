@@ -59,7 +59,7 @@ def path(made: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def state(made: Path) -> dict[str, Any]:
     with Collection.open(made) as collection:
-        values: dict[str, Any] = json.loads(collection.state.to_json())
+        values: dict[str, Any] = json.loads(collection.index.state.to_json())
     return values
 
 
@@ -427,7 +427,7 @@ def test_codes_of_another_size_are_refused(
     vouch(path, "codes")
     refused(path, "codes.*16 dimensions; expected 24")
     with Collection.open(made, WordEncoder()) as collection:
-        index = collection.reduced_index
+        index = collection.index.snapshot.index
         index.index.add(np.zeros((5, 24), np.float32))
         index.index.save(find(path, "codes"))
     vouch(path, "codes")
@@ -682,7 +682,7 @@ def test_an_untrusted_encoder_runs_no_code(path: Path) -> None:
 def test_the_configuration_is_locked(path: Path) -> None:
     with (
         Collection.open(path, WordEncoder()) as collection,
-        collection.store.database.reading() as connection,
+        collection.index.store.database.reading() as connection,
     ):
         for statement in (
             "SET enable_external_access = true",

@@ -20,11 +20,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval import adding
 from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding, preparing, replacing
+from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.repair import verify
 from tests.encoders import ReadingEncoder
@@ -80,7 +80,7 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
             del m[id]
 
     return Change(
-        lambda c: adding.add(c, Addition(documents, missing=lambda store, _: store.ids.rows(gone))),
+        lambda c: add(c.index, Addition(documents, missing=lambda store, _: store.ids.rows(gone))),
         model,
     )
 
@@ -263,7 +263,7 @@ class Child:
         if seen not in states:
             return
         with opened(self.path, self.job.operation) as collection:
-            with collection.change():
+            with collection.index.change():
                 pass  # the first turn ends what was interrupted
             before = encoded()
             for change in changes(self.job.operation)[states.index(seen) :]:
@@ -281,7 +281,7 @@ def opened(path: Path, operation: str, *, words: bool = True) -> Collection:
     if path.exists():
         collection = Collection.open(path)
         for encoder in ENCODERS:
-            collection.give(encoder)
+            collection.index.encoders.give(encoder)
         return collection
     stored = "int8" if operation == INT8 else "fp16"
     return Collection.create(path, ENCODERS[0], vector_dtype=stored, lexical=words)
@@ -291,7 +291,7 @@ def observed(collection: Collection) -> Seen:
     if not len(collection):
         return NOTHING
     found = collection.search_many(QUERIES, limit=1000)
-    has_words = collection.state.words is not None
+    has_words = collection.index.state.words is not None
     worded = collection.search_many(QUERIES, limit=1000, hybrid=1.0) if has_words else []
     return {
         "words": [sorted(hit.id for hit in hits if hit.found_by != "meaning") for hits in worded],

@@ -26,15 +26,15 @@ QUERIES = ["parse a date", "remove a directory", "thread lock"]
 def told(path: Path) -> Any:
     """All that an index tells: documents, answers with and without a filter, and its state."""
     with Collection.open(path, ReadingEncoder(max_length=48)) as collection:
-        store = collection.store
+        store = collection.index.store
         return (
-            collection.state,
+            collection.index.state,
             dict(store.columns.types),
-            store.documents.read(range(collection.state.rows)),
-            store.passages.between(0, collection.state.rows),
-            store.ids.by_row(collection.state.rows),
-            store.documents.rows_where("kind = 'function'", collection.state.rows).tolist(),
-            collection.snapshot.deleted.tolist(),
+            store.documents.read(range(collection.index.state.rows)),
+            store.passages.between(0, collection.index.state.rows),
+            store.ids.by_row(collection.index.state.rows),
+            store.documents.rows_where("kind = 'function'", collection.index.state.rows).tolist(),
+            collection.index.snapshot.deleted.tolist(),
             collection.search_many(QUERIES, limit=20),
             collection.search_many(QUERIES, limit=20, where="kind = 'function'"),
         )

@@ -12,9 +12,10 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.index import Index
 from slimdex.retrieval.repair import repair, verify
-from slimdex.retrieval.storage.commit_log import CommitLog
 from slimdex.retrieval.storage.manifest import Manifest
+from slimdex.retrieval.storage.snapshot import Loaded
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
@@ -51,21 +52,21 @@ def test_interrupted_after_its_commit_a_change_is_seen(
     change: str,
     error: BaseException,
 ) -> None:
-    shown = CommitLog._show
+    shown = Index._show
 
-    def interrupted(self: CommitLog, manifest: Manifest) -> None:
+    def interrupted(self: Index, manifest: Manifest, loaded: Loaded | None = None) -> None:
         patch.undo()
-        shown(self, manifest)
+        shown(self, manifest, loaded)
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(CommitLog, "_show", interrupted)
+        patch.setattr(Index, "_show", interrupted)
         with pytest.raises((KeyboardInterrupt, RuntimeError, MemoryError)):
             CHANGES[change](collection)
     assert len(collection.search_many("parse a date", limit=700)[0]) == len(collection)
     collection.add([Document("another", "sort a list")])
-    assert collection.commit_log.moments().n == len(collection)
-    assert len(collection) == collection.state.rows - len(collection.snapshot.deleted)
+    assert collection.index.snapshot.moments().n == len(collection)
+    assert len(collection) == collection.index.state.rows - len(collection.index.snapshot.deleted)
     collection.compact()
     collection.close()
     assert verify(collection.path) == []

@@ -16,7 +16,6 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.repair import verify
-from slimdex.retrieval.storage import commit_log as commit_logs
 from slimdex.retrieval.storage.manifest import Manifest
 from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty
@@ -30,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_search_that_has_read_an_older_manifest_does_not_show_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, may_go, has_read = commit_logs._read, threading.Event(), threading.Event()
+    read, may_go, has_read = Manifest.committed, threading.Event(), threading.Event()
 
     def slowly(folder: Path) -> Manifest:
         manifest = read(folder)
@@ -42,7 +41,7 @@ def test_a_search_that_has_read_an_older_manifest_does_not_show_it(
     with Collection.open(path, WordEncoder()) as one, Collection.open(path, WordEncoder()) as two:
         assert len(one) == 40
         search = threading.Thread(target=lambda: len(one), name="search")
-        monkeypatch.setattr(commit_logs, "_read", slowly)
+        monkeypatch.setattr(Manifest, "committed", slowly)
         two.add(documents(40, 41))
         search.start()
         assert has_read.wait(60)
@@ -59,7 +58,7 @@ def test_a_folder_that_is_replaced_while_a_change_waits_keeps_its_files(path: Pa
     with Collection.open(backup, WordEncoder()) as other:
         other.add(documents(40, 60))
     with Collection.open(path, WordEncoder()) as collection:
-        turn = collection.commit_log._turn
+        turn = collection.index._turn
         held = turn.held
 
         @contextmanager

@@ -66,7 +66,7 @@ def test_a_sentence_transformer_is_an_encoder(tiny_bert: Path, tmp_path: Path) -
         collection.add([{"id": id, "text": text} for id, text in TEXTS.items()])
         expected = model.encode([*TEXTS.values()])
         assert isinstance(expected, np.ndarray)
-        found = collection.commit_log.vectors().take(np.arange(3))
+        found = collection.index.snapshot.vectors().take(np.arange(3))
         np.testing.assert_allclose(found, expected, atol=2e-3)  # half precision
         assert collection.search("the cat sat", 1)[0].id == "a"
     again = theirs(tiny_bert)

@@ -58,7 +58,7 @@ def test_a_moved_model_is_named_once_or_for_good(moved: Path) -> None:
     done = CliRunner().invoke(app, ["repair", str(moved / "i"), "--model", new])
     assert (done.exit_code, done.stdout) == (0, f"{moved / 'i'}: nothing to repair\n")
     assert Collection.open(moved / "i").search(QUERY)[0].id == "1"
-    assert Collection.open(moved / "i").state.encoder["model"] == new
+    assert Collection.open(moved / "i").index.state.encoder["model"] == new
 
 
 def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_other_weights_are_refused(moved: Path, tmp_path: Path) -> None:
         Collection.open(moved / "i", model=other).search_many(QUERY)
     done = CliRunner().invoke(app, ["repair", str(moved / "i"), "--model", other])
     assert "the index was built with" in str(done.exception)
-    assert Collection.open(moved / "i").state.encoder["model"] != other
+    assert Collection.open(moved / "i").index.state.encoder["model"] != other
 
 
 def test_encoders_are_the_same_by_weights_and_pooling() -> None:

@@ -66,7 +66,7 @@ def test_plain_faiss_gives_the_codes_answers(
     with Collection.open(copied(tmp_path / "i", 1200), WordEncoder()) as collection:
         collection.reduce(settings)
         done = export(collection, tmp_path / "x", "faiss")
-        assert (done.rows, done.dim) == (1200, collection.reduced_index.reducer.n_components)
+        assert (done.rows, done.dim) == (1200, collection.index.snapshot.index.reducer.n_components)
         check_answers(collection, tmp_path / "x")
 
 
@@ -84,9 +84,9 @@ def test_deleted_and_excluded_documents_are_left_out(copied: Copies, tmp_path: P
 def test_full_vectors_are_searched_by_their_cosines(copied: Copies, tmp_path: Path) -> None:
     with Collection.open(copied(tmp_path / "i", 1200), WordEncoder()) as collection:
         export(collection, tmp_path / "x", "faiss", vectors="full")
-        X: Matrix = collection.commit_log.vectors().take(np.arange(1200))
+        X: Matrix = collection.index.snapshot.vectors().take(np.arange(1200))
         queries = encode_queries(collection.encoder, QUERIES)
-        all_ids = collection.store.ids.by_row(1200)
+        all_ids = collection.index.store.ids.by_row(1200)
     index, ids = read(tmp_path / "x")
     assert ids == all_ids
     scores, rows = index.search(queries, 10)

@@ -73,16 +73,16 @@ def searched(collection: Collection) -> list[Document]:
 
 def on_disk(collection: Collection, dim: int = 48) -> dict[str, Matrix]:
     """The vectors of live documents by id, from the bytes of the file."""
-    stored = np.fromfile(collection.path / collection.state.vectors, np.float16)
+    stored = np.fromfile(collection.path / collection.index.state.vectors, np.float16)
     X = stored.astype(np.float32).reshape(-1, dim)
-    ids = collection.store.ids.by_row(len(X))
-    gone = set(collection.snapshot.deleted.tolist())
+    ids = collection.index.store.ids.by_row(len(X))
+    gone = set(collection.index.snapshot.deleted.tolist())
     return {id: x for i, (id, x) in enumerate(zip(ids, X, strict=True)) if i not in gone}
 
 
 def whitened(collection: Collection, X: Matrix) -> Matrix:
     """``(x - shift) components`` of unit length, in float64."""
-    reducer: Any = collection.reduced_index.reducer
+    reducer: Any = collection.index.snapshot.index.reducer
     Y = (X.astype(np.float64) - reducer.shift_) @ reducer.components_.astype(np.float64)
     out: Matrix = Y / np.linalg.norm(Y, axis=1, keepdims=True)
     return out

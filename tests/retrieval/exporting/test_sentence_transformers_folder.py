@@ -45,11 +45,11 @@ def made(folder: Path, encoder: Encoder, settings: Settings) -> Collection:
 def check_same(collection: Collection, folder: Path) -> SentenceTransformer:
     """The library's vectors are slimdex's, in batches with padding, and find the same."""
     done = export(collection, folder, TO)
-    assert (done.rows, done.dim) == (None, collection.reduced_index.reducer.n_components)
+    assert (done.rows, done.dim) == (None, collection.index.snapshot.index.reducer.n_components)
     model = SentenceTransformer(str(folder), device="cpu")
     queries = encode_queries(collection.encoder, TEXTS)
     found = model.encode_query(TEXTS, batch_size=7)
-    expected = reduced(collection.reduced_index.reducer, queries)
+    expected = reduced(collection.index.snapshot.index.reducer, queries)
     np.testing.assert_allclose(found, expected, atol=TOLERANCE)
     rows = model.encode_document(TEXTS)
     scores = found[:9] @ rows.T

@@ -14,6 +14,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.rewriting import compacting
+from slimdex.retrieval.locks import FileLock
 from slimdex.retrieval.repair import verify
 from tests.encoders import WordEncoder
 
@@ -39,11 +40,11 @@ def meanwhile(
     """
     turns, compacted = list[bool](), compacting._compacted
 
-    def copied(commit_log: Any, *given: Any) -> Any:
-        turns.append(commit_log._turn.is_held())
-        actual = compacted(commit_log, *given)
+    def copied(snapshot: Any, *given: Any) -> Any:
+        turns.append(FileLock(snapshot.path, "writer").is_held())
+        actual = compacted(snapshot, *given)
         if len(turns) <= times:
-            with Collection.open(commit_log.path, WordEncoder()) as other:
+            with Collection.open(snapshot.path, WordEncoder()) as other:
                 change(other, len(turns))
         return actual
 
@@ -61,7 +62,7 @@ def check(path: Path, ids: set[str]) -> None:
     """The index contains these documents and no deleted row, and each finds itself."""
     with Collection.open(path, WordEncoder()) as collection:
         assert {document.id for document in collection} == ids
-        assert (len(collection), collection.state.rows) == (len(ids), len(ids))
+        assert (len(collection), collection.index.state.rows) == (len(ids), len(ids))
         for document in collection:
             assert document.text is not None
             cosines = {hit.id: hit.score for hit in collection.search(document.text, 3)}

@@ -27,7 +27,7 @@ def built(path: Path, documents: Sequence[Document], workers: Workers | None) ->
     """All files of an index but the catalog's, and those that name the process that wrote."""
     with Collection.create(path, ReadingEncoder(max_length=12), Settings(24)) as collection:
         if workers is not None:
-            collection.commit_log.workers = workers
+            collection.index.workers = workers
         collection.add(documents[:700])
         collection.add([*documents[600:], Document("empty", "")])
         catalog = [(d.id, d.text) for d in collection]

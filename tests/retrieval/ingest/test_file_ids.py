@@ -15,9 +15,9 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import Sources, add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.ingest.writer import Added
 from slimdex.retrieval.sources.source import read_pairs
-from slimdex.retrieval.syncing import sync
 from tests.encoders import WordEncoder, failing
 
 REPORT = "text,amount\n"
@@ -114,7 +114,7 @@ def test_a_copy_of_a_few_files_is_another_folder() -> None:
     Path("copy/notes").mkdir(parents=True)
     shutil.copy("home/notes/0.md", "copy/notes/0.md")
     with Collection.open("x", WordEncoder()) as collection:
-        done = sync(collection, Sources.open("copy/notes"))
+        done = sync(collection.index, Sources.open("copy/notes"))
     assert (done.documents, done.replaced, done.deleted) == (1, 0, 0)
     assert len(last_words()) == 7
 
@@ -229,12 +229,12 @@ def test_a_document_with_an_id_given_by_the_user_is_not_replaced() -> None:
 def test_an_addition_that_fails_keeps_no_origin() -> None:
     built("jan/report.csv")
     with Collection.open("x", WordEncoder()) as collection:
-        before = dict(collection.state.origins)
+        before = dict(collection.index.state.origins)
     Path("feb/report.csv").write_text("text,amount\nx,many\n")
     with pytest.raises(ValueError, match="holds BIGINT"):
         added_to("feb/report.csv")
     with Collection.open("x", WordEncoder()) as collection:
-        assert collection.state.origins == before
+        assert collection.index.state.origins == before
         assert len(before) == 1
         assert not any("report" in digest or "/" in digest for digest in before.values())
 

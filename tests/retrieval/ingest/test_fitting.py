@@ -60,7 +60,7 @@ def test_rows_that_others_add_during_a_fit_are_coded_with_it(
         notes = collection.reduce(OTHER)
         assert notes[-1] == "6 documents that others added during the fit are coded with it"
         assert rows == [60]
-        state = collection.state
+        state = collection.index.state
         assert state.settings is not None
         assert state.settings.kind == "sq8"
         assert (state.rows, state.fit["rows"], len(collection)) == (66, 60, 64)

@@ -183,9 +183,9 @@ def test_an_addition_while_the_encoder_is_replaced(path: Path) -> None:
             other.reencode(WordEncoder(40))
 
         with Collection.open(path, Meanwhile(change)) as collection:
-            collection.give(WordEncoder(40))
+            collection.index.encoders.give(WordEncoder(40))
             assert collection.add(documents(100, 100 + MANY)).documents == MANY
-            assert collection.state.dim == 40
+            assert collection.index.state.dim == 40
             assert collection.verify() == []
         assert other.search("word149 cat", 1)[0].id == "149"
 

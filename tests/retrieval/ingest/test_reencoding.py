@@ -47,7 +47,7 @@ def vectors_of(path: Path) -> Path:
 
 def mend(path: Path, encoder: WordEncoder) -> None:
     with Collection.open(path, encoder) as collection:
-        encode_lost(collection)
+        encode_lost(collection.index)
 
 
 def answers(path: Path) -> list[tuple[str, float]]:

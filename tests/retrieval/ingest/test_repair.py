@@ -123,10 +123,8 @@ def test_an_addition_does_not_hide_damage(path: Path, role: str) -> None:
 
 
 def test_inconsistent_counts_are_reported(path: Path) -> None:
-    with Collection.open(path, WordEncoder()) as collection:
-        log = collection.commit_log
-        with log.turn(), log.transaction():
-            log.delete(np.array([0]))
+    with Collection.open(path, WordEncoder()) as collection, collection.index.change() as change:
+        change.commit(delete=np.array([0]))
     (fault,) = verify(path)
     assert "moments" in fault
 

@@ -60,19 +60,19 @@ def test_the_result_equals_a_new_index(old: Collection, tmp_path: Path) -> None:
     while not (run := old.reencode(new, minutes=0)).finished:
         rows.append(run.rows)
         assert found(old) == before
-        replaced = old.state.replacement
+        replaced = old.index.state.replacement
         assert replaced is not None
         assert replaced.rows == run.rows
     assert rows == [16, 32, 48, 64, 80, 96, 100]
     assert run.total == 100
     assert len(new.encoded) == 100
     assert found(old) == expected(tmp_path / "other", WordEncoder(NEW), documents())
-    assert old.state.dim == NEW
-    assert old.state.encoder == new.spec()
-    assert old.state.replacement is None
+    assert old.index.state.dim == NEW
+    assert old.index.state.encoder == new.spec()
+    assert old.index.state.replacement is None
     assert [p.suffix for p in old.path.glob("vectors-*")] == [".f16"]
     assert old.verify() == []
-    vectors = old.commit_log.vectors().take(np.arange(100))
+    vectors = old.index.snapshot.vectors().take(np.arange(100))
     targets = new.encode([each["text"] for each in documents()])
     np.testing.assert_allclose(vectors, targets, rtol=1e-3, atol=1e-3)
     with pytest.raises(InputError, match="its vectors are this encoder's"):
@@ -149,10 +149,10 @@ def test_a_compaction_during_the_fit_starts_it_over(
 def test_another_open_collection_follows_the_switch(old: Collection) -> None:
     """Its queries are encoded by the encoder of the current vectors."""
     with Collection.open(old.path, WordEncoder(OLD)) as other:
-        other.give(WordEncoder(NEW))
+        other.index.encoders.give(WordEncoder(NEW))
         request = SearchRequest(texts=["word3 text"], hybrid="off")
-        state = other.state
-        request = request.encoded(lambda: other.encoder_of(state), state.epoch)
+        state = other.index.state
+        request = request.encoded(lambda: other.index.encoder_of(state), state.epoch)
         assert old.reencode(WordEncoder(NEW)).finished
         assert other.answer(request) == old.answer(request)  # encoded again
         assert other.answer(request)[0][0].id == "3"
@@ -166,11 +166,11 @@ def test_texts_encoded_before_the_switch_are_encoded_again(
     """An addition that waits for its turn while the vectors are replaced."""
     first = WordEncoder(OLD)
     with Collection.open(old.path, first) as other:
-        other.give(WordEncoder(NEW))
-        change = other.change
+        other.index.encoders.give(WordEncoder(NEW))
+        change = other.index.change
 
         def late() -> object:
-            if old.state.dim == OLD:
+            if old.index.state.dim == OLD:
                 assert first.encoded[-1] == "neverseen words"
                 assert old.reencode(WordEncoder(NEW)).finished
             return change()
@@ -187,7 +187,7 @@ def test_searches_during_the_migration_are_consistent(old: Collection) -> None:
 
     def searched() -> list[Found]:
         with Collection.open(old.path, WordEncoder(OLD)) as other:
-            other.give(WordEncoder(NEW))
+            other.index.encoders.give(WordEncoder(NEW))
             seen = [found(other)]
             while not stop.is_set():
                 seen.append(found(other))
@@ -213,7 +213,7 @@ def test_two_migrations_at_once(old: Collection, tmp_path: Path) -> None:
     old.reencode(WordEncoder(NEW), minutes=0)
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(run, range(2))) == [True, True]
-    old.give(WordEncoder(NEW))
+    old.index.encoders.give(WordEncoder(NEW))
     assert found(old) == expected(tmp_path / "other", WordEncoder(NEW), documents())
     assert old.verify() == []
 
@@ -227,11 +227,11 @@ def test_undoing_during_the_migration(old: Collection) -> None:
 
     with pytest.raises(InputError, match="the migration was undone meanwhile"):
         old.reencode(Undoing(NEW))
-    assert old.state.replacement is None
+    assert old.index.state.replacement is None
 
 
 def test_undoing_before_the_end(old: Collection) -> None:
-    before, state = found(old), old.state
+    before, state = found(old), old.index.state
     old.reencode(WordEncoder(NEW), minutes=0)
     with pytest.raises(InputError, match=r"are being encoded by .*40.*; expected that"):
         old.reencode(WordEncoder(NEW + 8))
@@ -239,12 +239,12 @@ def test_undoing_before_the_end(old: Collection) -> None:
     old.undo_migration()
     assert [path.name for path in old.path.glob("vectors-*")] == [state.vectors]
     assert found(old) == before
-    assert old.state.replacement is None
+    assert old.index.state.replacement is None
 
 
 def test_damaged_new_vectors_are_dropped(old: Collection) -> None:
     old.reencode(WordEncoder(NEW), minutes=0)
-    replaced, path = old.state.replacement, old.path
+    replaced, path = old.index.state.replacement, old.path
     assert replaced is not None
     old.close()
     file = path / replaced.vectors

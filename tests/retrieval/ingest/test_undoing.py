@@ -12,11 +12,12 @@ import pytest
 
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval import adding
 from slimdex.retrieval.catalog.state import Certificate
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.index import Index
 from slimdex.retrieval.ingest import encoding, writer
+from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.ingest.undoing import Undone
 from slimdex.retrieval.repair import repair, verify
@@ -44,7 +45,7 @@ def opened(path: Path) -> Collection:
 
 def seen(collection: Collection) -> dict[str, Any]:
     """All that a user can see of an index but its version."""
-    state = collection.state
+    state = collection.index.state
     words = [found(collection, hybrid) for hybrid in ("auto", "1.0") if state.words]
     return {
         "documents": {d.id: (d.text, d.title, d.passages, dict(d.metadata)) for d in collection},
@@ -83,7 +84,7 @@ def without_added(seen: dict[str, Any]) -> dict[str, Any]:
 def in_step(collection: Collection) -> object:
     """Add, replace and delete documents in one commit, as `sync` does."""
     gone = Addition(MORE, missing=lambda store, _: store.ids.rows(["3", "17"]))
-    return adding.add(collection, gone)
+    return add(collection.index, gone)
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +103,10 @@ def path(tmp_path: Path, made: Path) -> Path:
 
 def certified(collection: Collection) -> None:
     collection.add(MORE)
-    settings = collection.state.settings
+    settings = collection.index.state.settings
     assert settings is not None
     certificate = Certificate(settings, 0.99, 0.98, 0.05, "a log", 500, len(collection))
-    writer.keep_certificate(collection, certificate)
+    writer.keep_certificate(collection.index, certificate)
 
 
 CHANGES: dict[str, Change] = {
@@ -192,13 +193,13 @@ def test_only_files_of_the_state_before_stay(path: Path) -> None:
     with opened(path) as collection:
         collection.reduce(Settings(k=4))
         names = {file.name for file in path.glob("*-0*")}
-        state = collection.state
+        state = collection.index.state
         assert names == state.file_names
         assert {name.partition("-")[0] for name in names - state.used_names} == {
             "codes", "norms", "reducer", "rescorer", "segment"
         }  # fmt: skip
         collection.delete(["9"])
-        left = {file.name for file in path.glob("*-0*")} - collection.state.used_names
+        left = {file.name for file in path.glob("*-0*")} - collection.index.state.used_names
         assert {name.partition("-")[0] for name in left} == {"moments", "segment"}
 
 
@@ -228,7 +229,7 @@ def test_damaged_files_are_not_restored(role: str, path: Path) -> None:
 
 
 def left_of(collection: Collection) -> list[str]:
-    state = collection.state
+    state = collection.index.state
     return [*sorted(state.file_names - state.used_names), state.files["before"].name]
 
 
@@ -238,16 +239,15 @@ def test_an_addition_sees_documents_restored_meanwhile(
     """An addition looks up ids before its turn; meanwhile one of them comes back."""
     with opened(path) as collection, opened(path) as other:
         other.delete(["9"])
-        turn = type(collection).change
-        undone = list[Undone]()
+        turn, undone = Index.turn, list[Undone]()
 
-        def change(core: Any) -> Any:
-            if core is collection and not undone:
+        def waiting(index: Index) -> Any:
+            if index is collection.index and not undone:
                 undone.append(Undone(0, 0))
                 undone.append(other.undo())
-            return turn(core)
+            return turn(index)
 
-        monkeypatch.setattr(type(collection), "change", change)
+        monkeypatch.setattr(Index, "turn", waiting)
         collection.add([Document("9", "a new nine")])
         assert undone[1] == Undone(1, 0)
         assert [document.text for document in collection if document.id == "9"] == ["a new nine"]
@@ -264,7 +264,7 @@ def test_codes_of_rows_that_came_later_are_saved(
         before = without_added(seen(collection))
         collection.add(MORE, refit="always")
         collection.undo()
-        assert len(collection.snapshot.loaded().index) == collection.state.rows
-        assert collection.snapshot.loaded().saved_rows == collection.state.rows
+        assert len(collection.index.snapshot.loaded().index) == collection.index.state.rows
+        assert collection.index.snapshot.loaded().saved_rows == collection.index.state.rows
         assert without_added(seen(collection)) == before
-        assert np.isfinite(collection.snapshot.index.vectors.take(np.arange(9))).all()
+        assert np.isfinite(collection.index.snapshot.index.vectors.take(np.arange(9))).all()

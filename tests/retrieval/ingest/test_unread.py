@@ -35,8 +35,10 @@ def with_empty(count: int) -> list[Document]:
 
 
 def moments_of_texts(collection: Collection) -> Moments:
-    live = np.setdiff1d(np.arange(collection.state.rows), collection.snapshot.hidden)
-    return Moments(collection.state.dim).update(collection.commit_log.vectors().take(live))
+    live = np.setdiff1d(np.arange(collection.index.state.rows), collection.index.snapshot.hidden)
+    return Moments(collection.index.state.dim).update(
+        collection.index.snapshot.vectors().take(live)
+    )
 
 
 @pytest.mark.slow
@@ -51,16 +53,16 @@ def test_documents_without_text_are_in_no_search(
     with Collection.create(tmp_path / "i", WordEncoder(), settings) as collection:
         added = collection.add(with_empty(1000))
         assert "250 of 1,000 documents have no text: no search finds them" in added.notes
-        assert (len(collection), len(collection.snapshot.hidden)) == (1000, 250)
+        assert (len(collection), len(collection.index.snapshot.hidden)) == (1000, 250)
         for where in (None, "id < '5'", "text = '' OR id = '2'"):
             (hits,) = collection.search_many("party", limit=1000, where=where)
             assert all(hit.text.strip() for hit in hits)
         assert [hit.id for hit in hits] == ["2"]
         assert len(collection.search_many("party", limit=1000)[0]) == 750
-        assert collection.commit_log.moments().n == 750
+        assert collection.index.snapshot.moments().n == 750
         expected = moments_of_texts(collection)
         np.testing.assert_allclose(
-            collection.commit_log.moments().scatter, expected.scatter, atol=1e-3
+            collection.index.snapshot.moments().scatter, expected.scatter, atol=1e-3
         )
         assert collection.info()["without_text"] == 250
     assert verify(tmp_path / "i") == []
@@ -78,10 +80,10 @@ def test_documents_without_text_stay_hidden_through_changes(tmp_path: Path) -> N
         assert "1" in actual
         assert not actual & {"2", "5", "6", "9", "13", "x"}
         assert collection.info()["without_text"] == 9
-        assert collection.commit_log.moments().n == len(collection) - 9 == len(actual)
+        assert collection.index.snapshot.moments().n == len(collection) - 9 == len(actual)
         expected = moments_of_texts(collection)
         np.testing.assert_allclose(
-            collection.commit_log.moments().scatter, expected.scatter, atol=1e-3
+            collection.index.snapshot.moments().scatter, expected.scatter, atol=1e-3
         )
     assert verify(tmp_path / "i") == []
     with Collection.open(tmp_path / "i", WordEncoder()) as collection:

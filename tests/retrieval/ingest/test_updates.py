@@ -16,6 +16,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.repair import verify
+from slimdex.retrieval.storage.change import Change
+from slimdex.retrieval.storage.manifest import Manifest
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
@@ -54,11 +56,11 @@ def answers(collection: Collection, where: str | None = None) -> list[list[tuple
 def test_the_same_documents_again_change_nothing(
     collection: Collection, docstrings: list[Document]
 ) -> None:
-    before, files = collection.state, {p.name for p in collection.path.iterdir()}
+    before, files = collection.index.state, {p.name for p in collection.path.iterdir()}
     added = collection.add(docstrings)
     assert (added.documents, added.replaced, added.unchanged) == (0, 0, 1200)
     assert encoded(collection) == []
-    assert collection.state.rows == before.rows
+    assert collection.index.state.rows == before.rows
     assert {p.name for p in collection.path.iterdir()} == files
 
 
@@ -66,15 +68,17 @@ def test_changed_metadata_keep_the_vector(
     collection: Collection, docstrings: list[Document]
 ) -> None:
     old = docstrings[5]
-    vector = collection.commit_log.vectors().take(np.array([5]))
+    vector = collection.index.snapshot.vectors().take(np.array([5]))
     changed = Document(old.id, old.text, old.title, {**old.metadata, "kind": "new kind"})
     added = collection.add([docstrings[4], changed, docstrings[6], Document("new", "a new one")])
     assert (added.documents, added.replaced, added.unchanged) == (2, 1, 2)
     assert encoded(collection) == ["a new one"]
-    np.testing.assert_array_equal(collection.commit_log.vectors().take(np.array([1200])), vector)
+    np.testing.assert_array_equal(
+        collection.index.snapshot.vectors().take(np.array([1200])), vector
+    )
     (hit,) = collection.search_many(old.content, limit=1, where="kind = 'new kind'")[0]
     assert hit.id == old.id
-    assert len(collection) == collection.commit_log.moments().n == 1201
+    assert len(collection) == collection.index.snapshot.moments().n == 1201
 
 
 def test_a_changed_title_or_text_is_encoded(
@@ -119,26 +123,28 @@ def test_compact_keeps_answers_and_frees_space(
         collection.add([Document(d.id, d.text + " again") for d in docstrings[1:200:3]])
         before = answers(collection)
         functions = answers(collection, "kind = 'function'")
-        size, ram = sizes(path), collection.reduced_index.nbytes
-        documents = collection.store.documents.read(range(collection.state.rows))
-        live = np.setdiff1d(np.arange(collection.state.rows), collection.snapshot.deleted)
+        size, ram = sizes(path), collection.index.snapshot.index.nbytes
+        documents = collection.index.store.documents.read(range(collection.index.state.rows))
+        live = np.setdiff1d(
+            np.arange(collection.index.state.rows), collection.index.snapshot.deleted
+        )
         assert collection.compact() == 400 + 67
         assert collection.compact() == 0
         assert (
             len(collection)
-            == len(collection.commit_log.vectors())
-            == len(collection.reduced_index)
+            == len(collection.index.snapshot.vectors())
+            == len(collection.index.snapshot.index)
             == 800
         )
         if settings.kind != "hnsw":  # its graph is another one
             assert answers(collection) == before
             assert answers(collection, "kind = 'function'") == functions
-        moved = collection.store.documents.read(range(800))
+        moved = collection.index.store.documents.read(range(800))
         assert [moved[i] for i in range(800)] == [documents[int(row)] for row in live]
         after_sizes = sizes(path)
         assert after_sizes["vectors"] * 1267 == size["vectors"] * 800
         assert "norms" not in size or after_sizes["norms"] * 1267 == size["norms"] * 800
-        assert collection.reduced_index.nbytes < ram
+        assert collection.index.snapshot.index.nbytes < ram
         after = answers(collection)
     assert verify(path) == []
     with Collection.open(path, WordEncoder()) as again:
@@ -180,26 +186,26 @@ def test_what_a_failed_change_has_committed_is_seen(
 ) -> None:
     """Also later, if the disk can't be read at first."""
     first, second, third = (document.id for document in docstrings[:3])
-    commit_log, commit = collection.commit_log, collection.commit_log.commit
+    commit = Change.commit
 
     def interrupted(*args: Any, **named: Any) -> None:
         commit(*args, **named)
         raise KeyboardInterrupt
 
-    def unreadable() -> None:
+    def unreadable(_folder: Path) -> None:
         raise OSError("Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(commit_log, "commit", interrupted)
+        patch.setattr(Change, "commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             collection.delete(first)
         assert len(collection) == 1199
 
         def interrupted_for_good(*args: Any, **named: Any) -> None:
-            patch.setattr(commit_log, "read_again", unreadable)
+            patch.setattr(Manifest, "committed", unreadable)
             interrupted(*args, **named)
 
-        patch.setattr(commit_log, "commit", interrupted_for_good)
+        patch.setattr(Change, "commit", interrupted_for_good)
         with pytest.raises(KeyboardInterrupt):
             collection.delete(second)
         assert len(collection) == 1199  # as far as can be told

@@ -80,7 +80,7 @@ def write_lines(path: Path, rows: Iterable[dict[str, str]]) -> None:
 def measured(collection: Collection, folder: Path, *, drop_self: bool = False) -> dict[str, float]:
     """Measures that `slimdex eval` reports of a default search."""
     queries, qrels = read_pairs(str(folder)), read_qrels(folder / "qrels" / "test.tsv")
-    report = evaluate(collection, queries, qrels, drop_self=drop_self)["default"]
+    report = evaluate(collection.index, queries, qrels, drop_self=drop_self)["default"]
     return {name: report[name] for name in MEASURES}
 
 

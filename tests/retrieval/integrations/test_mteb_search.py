@@ -48,7 +48,7 @@ def test_figures_are_those_of_eval(own_set: Path, tmp_path: Path) -> None:
     with Collection.open(index, encoder) as collection:
         assert found == pytest.approx(measured(collection, folder), abs=ROUNDED)
         info = collection.info()
-        assert sizes.ram_bytes == collection.reduced_index.nbytes
+        assert sizes.ram_bytes == collection.index.snapshot.index.nbytes
         assert sizes.ram_bytes_per_vector == info["memory"]["ram_bytes_per_vector"] == 3
         others = ("doc", "off", "segment", *FIXED)
         vectors = {n: b for n, b in info["files"].items() if not n.startswith(others)}

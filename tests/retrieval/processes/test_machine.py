@@ -150,7 +150,7 @@ class ProcessMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.settle()
-            with Collection.open(self.path) as collection, collection.change():
+            with Collection.open(self.path) as collection, collection.index.change():
                 pass  # the turn ends what a kill has interrupted
             assert verify(self.path) == [], self.orders.message("verify")
         finally:

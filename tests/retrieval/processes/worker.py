@@ -28,9 +28,9 @@ from slimdex.retrieval.building import Sources
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import preparing
+from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.repair import verify
 from slimdex.retrieval.storage.snapshot import Snapshot
-from slimdex.retrieval.syncing import sync
 from tests.encoders import WordEncoder
 from tests.retrieval.crashes.faults import preloaded
 
@@ -68,7 +68,7 @@ def sync_with(collection: Collection, name: str, documents: dict[str, str]) -> A
     source = collection.path.parent / f"{name}.jsonl"
     lines = [{"id": id, "text": text, "n": len(text)} for id, text in documents.items()]
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    sync(collection, Sources.open(str(source)))
+    sync(collection.index, Sources.open(str(source)))
 
 
 def search(collection: Collection, where: str | None) -> Any:
@@ -95,7 +95,7 @@ def see(collection: Collection) -> Any:
         every = sorted((each.id, each.text) for each in snapshot.opened().every_document())
         return snapshot.state.version, tuple(every)
 
-    return collection.read(seen)
+    return collection.index.read(seen)
 
 
 def see_copy(collection: Collection) -> Any:

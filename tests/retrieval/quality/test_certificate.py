@@ -37,16 +37,16 @@ def path(tmp_path: Path, made: Path) -> Path:
 
 
 def certify(collection: Collection) -> Certificate:
-    settings = collection.state.settings
+    settings = collection.index.state.settings
     assert settings is not None
     certificate = Certificate(settings, 0.99, 0.98, 0.05, "a log", 500, len(collection), 0.9)
-    writer.keep_certificate(collection, certificate)
+    writer.keep_certificate(collection.index, certificate)
     return certificate
 
 
 def _emptied_and_rebuilt(collection: Collection) -> None:
     collection.delete([document.id for document in collection])
-    writer.rebuild(collection)
+    writer.rebuild(collection.index)
 
 
 def said(path: Path) -> str | None:
@@ -57,11 +57,11 @@ def said(path: Path) -> str | None:
 
 def test_a_kept_certificate_is_in_info_and_on_disk(path: Path) -> None:
     with Collection.open(path, WordEncoder()) as collection:
-        index = collection.reduced_index
+        index = collection.index.snapshot.index
         certificate = certify(collection)
-        assert collection.reduced_index is index  # nothing is loaded again
+        assert collection.index.snapshot.index is index  # nothing is loaded again
         assert collection.info()["certificate"]["pool"] == "a log"
-        assert State.from_json(collection.state.to_json()).certificate == certificate
+        assert State.from_json(collection.index.state.to_json()).certificate == certificate
     assert "measured on all 200 documents" in (said(path) or "")
     assert verify(path) == []
 
@@ -96,10 +96,10 @@ def test_a_certificate_says_what_it_covers_after_changes_and_ends_with_the_fit(
 def test_a_certificate_of_other_settings_is_not_shown(path: Path) -> None:
     """Whoever wrote them side by side."""
     with Collection.open(path, WordEncoder()) as collection:
-        state = collection.state
-        assert state.certificate is not None
-        other = replace(state.certificate, settings=replace(SETTINGS, candidates=1000))
-        collection.commit_log.commit(replace(state, certificate=other))
+        certificate = collection.index.state.certificate
+        assert certificate is not None
+        other = replace(certificate, settings=replace(SETTINGS, candidates=1000))
+        writer.keep_certificate(collection.index, other)
     assert said(path) is None
 
 

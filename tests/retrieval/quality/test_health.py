@@ -26,9 +26,10 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.quality.health import Drift, Measured, drift, verdict
+from slimdex.retrieval.quality.trials.query_pools import document_pool
+from slimdex.retrieval.quality.trials.recall_trials import Pool
 from slimdex.retrieval.repair import repair
 from slimdex.retrieval.sources.source import open_source
-from slimdex.retrieval.trials.recall_trials import Pool
 from tests.encoders import WordEncoder
 
 FEW = Settings(k=16, kind="pq", candidates=20)
@@ -59,25 +60,25 @@ def grown(tmp_path: Path, built: Path) -> Iterator[Collection]:
 
 
 def drift_of(collection: Collection) -> Drift:
-    moments, hidden = collection.commit_log.moments(), collection.snapshot.hidden
-    return drift(collection.state, collection.reduced_index, moments, hidden)
+    moments, hidden = collection.index.snapshot.moments(), collection.index.snapshot.hidden
+    return drift(collection.index.state, collection.index.snapshot.index, moments, hidden)
 
 
 def brute_agreement(collection: Collection, pool: Pool) -> float:
     """Agreement@10 by numpy: whitened cosines of everything, own rows left out."""
-    state, shares = collection.state, []
-    vectors = collection.commit_log.vectors().take(np.arange(state.rows)).astype(np.float64)
-    metric = collection.reduced_index.metric
+    state, shares = collection.index.state, []
+    vectors = collection.index.snapshot.vectors().take(np.arange(state.rows)).astype(np.float64)
+    metric = collection.index.snapshot.index.metric
     assert metric is not None
     gram = metric.rescorer.gram
     assert gram is not None
     norms = np.sqrt(((vectors @ gram) * vectors).sum(axis=1))
     for query, own in zip(pool.vectors, pool.own, strict=True):
         scores = vectors @ (gram @ query) / np.where(norms > 0, norms, np.inf)
-        scores[collection.snapshot.hidden] = scores[own[own >= 0]] = -np.inf
+        scores[collection.index.snapshot.hidden] = scores[own[own >= 0]] = -np.inf
         truth = np.argsort(-scores)[:10]
-        _, found = collection.reduced_index.search(
-            query[None], 10, exclude=np.union1d(collection.snapshot.hidden, own)
+        _, found = collection.index.snapshot.index.search(
+            query[None], 10, exclude=np.union1d(collection.index.snapshot.hidden, own)
         )
         shares.append(np.isin(truth, found).mean())
     return float(np.mean(shares))
@@ -85,18 +86,18 @@ def brute_agreement(collection: Collection, pool: Pool) -> float:
 
 @pytest.mark.slow
 def test_variance_kept_and_code_error_are_those_by_numpy(grown: Collection) -> None:
-    fit, index = grown.state.fit, grown.reduced_index
+    fit, index = grown.index.state.fit, grown.index.snapshot.index
     assert (fit["documents"], fit["rows"]) == (640, 640)
     found = drift_of(grown)
-    live = np.setdiff1d(np.arange(2640), grown.snapshot.hidden)
+    live = np.setdiff1d(np.arange(2640), grown.index.snapshot.hidden)
     for name, rows in (("then", live[live < 640]), ("now", live)):
-        vectors = grown.commit_log.vectors().take(rows).astype(np.float64)
+        vectors = grown.index.snapshot.vectors().take(rows).astype(np.float64)
         axes, _ = np.linalg.qr(index.reducer.components_)  # type: ignore[attr-defined]
         expected = np.square(vectors @ axes).sum() / np.square(vectors).sum()
         assert getattr(found, f"variance_{name}") == pytest.approx(expected, abs=1e-5)
     assert found.since == len(live[live >= 640])
     old = live[live < 640]
-    short = normalize_rows(index.reducer.transform(grown.commit_log.vectors().take(old)))
+    short = normalize_rows(index.reducer.transform(grown.index.snapshot.vectors().take(old)))
     lost = short - index.index.decoded(short)
     assert found.error_old == pytest.approx(np.square(lost).sum(axis=1).mean(), rel=1e-5)
     assert found.error_then == pytest.approx(found.error_old, rel=1e-5)
@@ -111,11 +112,12 @@ def test_agreement_is_that_by_numpy_and_reduce_restores_the_predicted_one(
     grown: Collection,
 ) -> None:
     report = grown.health(sample=500)
-    pool = grown.pool(grown.snapshot, 500)
+    rng = np.random.default_rng(0)
+    pool = document_pool(grown.index.snapshot, grown.index.encoder, 500, rng)
     before = brute_agreement(grown, pool)
     assert report["agreement"]["estimate"] == pytest.approx(before, abs=0.002)  # of float32
     assert report["agreement"]["bound"] < before
-    grown.reduce(grown.state.requested)
+    grown.reduce(grown.index.state.requested)
     after = brute_agreement(grown, pool)
     assert report["refit"]["estimate"] == pytest.approx(after, abs=0.01)
     assert after > before + 0.01
@@ -131,16 +133,16 @@ def test_agreement_is_that_by_numpy_and_reduce_restores_the_predicted_one(
 
 @pytest.mark.slow
 def test_health_says_whether_the_certified_agreement_holds(grown: Collection) -> None:
-    settings = grown.state.settings
+    settings = grown.index.state.settings
     assert settings is not None
     for promise, expected in ((0.1, "holds"), (0.999, "broken")):
         made = Certificate(settings, 0.999, 0.998, 0.05, "words", 300, 640, promise)
-        writer.keep_certificate(grown, made)
+        writer.keep_certificate(grown.index, made)
         report = grown.health(sample=300)
         assert (report["certified"], report["verdict"]) == (promise, expected)
         assert len(report["advice"]) == 1
         assert health_lines(report)["certified"].startswith(f"{promise}, which ")
-    grown.reduce(grown.state.requested)
+    grown.reduce(grown.index.state.requested)
     assert grown.health(sample=300)["certified"] is None
 
 
@@ -148,13 +150,13 @@ def test_health_says_whether_the_certified_agreement_holds(grown: Collection) ->
 def test_figures_of_the_fit_survive_reopening_deletion_compact_and_repair(
     grown: Collection,
 ) -> None:
-    fit, since = grown.state.fit, drift_of(grown).since
-    ids = grown.store.ids.by_row(grown.state.rows)
+    fit, since = grown.index.state.fit, drift_of(grown).since
+    ids = grown.index.store.ids.by_row(grown.index.state.rows)
     grown.delete([ids[i] for i in (1, 5, 300, 900)])
-    assert grown.state.fit == fit
+    assert grown.index.state.fit == fit
     deleted = drift_of(grown)
     grown.compact()
-    assert grown.state.fit == fit | {"rows": 637}
+    assert grown.index.state.fit == fit | {"rows": 637}
     compacted = drift_of(grown)
     assert compacted.since == deleted.since == since - 1
     assert compacted.variance_now == pytest.approx(deleted.variance_now)
@@ -164,7 +166,7 @@ def test_figures_of_the_fit_survive_reopening_deletion_compact_and_repair(
     name.write_bytes(name.read_bytes()[:-5])
     assert repair(grown.path)
     with Collection.open(grown.path, WordEncoder()) as collection:
-        now = collection.state.fit
+        now = collection.index.state.fit
         assert (now["rows"], now["documents"]) == (637, 640)
         assert now["variance_kept"] == fit["variance_kept"]  # the reducer was whole
         assert now["code_error"] != fit["code_error"]  # codes were trained again
@@ -172,7 +174,7 @@ def test_figures_of_the_fit_survive_reopening_deletion_compact_and_repair(
         collection.delete(where="true")
         collection.compact()
         collection.add(again)
-        assert collection.state.fit["rows"] == 700
+        assert collection.index.state.fit["rows"] == 700
 
 
 def test_health_on_the_command_line(tmp_path: Path, rng: np.random.Generator) -> None:

@@ -47,7 +47,7 @@ def found(collection: Collection, least: float) -> Groups:
 
 def stored(collection: Collection) -> Matrix:
     """The vectors as they are on disk, in float16."""
-    vectors = collection.reduced_index.vectors
+    vectors = collection.index.snapshot.index.vectors
     return vectors.take(np.arange(len(vectors)))
 
 
@@ -99,7 +99,7 @@ def test_documents_of_several_passages(tmp_path: Path) -> None:
     encoder = ReadingEncoder()
     with Collection.create(tmp_path / "i", encoder, passages=16) as collection:
         collection.add([{"id": str(i), "text": text} for i, text in enumerate(texts)])
-        snapshot = collection.snapshot
+        snapshot = collection.index.snapshot
         firsts = snapshot.live_documents()
         counts = snapshot.document_rows.counts_of(firsts)
         assert counts.max() > 5
@@ -115,14 +115,14 @@ def test_all_but_the_first_are_deleted_in_one_commit(tmp_path: Path) -> None:
         texts = ["a cat", "stocks fell", "a cat", "cat a", "", "stocks fell", "", "rain"]
         collection.add([{"id": str(i), "text": text} for i, text in enumerate(texts)])
         before = collection.version
-        groups = delete_near_duplicates(collection)
+        groups = delete_near_duplicates(collection.index)
         assert {g.kept: [other.id for other in g.others] for g in groups} == {
             "0": ["2", "3"],
             "1": ["5"],
         }
         assert collection.version == before + 1
         assert [document.id for document in collection] == ["0", "1", "4", "6", "7"]
-        assert delete_near_duplicates(collection) == []
+        assert delete_near_duplicates(collection.index) == []
         assert collection.version == before + 1
 
 
@@ -130,7 +130,7 @@ def test_a_document_deleted_by_others_meanwhile_keeps_no_duplicates(tmp_path: Pa
     """Documents that another process deletes after the search are left out of the groups."""
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add([{"id": str(i), "text": "a cat"} for i in range(3)])
-        core, read = collection, collection.read
+        core, read = collection, collection.index.read
         with (
             Collection.open(tmp_path / "i", WordEncoder()) as other,
             pytest.MonkeyPatch.context() as p,
@@ -143,7 +143,7 @@ def test_a_document_deleted_by_others_meanwhile_keeps_no_duplicates(tmp_path: Pa
                 return answer
 
             p.setattr(core, "read", then_deleted)
-            groups = delete_near_duplicates(core)
+            groups = delete_near_duplicates(core.index)
         assert [group.kept for group in groups] == ["1"]
         assert [document.id for document in collection] == ["1"]
 

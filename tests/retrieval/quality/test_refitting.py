@@ -53,10 +53,10 @@ def test_auto_refits_only_if_that_takes_hardly_longer_than_the_addition(
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add(topic("a", 700))
         collection.add(topic("b", 800), refit="never")
-        (note,), refitted = after_addition(collection, 700, seconds)
+        (note,), refitted = after_addition(collection.index, 700, seconds)
         assert refitted is is_refitted
         assert ("refitted in" if is_refitted else f"`slimdex reduce {tmp_path}/i`") in note
-        assert collection.state.fitted == (1500 if is_refitted else 700)
+        assert collection.index.state.fitted == (1500 if is_refitted else 700)
         assert len(collection.search("a3")) == 10
 
 
@@ -66,12 +66,12 @@ def test_a_refitted_index_equals_a_fresh_build(tmp_path: Path) -> None:
         collection.add(topic("a", 640))
         added = collection.add(topic("b", 800), refit="always")
         assert added.refitted
-        assert collection.state.fitted == len(collection)
-        vectors = collection.commit_log.vectors().take(np.arange(1440))
-        refitted = collection.reduced_index.reducer.transform(vectors)
+        assert collection.index.state.fitted == len(collection)
+        vectors = collection.index.snapshot.vectors().take(np.arange(1440))
+        refitted = collection.index.snapshot.index.reducer.transform(vectors)
     with Collection.create(tmp_path / "fresh", WordEncoder()) as fresh:
         fresh.add([*topic("a", 640), *topic("b", 800)])
-        expected = fresh.reduced_index.reducer.transform(vectors)
+        expected = fresh.index.snapshot.index.reducer.transform(vectors)
     np.testing.assert_allclose(np.abs(refitted), np.abs(expected), atol=2e-3)
     assert verify(tmp_path / "i") == []
 
@@ -89,7 +89,7 @@ def test_auto_says_when_another_kind_would_be_faster(
         assert collection.add(topic("b", 2)).notes == [advice]
         assert collection.info()["notes"] == [advice]
         before = collection.search_many("a3")[0]
-        assert collection.reduce(collection.state.requested) == []
+        assert collection.reduce(collection.index.state.requested) == []
         assert collection.info()["notes"] == []
         assert collection.info()["settings"]["kind"] == "ivf-pq"
         assert collection.info()["search"] == {"candidates": 200, "lists_probed": 8, "lists": 8}
@@ -102,9 +102,9 @@ def test_the_time_of_a_refit_is_estimated_for_linear_reducers_only(tmp_path: Pat
     with Collection.create(tmp_path / "i", GivenEncoder(16)) as collection:
         vectors = rng.normal(size=(700, 16)).astype(np.float32)
         collection.add(topic("a", 700), vectors=vectors)
-        assert refit_seconds(collection.reduced_index) is not None
+        assert refit_seconds(collection.index.snapshot.index) is not None
         collection.reduce(Settings(reducer="autoencoder", k=8))
-        assert refit_seconds(collection.reduced_index) is None
+        assert refit_seconds(collection.index.snapshot.index) is None
 
 
 @pytest.mark.slow
@@ -121,12 +121,14 @@ def test_when_nothing_is_left_of_the_first_fit_there_is_another(tmp_path: Path, 
         if way == "delete and compact":
             collection.compact()
         collection.add(other)
-        assert collection.state.fitted == 800
-        reducer = collection.reduced_index.reducer
-        live = np.setdiff1d(np.arange(collection.state.rows), collection.snapshot.hidden)
-        vectors = collection.commit_log.vectors().take(live)
+        assert collection.index.state.fitted == 800
+        reducer = collection.index.snapshot.index.reducer
+        live = np.setdiff1d(
+            np.arange(collection.index.state.rows), collection.index.snapshot.hidden
+        )
+        vectors = collection.index.snapshot.vectors().take(live)
     with Collection.create(tmp_path / "fresh", GivenEncoder(48)) as fresh:
         fresh.add(other, vectors=vectors)
-        expected = fresh.reduced_index.reducer.transform(vectors)
+        expected = fresh.index.snapshot.index.reducer.transform(vectors)
     np.testing.assert_allclose(np.abs(reducer.transform(vectors)), np.abs(expected), atol=2e-3)
     assert verify(tmp_path / "i") == []

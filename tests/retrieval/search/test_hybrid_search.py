@@ -157,7 +157,7 @@ def test_hits_found_by_words_alone_are_scored_by_cosine(
 
 def test_words_of_many_deleted_documents_no_longer_count(collection: Collection) -> None:
     def score(query: str) -> float:
-        words = collection.snapshot.words
+        words = collection.index.snapshot.words
         assert words is not None
         return float(words.search(query, 1).scores[0])
 
@@ -171,9 +171,9 @@ def test_words_of_many_deleted_documents_no_longer_count(collection: Collection)
     rare = score("libfoo7")
     assert rare > 1.2 * before
     assert rare == pytest.approx(score("yak"), rel=0.5)
-    words = collection.snapshot.words
+    words = collection.index.snapshot.words
     assert words is not None
-    assert words.blank_count == len(collection.snapshot.deleted)
+    assert words.blank_count == len(collection.index.snapshot.deleted)
     hits = collection.search("libfoo7", 100, hybrid=0.5)
     assert hits[0].id == "pkg-7"
     assert {hit.id for hit in hits if hit.found_by != "meaning"} == {"pkg-7"}
@@ -181,8 +181,8 @@ def test_words_of_many_deleted_documents_no_longer_count(collection: Collection)
     collection.add([Document("newest", "gnu")])  # the deleted ones are counted once
     assert collection.search("gnu", 1, hybrid=0.9)[0].id == "newest"
     collection.compact()
-    assert collection.snapshot.words is not None
-    assert collection.snapshot.words.blank_count == 0
+    assert collection.index.snapshot.words is not None
+    assert collection.index.snapshot.words.blank_count == 0
 
 
 def test_passages_are_found_by_their_words(tmp_path: Path) -> None:

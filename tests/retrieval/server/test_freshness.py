@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.asked_sources import AskedSources
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.server import freshness
 from slimdex.retrieval.server.freshness import BEHIND, Following, Freshness
+from slimdex.retrieval.sources.asked_sources import AskedSources
 from tests.encoders import WordEncoder
 
 

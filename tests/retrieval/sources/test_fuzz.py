@@ -272,7 +272,7 @@ ODD_VALUES = st.sampled_from(
 @fuzzed
 @given(st.data())
 def test_states(opened: Collection, data: st.DataObject) -> None:
-    values: Any = json.loads(opened.state.to_json())
+    values: Any = json.loads(opened.index.state.to_json())
     for _ in range(data.draw(st.integers(1, 3))):
         place = values
         while True:

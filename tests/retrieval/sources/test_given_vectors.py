@@ -88,7 +88,7 @@ def test_the_same_documents_with_the_same_vectors_are_unchanged(
     frame = pd.DataFrame({"id": [d.id for d in documents], "text": "a", "year": range(N)})
     with Collection.create(path, GivenEncoder(D), PLAIN, vector_dtype=stored) as index:
         index.add(frame, vectors=made(X))
-        file = path / index.state.vectors
+        file = path / index.index.state.vectors
         size = file.stat().st_size
         again = index.add(frame, vectors=made(X))
         assert (again.documents, again.replaced, again.unchanged) == (0, 0, N)

@@ -25,18 +25,18 @@ def test_a_copy_has_the_files_of_the_manifest_alone(path: Path, tmp_path: Path) 
     """Cut to their committed lengths, so that the copy can also be undone."""
     with Collection.open(path, ReadingEncoder()) as collection:
         collection.add(documents("x", 20))
-        for name in (collection.state.vectors, collection.state.readings or ""):
+        for name in (collection.index.state.vectors, collection.index.state.readings or ""):
             with (path / name).open("ab") as file:
                 file.write(b"of an addition that failed")
         (path / "codes-000099.faiss").write_bytes(b"left")
         (path / "README").write_text("not ours")
         assert collection.copy_to(tmp_path / "copy") == collection.version
-        names = {MANIFEST, *collection.state.file_names}
+        names = {MANIFEST, *collection.index.state.file_names}
     copy = tmp_path / "copy"
     assert {file.name for file in copy.iterdir()} == names
     assert (copy / MANIFEST).read_bytes() == (path / MANIFEST).read_bytes()
     with Collection.open(copy, ReadingEncoder()) as copied:
-        for name in (copied.state.vectors, copied.state.readings or ""):
+        for name in (copied.index.state.vectors, copied.index.state.readings or ""):
             assert (path / name).read_bytes().startswith((copy / name).read_bytes())
             assert (path / name).stat().st_size == (copy / name).stat().st_size + 26
         copied.undo()

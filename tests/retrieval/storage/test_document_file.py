@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
-from slimdex.retrieval.adding import add
 from slimdex.retrieval.catalog.passages_table import Cut
 from slimdex.retrieval.catalog.state import Lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
+from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.passages import Passage
 from slimdex.retrieval.repair import verify
@@ -321,8 +321,8 @@ def relation() -> Any:
 
 def same(collection: Collection) -> None:
     """The file says what the catalog says, to the type, and iteration and hits say it, too."""
-    state, store = collection.state, collection.store
-    snapshot = collection.snapshot
+    state, store = collection.index.state, collection.index.store
+    snapshot = collection.index.snapshot
     file = snapshot.document_file()
     assert file is not None
     assert file.rows == state.rows
@@ -337,10 +337,10 @@ def same(collection: Collection) -> None:
 def test_values_of_every_type_are_the_catalogs(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(relation())
-        assert len(collection.store.columns.types) == len(TYPES)
+        assert len(collection.index.store.columns.types) == len(TYPES)
         same(collection)
         (hits,) = collection.search_many(["text"], limit=9)
-        values = collection.store.documents.read(range(9)).values()
+        values = collection.index.store.documents.read(range(9)).values()
         actual = {repr((d.id, d.metadata)) for d in values}
         assert {repr((hit.id, hit.metadata)) for hit in hits} == actual
     assert verify(tmp_path / "x") == []
@@ -350,7 +350,7 @@ def add_with_zones(collection: Collection, ids: list[str]) -> None:
     """Documents with a column of times with zones, which earlier releases made."""
     when = time(10, tzinfo=timezone(timedelta(hours=2)))
     documents = [Document(id, "text", metadata={"v": when}) for id in ids]
-    add(collection, Addition(documents, [{"v": "TIME WITH TIME ZONE"}]))
+    add(collection.index, Addition(documents, [{"v": "TIME WITH TIME ZONE"}]))
 
 
 def test_times_with_zones_stay_in_the_catalog(tmp_path: Path) -> None:
@@ -361,9 +361,9 @@ def test_times_with_zones_stay_in_the_catalog(tmp_path: Path) -> None:
             "documents-000002.jsonl"
         }
         add_with_zones(collection, ["z"])
-        assert collection.state.lines is None
+        assert collection.index.state.lines is None
         assert not [*(tmp_path / "x").glob("documents*"), *(tmp_path / "x").glob("offsets*")]
-        expected = collection.store.documents.read([0, 1])
+        expected = collection.index.store.documents.read([0, 1])
         assert expected[1].metadata["v"].tzinfo is not None
         assert repr([*collection]) == repr([*expected.values()])
         assert len(collection.search_many("text")[0]) == 2
@@ -396,10 +396,10 @@ def test_an_iteration_over_segments_sees_no_compaction(tmp_path: Path) -> None:
 def test_a_column_that_is_widened_later(tmp_path: Path, old: Any, new: Any) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add([Document("a", "one", metadata={"v": old, "w": 1})])
-        before = collection.state.lines
+        before = collection.index.state.lines
         collection.add([Document("b", "two", metadata={"v": new, "more": "x"})])
         same(collection)
-        lines = collection.state.lines
+        lines = collection.index.state.lines
         assert before is not None
         assert lines is not None
         widened = before.columns.get("v") not in (None, lines.columns["v"])
@@ -415,7 +415,7 @@ def test_columns_that_unchanged_documents_widen(tmp_path: Path) -> None:
         collection.add([document])
         collection.add(duckdb.sql("SELECT 'a' AS id, 'one' AS text, CAST(2 AS DOUBLE) AS v"))
         assert repr(collection.get("a").metadata) == "{'v': 2.0}"
-        assert repr([*collection]) == repr([*collection.store.documents.read([0]).values()])
+        assert repr([*collection]) == repr([*collection.index.store.documents.read([0]).values()])
         collection.add([Document("b", "two")])
         same(collection)
     assert verify(tmp_path / "x") == []
@@ -454,7 +454,7 @@ def test_file_and_catalog_agree_after_any_changes(
         elif change == "compact":
             collection.compact()
         elif change == "rebuild":
-            writer.rebuild(collection)
+            writer.rebuild(collection.index)
         else:
             collection.close()
             collection = Collection.open(path, WordEncoder(8))
@@ -471,8 +471,8 @@ def test_an_index_without_the_files_gets_them_with_the_next_addition(
     path = tmp_path / "x"
     with Collection.create(path, WordEncoder()) as collection:
         collection.add(docstrings[:100])
-        without = replace(collection.commit_log.next_state(), lines=None)
-        collection.commit_log.commit(without)
+        with collection.index.change() as change:
+            change.commit(replace(change.next_state(), lines=None))
     assert not [*path.glob("documents*"), *path.glob("offsets*")]
     assert verify(path) == []
     with Collection.open(path, WordEncoder()) as collection:
@@ -480,7 +480,7 @@ def test_an_index_without_the_files_gets_them_with_the_next_addition(
         assert len(collection.search_many("parse a date", limit=7)[0]) == 7
     with Collection.open(path, WordEncoder()) as collection:
         collection.delete(docstrings[0].id)
-        assert collection.state.lines is None
+        assert collection.index.state.lines is None
         collection.add(docstrings[100:110])
         same(collection)
     assert verify(path) == []
@@ -495,7 +495,7 @@ def collection(tmp_path: Path, copied: Copies) -> Iterator[Collection]:
 def test_an_addition_writes_only_its_own_lines(
     collection: Collection, docstrings: list[Document]
 ) -> None:
-    before = collection.state.lines
+    before = collection.index.state.lines
     assert before is not None
     (file,) = collection.path.glob("documents*")
     inode, bytes_ = file.stat().st_ino, file.read_bytes()
@@ -511,7 +511,7 @@ def test_damage_to_an_unread_document_does_no_harm(
 ) -> None:
     (file,) = collection.path.glob("documents*")
     file.write_bytes(b"x" + file.read_bytes()[1:])
-    assert collection.get(docstrings[7].id) == collection.store.documents.read([7])[7]
+    assert collection.get(docstrings[7].id) == collection.index.store.documents.read([7])[7]
     with pytest.raises(CorruptError, match="row 0 is damaged, at byte 0"):
         collection.get(docstrings[0].id)
 
@@ -536,20 +536,21 @@ def test_given_vectors_have_documents_too(tmp_path: Path) -> None:
 def test_a_document_whose_row_the_snapshot_does_not_have(
     collection: Collection, docstrings: list[Document], change: str
 ) -> None:
-    """A change is committed, and its snapshot not shown yet: rows are those of another one."""
-    before = collection.snapshot.opened()
+    """A reader has a snapshot, and then a change is committed: rows are those of another one."""
+    before = collection.index.snapshot.opened()
     if change == "add":
         collection.add(docstrings[300:303])
     else:
         collection.delete([d.id for d in docstrings[:100]])
         collection.compact()
     expected = docstrings[301 if change == "add" else 299]
-    collection.show(before)
     documents = collection.get([expected.id, docstrings[200].id])
     assert [(d.id, d.text) for d in documents] == [
         (d.id, d.text) for d in (expected, docstrings[200])
     ]
-    assert collection.snapshot is not before
+    ids = [docstrings[0].id, docstrings[299].id]
+    assert [d.id for d in before.listed(before.rows_of(ids))] == ids
+    assert collection.index.snapshot is not before
 
 
 @pytest.mark.slow

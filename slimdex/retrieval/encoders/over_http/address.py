@@ -1,10 +1,9 @@
-"""Addresses of servers, and the keys that may be sent to them."""
+"""Addresses of encoding servers, and the keys that may be sent to them."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -13,7 +12,6 @@ from slimdex.indexes.errors import InputError
 KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 """Environment of OpenAI's own clients, with the meaning that it has there."""
 OPENAI = "https://api.openai.com/v1"
-LOCAL = "localhost"
 
 
 @dataclass(frozen=True)
@@ -46,18 +44,6 @@ def parse_address(text: str) -> Address:
 def is_address(model: str) -> bool:
     """Return whether a model's name is the URL of a server."""
     return model.startswith(("http://", "https://"))
-
-
-def is_loopback(host: str) -> bool:
-    """True if a service that listens at a host is reachable only from this machine.
-
-    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
-    [True, True, True, False, False]
-    """
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == LOCAL
 
 
 def key_for(url: str, file: str | Path | None = None) -> str | None:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,22 +22,20 @@ from ...atomic_files import publish
 from ...catalog.passages_table import DocumentRows
 from ...catalog.readings import ReadingFile, Readings
 from ...catalog.state import Segment, State
-from ...storage.commit_log import BlockFile, CommitLog
+from ...index import Index
+from ...storage.change import Change
 from ...storage.derived_documents import with_new_documents
 from ...storage.derived_lexical import with_new_words
-from ...storage.manifest import Checksums, Manifest
+from ...storage.manifest import BlockFile, Checksums, Manifest
 from ...storage.snapshot import Loaded, Snapshot
 from ...storage.work_folder import work_folder
-
-if TYPE_CHECKING:
-    from ...collection import Collection
 
 TRIES = 3
 Copies = tuple[Manifest, ReducedIndex | None]
 """What names files without deleted rows; the index in memory, None if nothing is committed yet."""
 
 
-def compact(collection: Collection) -> int:
+def compact(index: Index) -> int:
     """Replace the files with copies without deleted rows; returns how many documents were deleted.
 
     The reducer, the metric and the codebooks are kept, and with them each row's code. The copies
@@ -48,55 +45,52 @@ def compact(collection: Collection) -> int:
     Raises `CorruptError` if a block of vectors or norms is damaged: its copy would get a valid
     checksum.
     """
-    collection.check_writable()
+    index.check_writable()
     for left in reversed(range(TRIES)):
-        if not collection.snapshot.deleted_count:
+        if not index.snapshot.deleted_count:
             break
-        with nullcontext() if left else collection.change(), work_folder(collection.path) as folder:
-            snapshot = collection.snapshot
-            if (copies := _copied(collection, snapshot, folder)) is not None:
-                with collection.change():
-                    if collection.snapshot.manifest == snapshot.manifest:
-                        _commit_copies(collection, folder, *copies)
+        with nullcontext() if left else index.turn(), work_folder(index.path) as folder:
+            snapshot = index.snapshot
+            if (copies := _copied(index, snapshot, folder)) is not None:
+                with index.change() as change:
+                    if change.base.manifest == snapshot.manifest:
+                        _commit_copies(change, folder, *copies)
                         return snapshot.deleted_count
         note("others changed the index while it was copied; compacting starts over")
     return 0
 
 
-def _copied(collection: Collection, snapshot: Snapshot, folder: Path) -> Copies | None:
+def _copied(index: Index, snapshot: Snapshot, folder: Path) -> Copies | None:
     """Copy a snapshot's live rows to a folder; None if others change the index meanwhile."""
     try:
-        return _compacted(collection.commit_log, snapshot, folder)
+        return _compacted(snapshot, folder)
     except Exception:
-        if collection.snapshot.manifest == snapshot.manifest:
+        if index.snapshot.manifest == snapshot.manifest:
             raise
         return None
 
 
 def _commit_copies(
-    collection: Collection, folder: Path, manifest: Manifest, index: ReducedIndex | None
+    change: Change, folder: Path, manifest: Manifest, index: ReducedIndex | None
 ) -> None:
-    state = manifest.state
+    state, loaded = manifest.state, None
     for path in folder.iterdir():
         if path.name in state.file_names:
-            os.replace(path, collection.path / path.name)
-    collection.commit_log.commit_compacted(manifest)
-    loaded = None
+            os.replace(path, change.path / path.name)
     if index is not None:
-        if index.metric is not None and (norms := state.norm_file(collection.path)) is not None:
+        if index.metric is not None and (norms := state.norm_file(change.path)) is not None:
             index.metric = replace(index.metric, norms=norms)
-        loaded = Loaded(
-            index.extended_to(state.vector_file(collection.path, state.rows)), state.rows
-        )
-    collection.show(Snapshot.of(collection.commit_log, loaded))
+        vectors = state.vector_file(change.path, state.rows)
+        loaded = Loaded(index.extended_to(vectors), state.rows)
+    change.commit_copies(manifest, loaded)
 
 
-def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copies:
+def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
     old = snapshot.state
     live = without(np.arange(old.rows), snapshot.deleted)
     state = replace(old, generation=old.generation + 1)
-    encoded = old.vector_file(commit_log.path, old.rows)
-    commit_log.check(encoded)
+    encoded = snapshot.vectors()
+    snapshot.manifest.check(encoded)
     vectors = encoded.copy(folder / state.new_name("vectors"), live)
     state = replace(
         state,
@@ -106,7 +100,7 @@ def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copie
         files={role: file for role, file in old.files.items() if role != "origins"},
     )
     if not snapshot.store.is_numbered(old.rows):
-        raise CorruptError(f"{commit_log.path}: damaged documents; see `slimdex verify`")
+        raise CorruptError(f"{snapshot.path}: damaged documents; see `slimdex verify`")
     segments = list[Segment]()
     if state.rows:
         path = folder / state.new_name("segment")
@@ -125,14 +119,14 @@ def _compacted(commit_log: CommitLog, snapshot: Snapshot, folder: Path) -> Copie
     )
     if old.settings is None:
         return _with_checksums(manifest, files), None
-    state, grown = with_new_documents(commit_log, state, folder)
-    state = with_new_words(commit_log, state, folder)
+    state, grown = with_new_documents(snapshot.store, state, folder, old.rows)
+    state = with_new_words(snapshot, state, folder, live=True)
     files += [each.file for each in grown]
-    state, replacing = _compacted_replacement(commit_log, state, live, folder)
+    state, replacing = _compacted_replacement(snapshot, state, live, folder)
     files += replacing
     norms, before = None, snapshot.index
     if before.metric is not None:
-        commit_log.check(before.metric.norms)
+        snapshot.manifest.check(before.metric.norms)
         norms = before.metric.norms.copy(folder / state.new_name("norms"), live)
         state = replace(state, norms=norms.path.name)
         files.append(norms)
@@ -163,13 +157,13 @@ def _with_readings(
 
 
 def _compacted_replacement(
-    commit_log: CommitLog, state: State, live: Rows, folder: Path
+    snapshot: Snapshot, state: State, live: Rows, folder: Path
 ) -> tuple[State, list[VectorFile]]:
     """Write the live rows of a replacement, under the name of a later generation."""
     if state.replacement is None:
         return state, []
-    file = state.replacement.vector_file(commit_log.path)
-    commit_log.check(file)
+    file = state.replacement.vector_file(snapshot.path)
+    snapshot.manifest.check(file)
     later = replace(state, generation=state.generation + 1)
     kept = file.copy(folder / later.new_name("vectors"), live[live < len(file)])
     made = replace(state.replacement, vectors=kept.path.name, rows=len(kept))

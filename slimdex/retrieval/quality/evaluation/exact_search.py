@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +14,9 @@ from slimdex.indexes.ranking import best_of
 from slimdex.indexes.search.reduced_index import reduced
 
 from ...catalog.passages_table import DocumentRows
+from ...index import Index
 from ...search.nearest import DenseSearch, Searches, nearest
 from ...search.request import SearchRequest
-
-if TYPE_CHECKING:
-    from ...collection import Collection
 
 QUERIES_TOGETHER = 256
 """Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""
@@ -31,10 +28,10 @@ class ExactSearch:
     All live vectors are read into memory, d * 4 bytes each.
     """
 
-    def __init__(self, collection: Collection) -> None:
-        snapshot = collection.snapshot
+    def __init__(self, index: Index) -> None:
+        snapshot = index.snapshot
         self._live, self._rows = snapshot.searchable_rows(), snapshot.document_rows
-        vectors = collection.commit_log.vectors()
+        vectors = snapshot.vectors()
         self._index = FaissIndex(FLAT, vectors.dim)
         for part in batches(len(self._live)):
             self._index.add(normalize_rows(vectors.take(self._live[part])))
@@ -64,10 +61,10 @@ class OwnMetricSearch:
     cosines of the reduced vectors. All vectors are read from disk for each batch of queries.
     """
 
-    def __init__(self, collection: Collection) -> None:
-        self._index, self._live = collection.reduced_index, collection.snapshot.searchable_rows()
-        self._rows = collection.snapshot.document_rows
-        self._settings = collection.state.settings
+    def __init__(self, index: Index) -> None:
+        snapshot = index.snapshot
+        self._index, self._live = snapshot.index, snapshot.searchable_rows()
+        self._rows, self._settings = snapshot.document_rows, snapshot.state.settings
 
     def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Return scores and documents' first rows (q, k) for encoded queries (q, d), best first."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +25,15 @@ from slimdex.indexes.ranking import agreement, compacted, stacked
 
 from ...catalog.passages_table import DocumentRows
 from ...catalog.state import SENTENCE
+from ...index import Index
 from ...lexical.fusion import AUTO, OFF
-from ...search.nearest import best_of_documents
+from ...search.nearest import best_of_documents, nearest_documents
 from ...search.request import SearchRequest
-from ...trials.query_pools import encoded
-from ...trials.recall_trials import ERROR
 from ..info import memory, word_bytes
+from ..trials.query_pools import document_pool, encoded
+from ..trials.recall_trials import ERROR
 from .exact_search import ExactSearch, OwnMetricSearch
 from .labels import Qrels, per_query
-
-if TYPE_CHECKING:
-    from ...collection import Collection
 
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
@@ -73,7 +71,7 @@ class Results:
 
 
 def evaluate(
-    collection: Collection,
+    index: Index,
     queries: Sequence[tuple[str, str]],
     qrels: Qrels,
     *,
@@ -96,23 +94,23 @@ def evaluate(
     rows (``p50_ms``) and to documents (``vector_to_documents_p50_ms``), and from a text to
     documents (``text_to_documents_p50_ms``). Missing measures are None.
     """
-    _check_not_empty(collection)
-    judged, ids = labelled(collection, queries, qrels)
+    _check_not_empty(index)
+    judged, ids = labelled(index, queries, qrels)
     known = {id: row for row, id in enumerate(ids)}
     names = [id for id, _ in judged]
     own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
-    own = collection.snapshot.document_rows.documents(own)
+    own = index.snapshot.document_rows.documents(own)
     texts = [text for _, text in judged]
-    vectors = encoded(collection.encoder, texts)
-    report, answers, _ = _side_by_side(collection, texts, vectors, own[:, None], DEPTH)
-    if collection.state.words is not None:
+    vectors = encoded(index.encoder, texts)
+    report, answers, _ = _side_by_side(index, texts, vectors, own[:, None], DEPTH)
+    if index.state.words is not None:
         searches = [
-            partial(collection.ranked, text, vector[None])
+            partial(ranked, index, text, vector[None])
             for text, vector in zip(texts, vectors, strict=True)
         ]
         fused = _without_own(_deep_results(searches, DEPTH, int((own >= 0).any())), own[:, None])
         answers = {"default": fused} | answers
-        report = {"default": _fused_report(collection, fused, texts, report["index"])} | report
+        report = {"default": _fused_report(index, fused, texts, report["index"])} | report
     for side, results in answers.items():
         labels = per_query(results.scores, results.rows, names, ids, qrels)
         report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
@@ -120,7 +118,7 @@ def evaluate(
 
 
 def labelled(
-    collection: Collection, queries: Sequence[tuple[str, str]], qrels: Qrels
+    index: Index, queries: Sequence[tuple[str, str]], qrels: Qrels
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the queries (id, text) that have labels, and the documents' ids by row.
 
@@ -129,14 +127,14 @@ def labelled(
     judged = [(id, text) for id, text in queries if id in qrels]
     if not judged:
         raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
-    ids = collection.store.ids.by_row(collection.state.rows)
+    ids = index.store.ids.by_row(index.state.rows)
     known = set(ids)
     if not any(document in known for labels in qrels.values() for document in labels):
         raise InputError("none of the labelled documents is in the index; expected the same ids")
     return judged, ids
 
 
-def evaluate_self(collection: Collection, *, sample: int = 500) -> dict[str, Any]:
+def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
     """Measure without labels how well an index agrees with uncompressed search.
 
     The queries are made of documents, which are left out of their answers: see `query_pools`. The
@@ -144,11 +142,11 @@ def evaluate_self(collection: Collection, *, sample: int = 500) -> dict[str, Any
     a lower bound of the index's agreement in its own metric for all such queries:
     ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
     """
-    _check_not_empty(collection)
-    pool = collection.pool(collection.snapshot, sample)
+    _check_not_empty(index)
+    pool = document_pool(index.opened(), index.query_encoder, sample, np.random.default_rng(0))
     texts = list(pool.texts)[: len(pool)] or None
-    own = _own_documents(collection.snapshot.document_rows, pool.own)
-    report, agreed = _side_by_side(collection, texts, pool.vectors, own, NEAREST)[::2]
+    own = _own_documents(index.snapshot.document_rows, pool.own)
+    report, agreed = _side_by_side(index, texts, pool.vectors, own, NEAREST)[::2]
     report["proved"] = {
         "estimate": float(agreed.mean()),
         "bound": betting_bound(agreed, ERROR),
@@ -233,21 +231,37 @@ def latency(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def _fused_report(
-    collection: Collection, results: Results, texts: Sequence[str], index: Mapping[str, Any]
+    index: Index, results: Results, texts: Sequence[str], by_meaning: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Measures of the default search without labels, by the names of the index's."""
-    words = collection.read(word_bytes) or 0.0
+    words = index.read(word_bytes) or 0.0
     return {
-        **dict.fromkeys(index),
+        **dict.fromkeys(by_meaning),
         **latency(results.seconds),
-        **times_to_documents(collection, texts),
-        **{name: value for name, value in index.items() if name.startswith("ram_")},
-        "disk_bytes_per_vector": index["disk_bytes_per_vector"] + words,
+        **times_to_documents(index, texts),
+        **{name: value for name, value in by_meaning.items() if name.startswith("ram_")},
+        "disk_bytes_per_vector": by_meaning["disk_bytes_per_vector"] + words,
     }
 
 
+def nearest_of(index: Index, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+    """Scores and documents (q, k) for encoded queries (q, d), by their first rows."""
+    return index.read(nearest_documents, SearchRequest(vectors=queries, limit=k))
+
+
+def ranked(index: Index, text: str, vector: Matrix, k: int) -> tuple[Matrix, Rows]:
+    """Numbers that descend and documents (1, k) by a default search for an encoded text (1, d).
+
+    If words are fused, the order is not that of the cosines.
+    """
+    request = SearchRequest(texts=[text], vectors=vector, limit=k)
+    _, rows = index.read(nearest_documents, request)
+    places = np.arange(rows.shape[1], dtype=np.float32)[None]
+    return np.where(rows >= 0, -places, -np.inf).astype(np.float32), rows
+
+
 def times_to_documents(
-    collection: Collection, queries: Sequence[str] | Matrix | None, hybrid: str = AUTO
+    index: Index, queries: Sequence[str] | Matrix | None, hybrid: str = AUTO
 ) -> dict[str, float | None]:
     """Times from a text, or a vector of (q, dim), to ten documents; None without queries."""
     if queries is None:
@@ -259,7 +273,7 @@ def times_to_documents(
         for i in chosen
     ]
     found = latency(
-        seconds_of([partial(collection.answer, replace(r, hybrid=hybrid)) for r in requests])
+        seconds_of([partial(index.answer, replace(r, hybrid=hybrid)) for r in requests])
     )
     start = "vector" if is_vector else "text"
     return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
@@ -278,14 +292,14 @@ def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
 
 
 def _side_by_side(
-    collection: Collection, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
+    index: Index, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
 ) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
     """Report the measures without labels; also return both sides' answers without own rows (q, w),
     and the agreement in the index's own metric by query."""
     own = own[:, (own >= 0).any(axis=0)]
     dropping = own.shape[1]
-    exact_search, own_search = ExactSearch(collection), OwnMetricSearch(collection)
-    searches = [partial(collection.nearest, vector[None]) for vector in vectors]
+    exact_search, own_search = ExactSearch(index), OwnMetricSearch(index)
+    searches = [partial(nearest_of, index, vector[None]) for vector in vectors]
     count = depth + dropping
     seconds = seconds_of([partial(exact_search, vector[None], count) for vector in vectors])
     answers = {
@@ -293,10 +307,10 @@ def _side_by_side(
         "exact": _without_own(Results(*exact_search(vectors, count), seconds), own),
     }
     own_order = _without_own(Results(*own_search(vectors, NEAREST + dropping), []), own).rows
-    whole = times_to_documents(collection, vectors, OFF)
-    whole |= times_to_documents(collection, texts, OFF)
-    costs = {"index": collection.read(memory), "exact": exact_search.memory()}
-    report: dict[str, Any] = {"queries": len(vectors), "documents": len(collection)}
+    whole = times_to_documents(index, vectors, OFF)
+    whole |= times_to_documents(index, texts, OFF)
+    costs = {"index": index.read(memory), "exact": exact_search.memory()}
+    report: dict[str, Any] = {"queries": len(vectors), "documents": len(index.snapshot)}
     report["own_metric"] = str(own_search)
     found = answers["index"].rows
     agreed, encoders = agreement(found, own_order, 10), answers["exact"].rows
@@ -339,6 +353,6 @@ def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
     return compacted(np.zeros(own.shape, np.float32), documents, is_first, most)[1]
 
 
-def _check_not_empty(collection: Collection) -> None:
-    if not len(collection):
-        raise InputError(f"{collection.path} holds no documents; expected some to search")
+def _check_not_empty(index: Index) -> None:
+    if not len(index.snapshot):
+        raise InputError(f"{index.path} holds no documents; expected some to search")

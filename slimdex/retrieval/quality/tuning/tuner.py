@@ -15,19 +15,20 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.errors import InputError
 
 from ...documents import id_text
+from ...index import Index
 from ...ingest import writer
 from ...ingest.rewriting.fitting import refit
 from ...storage.snapshot import Snapshot
 from ...temporary_files import temporary_parent
-from ...trials.query_pools import ASKED, Draw, document_queries, encoded, row_texts
-from ...trials.recall_trials import Pool, Trials
+from ..trials.query_pools import ASKED, Draw, document_queries, encoded
+from ..trials.recall_trials import Pool, Trials
 from . import hybrid_choice, metric_choice, targets
 from .hybrid_choice import HybridChoice, Judged
 from .metric_choice import Cell, Choice
@@ -35,9 +36,6 @@ from .proving import Proving
 from .settings_grid import SettingsGrid
 from .settings_search import SettingsSearch
 from .targets import Target, Tuning, provable, shown_down
-
-if TYPE_CHECKING:
-    from ...collection import Collection
 
 CHOOSING = 500
 """Largest number of queries to choose settings; of few given queries, a quarter."""
@@ -75,7 +73,7 @@ class Asked:
 
 
 def tune(
-    collection: Collection, target: Target, asked: Asked | None = None, *, apply: bool = False
+    index: Index, target: Target, asked: Asked | None = None, *, apply: bool = False
 ) -> Tuning:
     """Find settings for a target and, with `apply`, use them; see `Collection.tune`.
 
@@ -84,30 +82,29 @@ def tune(
     """
 
     def search(snapshot: Snapshot) -> Tuning:
-        return _searched(collection, snapshot, target, asked)
+        return _searched(index, snapshot, target, asked)
 
     if not apply:
-        return _with_fusion(collection, collection.read(search), asked)
-    collection.check_writable()  # before the search, which takes minutes
-    found = collection.read(search)
+        return _with_fusion(index, index.read(search), asked)
+    index.check_writable()  # before the search, which takes minutes
+    found = index.read(search)
     if found.chosen is None or found.certificate is None:
         raise InputError(found.lacking or "nothing reaches the target")
-    if found.chosen.settings != collection.state.settings:
-        refit(collection, found.chosen.settings)
-    writer.keep_certificate(collection, found.certificate)
-    found = _with_fusion(collection, found, asked)
-    if found.words and found.hybrid != collection.state.hybrid:
-        writer.keep_fusion(collection, found.hybrid)
+    if found.chosen.settings != index.state.settings:
+        refit(index, found.chosen.settings)
+    writer.keep_certificate(index, found.certificate)
+    found = _with_fusion(index, found, asked)
+    if found.words and found.hybrid != index.state.hybrid:
+        writer.keep_fusion(index, found.hybrid)
     return replace(found, applied=True)
 
 
-def _searched(
-    collection: Collection, snapshot: Snapshot, target: Target, asked: Asked | None
-) -> Tuning:
-    """Try settings on a snapshot, which stays as it is."""
+def _searched(index: Index, snapshot: Snapshot, target: Target, asked: Asked | None) -> Tuning:
+    """Try settings on a snapshot, which stays as it is and readable."""
+    snapshot.opened()
     if not len(snapshot):
-        raise InputError(f"{collection.path} holds no documents; expected some to tune by")
-    if asked is not None and collection.lacks_encoder:
+        raise InputError(f"{index.path} holds no documents; expected some to tune by")
+    if asked is not None and not index.can_encode:
         raise InputError("this index has no encoder at hand; expected no text queries")
     few = _too_few(target, asked)
     count, dim = snapshot.searchable_count, snapshot.index.vectors.dim
@@ -118,11 +115,11 @@ def _searched(
         )
     rng = np.random.default_rng(0)
     with TemporaryDirectory(prefix="slimdex-tune-", dir=temporary_parent()) as folder:
-        trials = Trials(snapshot, collection.commit_log.moments(), Path(folder))
-        draw, available = _queries(collection, snapshot, None if few else asked, rng)
+        trials = Trials(snapshot, snapshot.moments(), Path(folder))
+        draw, available = _queries(index, snapshot, None if few else asked, rng)
         proving = _proving(available)
         choosing = draw(available - proving)
-        choice = _metric(collection, snapshot, asked, rng)
+        choice = _metric(index, snapshot, asked, rng)
         grid = SettingsGrid(trials, choice.cell, with_lists=target.p99_ms is not None)
         exact = partial(trials.exact, rescorer=grid.rescorer)
         proofs = Proving(target.agreement, proving, draw, exact)
@@ -131,27 +128,25 @@ def _searched(
         )
 
 
-def _with_fusion(collection: Collection, found: Tuning, asked: Asked | None) -> Tuning:
+def _with_fusion(index: Index, found: Tuning, asked: Asked | None) -> Tuning:
     """Add how `auto` is to fuse, if labelled queries show it."""
-    choice = collection.read(lambda snapshot: _chosen_hybrid(collection, snapshot, asked))
+    choice = index.read(lambda snapshot: _chosen_hybrid(index, snapshot, asked))
     if choice is None:
         return found
-    return replace(found, words=choice.why, hybrid=choice.hybrid or collection.state.hybrid)
+    return replace(found, words=choice.why, hybrid=choice.hybrid or index.state.hybrid)
 
 
-def chosen_metric(collection: Collection, snapshot: Snapshot, asked: Asked | None = None) -> Choice:
+def chosen_metric(index: Index, snapshot: Snapshot, asked: Asked | None = None) -> Choice:
     """Choose (beta, gamma): without labels, the default for all but raw encoders."""
-    return _metric(collection, snapshot, asked, np.random.default_rng(0))
+    return _metric(index, snapshot, asked, np.random.default_rng(0))
 
 
-def _chosen_hybrid(
-    collection: Collection, snapshot: Snapshot, asked: Asked | None
-) -> HybridChoice | None:
+def _chosen_hybrid(index: Index, snapshot: Snapshot, asked: Asked | None) -> HybridChoice | None:
     """Choose the fusion with lexical search by labelled queries; None if impossible."""
-    encoder = collection.query_encoder
+    encoder = index.query_encoder
     if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
         return None
-    labelled = labelled_queries(collection, snapshot, asked)
+    labelled = labelled_queries(snapshot, asked)
     order = np.random.default_rng(0).permutation(len(labelled))[: hybrid_choice.MOST_ASKED]
     judged = [labelled[i] for i in order]
     vectors = encoded(encoder, [query.text for query in judged])
@@ -159,12 +154,12 @@ def _chosen_hybrid(
 
 
 def _queries(
-    collection: Collection, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
+    index: Index, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
 ) -> tuple[Draw, int]:
     """Return a function that draws the next queries, and the number of queries."""
-    encoder = collection.query_encoder
+    encoder = index.query_encoder
     if asked is None:
-        draw = document_queries(snapshot, collection.store, encoder, rng)
+        draw = document_queries(snapshot, encoder, rng)
         return draw, CHOOSING + targets.most_made()
     assert encoder is not None
     texts = [asked.queries[i][1] for i in rng.permutation(len(asked.queries))]
@@ -202,16 +197,16 @@ def _too_few(target: Target, asked: Asked | None) -> str | None:
 
 
 def _metric(
-    collection: Collection, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
+    index: Index, snapshot: Snapshot, asked: Asked | None, rng: np.random.Generator
 ) -> Choice:
     """Choose (beta, gamma) by enough labels, otherwise by the encoder's vectors."""
-    rule, default, encoder = metric_choice, metric_choice.DEFAULT, collection.query_encoder
-    moments = collection.commit_log.moments()
+    rule, default, encoder = metric_choice, metric_choice.DEFAULT, index.query_encoder
+    moments = snapshot.moments()
     live = snapshot.searchable_rows()
     vectors = snapshot.index.vectors
     sample = np.sort(rng.choice(live, min(len(live), rule.DOCUMENTS), replace=False))
     if asked is not None and asked.labels and encoder is not None:
-        labelled = labelled_queries(collection, snapshot, asked)
+        labelled = labelled_queries(snapshot, asked)
         if len(labelled) >= rule.FEWEST_LABELLED:
             wanted = np.array([row for query in labelled for row in query.labels])
             own = np.array([query.own for query in labelled])
@@ -239,7 +234,7 @@ def _metric(
     if cosine <= rule.RAW_COSINE:
         return Choice(default, f"{kept}: the encoder is tuned (mean cosine {cosine:.2f})")
     X = vectors.take(sample)
-    words = rule.keywords(row_texts(snapshot, collection.store, sample))
+    words = rule.keywords(snapshot.texts(sample))
     targets = rng.choice(len(sample), min(rule.KEYWORD_QUERIES, len(sample)), replace=False)
     targets = np.array([target for target in targets.tolist() if words[target]])
     queries = encoded(encoder, [words[target] for target in targets.tolist()])
@@ -253,10 +248,10 @@ def _metric(
     )
 
 
-def labelled_queries(collection: Collection, snapshot: Snapshot, asked: Asked) -> list[Judged]:
+def labelled_queries(snapshot: Snapshot, asked: Asked) -> list[Judged]:
     """The queries with a label of a document that can be found."""
     assert asked.labels is not None
-    ids, gone = collection.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
+    ids, gone = snapshot.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
     # The first passage represents a document that is cut.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []

@@ -25,11 +25,11 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.json_text import received
 
-from ...adding import add_given
 from ...collection import Collection
 from ...commands import Command
 from ...documents import id_text, json_of
 from ...ingest.writer import Added
+from ...quality.refitting import add_settled
 from ...temporary_files import temporary_parent
 from ..access.middleware import needs, reads_by_line
 from ..access.tokens import Right
@@ -271,7 +271,7 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
     if len(documents) < len(given):
         id, times = Counter(id_text(one["id"]) for one in given).most_common(1)[0]
         raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
-    added = await index.change(lambda collection: add_given(collection, documents, refit=refit))
+    added = await index.change(lambda found: add_settled(found.index, documents, refit=refit))
     return _with(NOTHING, added, len(given)) | {"notes": added.notes, "refitted": added.refitted}
 
 
@@ -302,7 +302,7 @@ def _parsed(lines: Sequence[Line]) -> Iterator[tuple[int, Any]]:
 def _add(collection: Collection, lines: Sequence[Line]) -> Added:
     documents = _last(_parsed(lines), "line")
     try:
-        return add_given(collection, documents)
+        return add_settled(collection.index, documents)
     except InputError as error:
         raise InputError(f"lines {lines[0][0]:,} to {lines[-1][0]:,}: {error}") from error
 

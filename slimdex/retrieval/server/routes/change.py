@@ -15,10 +15,10 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.options import AUTO
 
 from ... import commands
-from ...asked_sources import AskedSources
 from ...collection import Collection
 from ...commands import Command
 from ...documents import Document, check_columns
+from ...sources.asked_sources import AskedSources
 from ...storage.network_filesystems import is_on_share
 from ..access.middleware import needs
 from ..access.tokens import Right

@@ -71,8 +71,8 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> dict[str, Any]:
 
 
 def _cut(collection: Collection, vectors: Matrix, dimensions: int) -> Matrix:
-    state = collection.state
-    reducer = None if state.settings is None else collection.reduced_index.reducer
+    state = collection.index.state
+    reducer = None if state.settings is None else collection.index.snapshot.index.reducer
     kept = [] if reducer is None else [reducer.n_components]
     if reducer is None or dimensions not in kept:
         known = " or ".join(map(str, [state.dim, *kept]))

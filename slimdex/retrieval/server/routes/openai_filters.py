@@ -33,7 +33,7 @@ def where_of(asked: str | dict[str, Any] | None, collection: Collection) -> str 
     """Render a filter for a collection; a condition in SQL stays as it is."""
     if not isinstance(asked, dict):
         return asked
-    return as_sql(condition(asked, [*OWN_COLUMNS[1:4], *collection.snapshot.columns]))
+    return as_sql(condition(asked, [*OWN_COLUMNS[1:4], *collection.index.snapshot.columns]))
 
 
 def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:

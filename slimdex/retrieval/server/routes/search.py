@@ -164,7 +164,7 @@ def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
 @routes.get("/indexes/{name}/columns")
 async def columns(index: Index) -> Response:
     """Columns of the documents, with their values if few, or their range."""
-    facts = await index.read(lambda collection: collection.store.columns.facts())
+    facts = await index.read(lambda collection: collection.index.store.columns.facts())
     return Json({"columns": facts})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ...collection import Collection
+from ...storage.manifest import Manifest
 from ..service import Service
 from .search import service_of
 
@@ -34,9 +34,9 @@ async def _status(service: Service) -> str:
     indexes = service.indexes.values()
     if not service.is_ready:
         return "loading"
-    if not all([await index.can(lambda it: it.commit_log.committed_now()) for index in indexes]):
+    if not all([await index.can(lambda it: Manifest.committed(it.path)) for index in indexes]):
         return "recovering"
-    if not all([await index.can(Collection.check_files) for index in indexes]):
+    if not all([await index.can(lambda it: it.index.check_files()) for index in indexes]):
         return "damaged"
     is_busy = any(index.waiting >= index.limits.waiting for index in indexes)
     return "busy" if is_busy else READY

@@ -33,7 +33,7 @@ def test_an_index_is_searched_in_the_precision_that_it_was_built_in(
             assert collection.info()["encoder"] == spec
             assert isinstance(collection.encoder, TransformerEncoder)
             assert collection.encoder.precision == spec["precision"] == precision
-            rows = collection.commit_log.vectors().take(np.arange(40))
+            rows = collection.index.snapshot.vectors().take(np.arange(40))
     difference = np.abs(rows - recorded.encode(TEXTS)).max()
     assert difference < np.abs(rows - other.encode(TEXTS)).max()
 

@@ -85,11 +85,11 @@ def test_long_texts_are_cut_only_if_that_is_asked(words: Path, tmp_path: Path) -
     long = [Document("long", "The cat sat on the mat. " * 9), Document("short", "rain")]
     with Collection.create(tmp_path / "whole", encoder) as collection:
         collection.add(long)
-        assert (collection.state.passages, collection.state.rows) == (None, 2)
+        assert (collection.index.state.passages, collection.index.state.rows) == (None, 2)
     with Collection.create(tmp_path / "cut", encoder, passages=16) as collection:
         collection.add(long)
         spans = collection.get("long").passages
-        assert collection.state.rows == len(spans) + 1 > 4
+        assert collection.index.state.rows == len(spans) + 1 > 4
         found = [long[0].text[start:end] for start, end in spans]
         assert max(encoder.token_counts(found)) <= 16
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,10 @@ from slimdex.retrieval.quality.evaluation.measures import (
     drop_rows,
     evaluate,
     evaluate_self,
+    nearest_of,
 )
+from slimdex.retrieval.quality.trials.query_pools import CLOZE, document_pool
 from slimdex.retrieval.storage.snapshot import Snapshot
-from slimdex.retrieval.trials.query_pools import CLOZE
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow
@@ -67,13 +69,13 @@ def test_exact_search_is_the_cosine_of_live_vectors(tmp_path: Path, copied: Copi
     collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
     collection.delete(where="kind = 'module'")
     queries = WordEncoder().encode(["parse a date"])
-    vectors = collection.commit_log.vectors().take(np.arange(1200))
+    vectors = collection.index.snapshot.vectors().take(np.arange(1200))
     cosines = vectors @ queries[0] / np.linalg.norm(vectors, axis=1) / np.linalg.norm(queries)
-    cosines[collection.snapshot.deleted] = -np.inf
-    scores, rows = ExactSearch(collection)(queries, 10)
+    cosines[collection.index.snapshot.deleted] = -np.inf
+    scores, rows = ExactSearch(collection.index)(queries, 10)
     np.testing.assert_allclose(scores[0], -np.sort(-cosines)[:10], atol=1e-5)
     np.testing.assert_allclose(cosines[rows[0]], scores[0], atol=1e-5)
-    assert ExactSearch(collection).memory()["ram_bytes_per_vector"] == 4 * 48
+    assert ExactSearch(collection.index).memory()["ram_bytes_per_vector"] == 4 * 48
 
 
 def test_the_default_search_is_measured_as_it_answers(
@@ -82,7 +84,7 @@ def test_the_default_search_is_measured_as_it_answers(
     collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
     asked = docstrings[100:900:40]
     queries = [(d.id, " ".join(d.text.split()[3:6])) for d in asked]
-    report = evaluate(collection, queries, {d.id: {d.id: 1} for d in asked})
+    report = evaluate(collection.index, queries, {d.id: {d.id: 1} for d in asked})
     assert list(report["default"]) == list(report["index"]) == list(report["exact"])
     for column, hybrid in (("default", "auto"), ("index", "off")):
         found = collection.search_many([text for _, text in queries], 10, hybrid=hybrid)
@@ -106,7 +108,7 @@ def test_the_default_search_is_measured_as_it_answers(
     assert report["default"]["agreement@10"] is None
     assert report["default"]["text_to_documents_p50_ms"] > 0
     collection.index_lexical(False)
-    without = evaluate(collection, queries, {d.id: {d.id: 1} for d in asked})
+    without = evaluate(collection.index, queries, {d.id: {d.id: 1} for d in asked})
     assert "default" not in without
     assert without["index"]["ndcg@10"] == report["index"]["ndcg@10"]
 
@@ -117,8 +119,8 @@ def test_dropping_the_query_itself(
     collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
     queries = [(d.id, d.content) for d in docstrings[:20]]
     own = {d.id: {d.id: 1} for d in docstrings[:20]}
-    assert evaluate(collection, queries, own)["exact"]["mrr@10"] > 0.9
-    dropped = evaluate(collection, queries, own, drop_self=True)
+    assert evaluate(collection.index, queries, own)["exact"]["mrr@10"] > 0.9
+    dropped = evaluate(collection.index, queries, own, drop_self=True)
     assert dropped["exact"]["recall@100"] == dropped["index"]["recall@100"] == 0
 
 
@@ -128,7 +130,7 @@ def test_without_labels_the_agreement_is_bounded_by_sentences_of_the_documents(
     settings = Settings(k=24, candidates=30)
     collection = Collection.open(copied(tmp_path / "x", settings=settings), WordEncoder())
     collection.delete(where="kind = 'module'")
-    report = evaluate_self(collection, sample=40)
+    report = evaluate_self(collection.index, sample=40)
     assert report["queries"] == 40
     assert report["exact"]["encoder_agreement@10"] is report["exact"]["agreement@10"] is None
     assert 0.3 < report["index"]["encoder_agreement@10"] < 1
@@ -137,7 +139,7 @@ def test_without_labels_the_agreement_is_bounded_by_sentences_of_the_documents(
     assert proved["estimate"] == report["index"]["agreement@10"] > proved["bound"] > 0
     assert proved["pool"] == CLOZE
     with pytest.raises(InputError, match="sample=0; expected 1 or more documents"):
-        evaluate_self(collection, sample=0)
+        evaluate_self(collection.index, sample=0)
 
 
 def test_measures_at_ten_and_at_a_hundred_are_those_of_searches_for_as_many(
@@ -149,11 +151,11 @@ def test_measures_at_ten_and_at_a_hundred_are_those_of_searches_for_as_many(
         asked = {f"q{i}": " ".join(d.text.split()[:4]) for i, d in enumerate(docstrings[:60])}
         ids = [d.id for d in docstrings]
         qrels = {q: {ids[i]: 1, ids[i + 100]: 1} for i, q in enumerate(asked)}
-        report = evaluate(collection, [*asked.items()], qrels)["index"]
+        report = evaluate(collection.index, [*asked.items()], qrels)["index"]
         queries = WordEncoder().encode([*asked.values()])
         found, by_label = dict[int, Rows](), dict[int, dict[str, NDArray[np.float64]]]()
         for limit in (10, 100):
-            each = [collection.nearest(query[None], limit) for query in queries]
+            each = [nearest_of(collection.index, query[None], limit) for query in queries]
             scores, found[limit] = (np.concatenate(part) for part in zip(*each, strict=True))
             by_label[limit] = per_query(scores, found[limit], [*asked], ids, qrels)
         for measure, limit in (
@@ -164,7 +166,7 @@ def test_measures_at_ten_and_at_a_hundred_are_those_of_searches_for_as_many(
         ):
             assert report[measure] == pytest.approx(by_label[limit][measure].mean())
         assert (found[10] != found[100][:, :10]).any()
-        exact = ExactSearch(collection)(queries, 10)[1]
+        exact = ExactSearch(collection.index)(queries, 10)[1]
         agreed = agreement(found[10], exact, 10).mean()
         assert report["encoder_agreement@10"] == pytest.approx(agreed)
 
@@ -187,7 +189,7 @@ def test_agreement_in_the_own_metric_by_brute_force(
     encoder = WordEncoder()
     collection = Collection.create(tmp_path / "x", encoder, settings)
     collection.add(docstrings)
-    X = collection.commit_log.vectors().take(np.arange(1200))
+    X = collection.index.snapshot.vectors().take(np.arange(1200))
     beta, gamma = (1.0, 0.0) if settings.reducer == "pca" else (settings.beta, settings.gamma)
     shift = beta * X.mean(axis=0, dtype=np.float64)
     values, axes = np.linalg.eigh((X - shift).T @ (X - shift) / len(X))
@@ -196,16 +198,17 @@ def test_agreement_in_the_own_metric_by_brute_force(
         turned = turned[:, -(settings.k or 0) :]
     collection.delete(where="kind = 'module'")
     encoder.encoded.clear()
-    report = evaluate_self(collection, sample=40)
-    own = collection.pool(collection.snapshot, 40).own[:, 0]
+    report = evaluate_self(collection.index, sample=40)
+    rng = np.random.default_rng(0)
+    own = document_pool(collection.index.snapshot, encoder, 40, rng).own[:, 0]
     queries = WordEncoder().encode(encoder.encoded[:40])
     unit = (X - shift) @ turned
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     cosines = ((queries - shift) @ turned) @ unit.T
-    cosines[:, collection.snapshot.deleted] = -np.inf
+    cosines[:, collection.index.snapshot.deleted] = -np.inf
     cosines[np.arange(40), own] = -np.inf
     nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
-    search = collection.nearest
+    search = partial(nearest_of, collection.index)
     found = [drop_rows(*search(q[None], 11), own[i : i + 1])[1] for i, q in enumerate(queries)]
     by_hand = agreement(np.concatenate(found), nearest, 10).mean()
     assert report["index"]["agreement@10"] == pytest.approx(by_hand, abs=0.003)
@@ -236,7 +239,7 @@ def test_times_include_what_their_names_say(
     collection.add(docstrings[:300])
     monkeypatch.setattr(Snapshot, "documents", slow_documents)
     monkeypatch.setattr(evaluation, "perf_counter", lambda: now)
-    report = evaluate_self(collection, sample=20)
+    report = evaluate_self(collection.index, sample=20)
     index, exact = report["index"], report["exact"]
     for p in ("p50_ms", "p95_ms", "p99_ms"):
         assert index[p] == exact[p] == 0
@@ -278,11 +281,11 @@ def test_no_documents_and_labels_that_fit_nothing_are_refused(
     collection = Collection.create(tmp_path / "x", WordEncoder())
     collection.add(docstrings[:30])
     with pytest.raises(InputError, match="none of 1 queries has a label among 1"):
-        evaluate(collection, [("q", "x")], {"other": {"d": 1}})
+        evaluate(collection.index, [("q", "x")], {"other": {"d": 1}})
     with pytest.raises(InputError, match="none of the labelled documents is in the index"):
-        evaluate(collection, [("q", "x")], {"q": {"d": 1}})
+        evaluate(collection.index, [("q", "x")], {"q": {"d": 1}})
     collection.delete(where="true")
     with pytest.raises(InputError, match="holds no documents"):
-        evaluate(collection, [("q", "x")], {"q": {"d": 1}})
+        evaluate(collection.index, [("q", "x")], {"q": {"d": 1}})
     with pytest.raises(InputError, match="holds no documents"):
-        evaluate_self(collection)
+        evaluate_self(collection.index)

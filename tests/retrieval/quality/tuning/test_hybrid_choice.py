@@ -10,10 +10,10 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.quality.trials.query_pools import ASKED
 from slimdex.retrieval.quality.tuning import hybrid_choice
 from slimdex.retrieval.quality.tuning.hybrid_choice import FUSIONS, Judged, fused_ndcg
 from slimdex.retrieval.quality.tuning.targets import Target
-from slimdex.retrieval.trials.query_pools import ASKED
 from tests.encoders import WordEncoder
 
 COUNT = 400
@@ -94,8 +94,8 @@ def test_few_labels_change_nothing_and_a_new_index_of_words_forgets(collection: 
 def test_each_fusion_is_measured_as_it_searches(collection: Collection) -> None:
     collection.index_lexical(False)
     collection.index_lexical()  # without the choice of another test
-    snapshot = collection.snapshot
-    rows = {id: row for row, id in enumerate(collection.store.ids.by_row(COUNT))}
+    snapshot = collection.index.snapshot
+    rows = {id: row for row, id in enumerate(collection.index.store.ids.by_row(COUNT))}
     for text, right in (("lib7-dev w1 w2", "lib7-dev"), ("w3 w4 lib9-dev", "lib11-dev")):
         query = WordEncoder(dim=12).encode([text])
         found = fused_ndcg(snapshot, query, Judged(text, {rows[right]: 1}))
@@ -118,6 +118,8 @@ def test_chance_turns_fusion_on_no_more_often_than_its_level(
 
     monkeypatch.setattr(hybrid_choice, "fused_ndcg", noisy)
     judged, vectors = [Judged("", {})] * 200, np.zeros((200, 12), np.float32)
-    found = [hybrid_choice.by_labels(collection.snapshot, vectors, judged) for _ in range(100)]
+    found = [
+        hybrid_choice.by_labels(collection.index.snapshot, vectors, judged) for _ in range(100)
+    ]
     assert least <= sum(choice.hybrid != "off" for choice in found) <= most
     assert {choice.hybrid for choice in found} <= {"off", *map(str, FUSIONS)}

@@ -12,14 +12,14 @@ import pytest
 
 from slimdex import Collection, GivenEncoder
 from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.retrieval.quality.trials.query_pools import document_pool
+from slimdex.retrieval.quality.trials.recall_trials import Pool, Trials
 from slimdex.retrieval.quality.tuning import targets
 from slimdex.retrieval.quality.tuning import tuner as tuning
 from slimdex.retrieval.quality.tuning.metric_choice import DEFAULT
 from slimdex.retrieval.quality.tuning.proving import Proving
 from slimdex.retrieval.quality.tuning.settings_grid import SettingsGrid
 from slimdex.retrieval.quality.tuning.targets import Target, name_of
-from slimdex.retrieval.trials.query_pools import document_pool
-from slimdex.retrieval.trials.recall_trials import Pool, Trials
 
 DIM, DOCUMENTS = 16, 1000
 
@@ -46,7 +46,7 @@ def collection(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collecti
 def agreement(collection: Collection, index: ReducedIndex, trials: Trials) -> float:
     """By a thousand other queries."""
     rng = np.random.default_rng(99)
-    pool = document_pool(collection.snapshot, collection.store, None, 1000, rng)
+    pool = document_pool(collection.index.snapshot, None, 1000, rng)
     assert index.metric is not None
     return float(trials.found(index, pool, trials.exact(pool, index.metric.rescorer))[0].mean())
 
@@ -62,7 +62,7 @@ def test_queries_are_added_where_the_first_ones_prove_too_little(
     assert found.certificate.queries in (100, 200)
     assert found.certificate.bound >= 0.95
     assert found.chosen.queries == found.certificate.queries
-    trials = Trials(collection.snapshot, collection.commit_log.moments(), tmp_path)
+    trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
     assert agreement(collection, trials.built(found.chosen.settings), trials) >= 0.95
 
 
@@ -72,7 +72,7 @@ def test_what_is_not_proved_is_named_with_the_queries_that_prove_it(
     """Memory for the smallest settings only, which reach a little more than the target."""
     monkeypatch.setattr(targets, "PROVING", 30)
     monkeypatch.setattr(targets, "DOUBLINGS", 0)
-    trials = Trials(collection.snapshot, collection.commit_log.moments(), tmp_path)
+    trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
     smallest = SettingsGrid(trials, DEFAULT).options[0]
     index = trials.built(smallest)
     reached = agreement(collection, index, trials)

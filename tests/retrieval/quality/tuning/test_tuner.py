@@ -12,12 +12,12 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.quality.trials import query_pools
+from slimdex.retrieval.quality.trials.query_pools import document_pool
+from slimdex.retrieval.quality.trials.recall_trials import Trials
 from slimdex.retrieval.quality.tuning import targets
 from slimdex.retrieval.quality.tuning import tuner as tuning
 from slimdex.retrieval.quality.tuning.targets import Target
-from slimdex.retrieval.trials import query_pools
-from slimdex.retrieval.trials.query_pools import document_pool
-from slimdex.retrieval.trials.recall_trials import Trials
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
@@ -42,26 +42,21 @@ def collection(path: Path) -> Iterator[Collection]:
 
 def agreement(collection: Collection, folder: Path, seed: int) -> float:
     """Of the settings in force, by queries that nothing was chosen or proved on."""
-    pool = document_pool(
-        collection.snapshot,
-        collection.store,
-        WordEncoder(),
-        500,
-        np.random.default_rng(seed),
-    )
-    trials = Trials(collection.snapshot, collection.commit_log.moments(), folder)
-    metric = collection.reduced_index.metric
+    snapshot, rng = collection.index.snapshot, np.random.default_rng(seed)
+    pool = document_pool(snapshot, WordEncoder(), 500, rng)
+    trials = Trials(snapshot, snapshot.moments(), folder)
+    metric = snapshot.index.metric
     assert metric is not None
-    shares, _ = trials.found(collection.reduced_index, pool, trials.exact(pool, metric.rescorer))
+    shares, _ = trials.found(snapshot.index, pool, trials.exact(pool, metric.rescorer))
     return float(shares.mean())
 
 
 def test_applied_settings_reach_the_target_on_unseen_queries(
     collection: Collection, tmp_path: Path
 ) -> None:
-    before = collection.state
+    before = collection.index.state
     found = collection.tune(Target(agreement=0.95))
-    assert collection.state == before
+    assert collection.index.state == before
     assert found.chosen is not None
     assert found.certificate is not None
     assert found.certificate.bound >= 0.95
@@ -72,10 +67,10 @@ def test_applied_settings_reach_the_target_on_unseen_queries(
     assert applied.applied
     assert applied.chosen is not None
     assert applied.certificate is not None
-    assert collection.state.settings == applied.chosen.settings == found.chosen.settings
-    assert collection.state.certificate == applied.certificate
+    assert collection.index.state.settings == applied.chosen.settings == found.chosen.settings
+    assert collection.index.state.certificate == applied.certificate
     assert collection.info()["certificate"]["target"] == 0.95
-    assert collection.reduced_index.nbytes == applied.chosen.ram
+    assert collection.index.snapshot.index.nbytes == applied.chosen.ram
     (tmp_path / "trials").mkdir()
     assert agreement(collection, tmp_path / "trials", seed=99) >= 0.95
     assert collection.verify() == []
@@ -88,7 +83,7 @@ def test_what_can_not_be_reached_is_named_with_the_nearest_settings(
 ) -> None:
     with pytest.raises(InputError, match=r"0\.95 is not proved within 17 kB; the best") as raised:
         collection.tune(Target(agreement=0.95, ram=17_000), apply=True)
-    assert collection.state.certificate is None
+    assert collection.index.state.certificate is None
     low, nearest = (collection.tune(Target(agreement=share)).chosen for share in (0.7, 0.95))
     assert low is not None
     assert nearest is not None

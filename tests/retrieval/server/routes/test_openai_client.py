@@ -35,7 +35,7 @@ def test_embeddings_and_models(tmp_path: Path) -> None:
         short = client.embeddings.create(model="notes", input=TEXTS, dimensions=4)
         reduced = np.array([one.embedding for one in short.data])
         with Collection.open(_copied(index, tmp_path)) as same:
-            transformed = same.reduced_index.reducer.transform(expected)
+            transformed = same.index.snapshot.index.reducer.transform(expected)
         np.testing.assert_allclose(reduced, unit(transformed), atol=1e-5)
         with pytest.raises(openai.BadRequestError):
             client.embeddings.create(model="notes", input="a cat", dimensions=5)

@@ -214,7 +214,7 @@ import sys
 from datetime import datetime, timedelta, timezone
 import duckdb
 from slimdex import Collection, Document
-from slimdex.retrieval.adding import add
+from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder

@@ -25,11 +25,9 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
-from ..catalog.passages_table import DocumentRows
-from ..catalog.store import DocumentStore
-from ..documents import passage_content
-from ..encoders.base import Encoder, encode_queries
-from ..storage.snapshot import Snapshot
+from ...catalog.passages_table import DocumentRows
+from ...encoders.base import Encoder, encode_queries
+from ...storage.snapshot import Snapshot
 from .recall_trials import Pool
 
 ASKED = "queries that were given"
@@ -52,22 +50,16 @@ return that many more."""
 
 
 def document_pool(
-    snapshot: Snapshot,
-    store: DocumentStore,
-    encoder: Encoder | None,
-    count: int,
-    rng: np.random.Generator,
+    snapshot: Snapshot, encoder: Encoder | None, count: int, rng: np.random.Generator
 ) -> Pool:
     """Make queries from the documents; see `document_queries`, also for errors."""
-    draw = document_queries(snapshot, store, encoder, rng)
+    draw = document_queries(snapshot, encoder, rng)
     if count < 1:
         raise InputError(f"sample={count}; expected 1 or more documents")
     return draw(count)
 
 
-def document_queries(
-    snapshot: Snapshot, store: DocumentStore, encoder: Encoder | None, rng: np.random.Generator
-) -> Draw:
+def document_queries(snapshot: Snapshot, encoder: Encoder | None, rng: np.random.Generator) -> Draw:
     """Choose the method that suits the documents; each call of the result makes further queries.
 
     If texts are cut, queries are made from passages, and all passages of the document are held out.
@@ -84,14 +76,11 @@ def document_queries(
         return lambda count: _averaged(VECTORS, snapshot, live, count, rng, take)
     live = _of_short_documents(snapshot, live)
 
-    def texts(rows: Rows) -> list[str]:
-        return row_texts(snapshot, store, rows)
-
     def mixed(count: int) -> Pool:
         asked = list[str]()
 
         def words(rows: Rows) -> Matrix:
-            asked.extend(dropped(text, rng) for text in texts(rows))
+            asked.extend(dropped(text, rng) for text in snapshot.texts(rows))
             return encoded(encoder, asked)
 
         return replace(_averaged(MIXED, snapshot, live, count, rng, words), texts=asked)
@@ -100,7 +89,7 @@ def document_queries(
         own, asked = list[int](), list[str]()
         while len(own) < count:  # at least one in two has several sentences
             rows = rng.choice(live, count)
-            for row, text in zip(rows.tolist(), texts(rows), strict=True):
+            for row, text in zip(rows.tolist(), snapshot.texts(rows), strict=True):
                 if len(sentences(text)) > 1:
                     own.append(row)
                     asked.append(dropped(text, rng))
@@ -108,19 +97,9 @@ def document_queries(
         held_out = rows_of_documents(snapshot.document_rows, made_of)
         return Pool(CLOZE, encoded(encoder, asked[:count]), held_out, asked[:count])
 
-    probed = texts(rng.choice(live, PROBED))
+    probed = snapshot.texts(rng.choice(live, PROBED))
     have_several = sum(len(sentences(text)) > 1 for text in probed) >= PROBED / 2
     return cloze if have_several else mixed
-
-
-def row_texts(snapshot: Snapshot, store: DocumentStore, rows: Rows) -> list[str]:
-    """Title and text of the passage, or of the whole document, of each row."""
-    firsts = snapshot.document_rows.documents(rows).tolist()
-    found = store.documents.read(sorted({*firsts}))
-    return [
-        passage_content(found[first], row - first)
-        for first, row in zip(firsts, rows.tolist(), strict=True)
-    ]
 
 
 def rows_of_documents(rows: DocumentRows, made_of: Rows) -> Rows:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.execution.progress import note
 
-from .user_cache import remember, remembered
+from ..user_cache import remember, remembered
 
 if TYPE_CHECKING:
-    from .sources.source import Sources
+    from .source import Sources
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class AskedSources:
 
     def opened(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
-        from .sources.source import Sources
-        from .sources.tabular.column_names import ColumnNames
-        from .sources.tabular.duckdb_readers import checked_types
-        from .sources.text_files import FileFormat
+        from .source import Sources
+        from .tabular.column_names import ColumnNames
+        from .tabular.duckdb_readers import checked_types
+        from .text_files import FileFormat
 
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
         files = FileFormat(self.encoding, self.file_format, self.follow_links)
@@ -85,7 +85,7 @@ def remember_sources(index: Path, sources: AskedSources, origins: Mapping[str, s
 
     Standard input is not remembered, since it can't be read again.
     """
-    from .sources.text_files import STANDARD_INPUT
+    from .text_files import STANDARD_INPUT
 
     if STANDARD_INPUT in sources.specs:
         return

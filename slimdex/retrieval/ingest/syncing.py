@@ -3,51 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 
-from . import adding
-from .catalog.store import DocumentStore
-from .ingest.made_up_ids import MadeUpIds
-from .ingest.writer import Added
-from .quality.refitting import check_refit
-from .sources.column_agreement import agree_with
-from .sources.files.file_source import FileSource
-from .sources.source import Sources
-from .sources.text_files import STANDARD_INPUT
-
-if TYPE_CHECKING:
-    from .collection import Collection
+from ..catalog.store import DocumentStore
+from ..index import Index
+from ..sources.files.file_source import FileSource
+from ..sources.source import Sources
+from ..sources.text_files import STANDARD_INPUT
+from .adding import Missing, add_sources
+from .made_up_ids import MadeUpIds
+from .writer import Added
 
 
-def sync(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
+def sync(index: Index, sources: Sources) -> Added:
     """Add what is new, replace what has changed, delete what is gone; other documents stay.
 
     Files with unchanged path, size and times are not read. A text that the index already has, in a
     document that is replaced or deleted, is not encoded again. Documents of a file that exists but
-    can't be read stay. `refit` is as for `Collection.add`.
+    can't be read stay.
 
     Raises `InputError` if a source is standard input, which can't be read again, or the index was
     built from given vectors; or as `Collection.add` does. Then nothing is changed.
     """
-    check_refit(refit)
     if any(source.place.startswith("stdin ") for source in sources.opened):
         raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
-    if not collection.has_encoder:
-        raise InputError(f"{collection.path}: built from given vectors; expected an encoder's")
-    return adding.with_new_ids(lambda: _synced(collection, sources, refit))
+    if not index.has_encoder:
+        raise InputError(f"{index.path}: built from given vectors; expected an encoder's")
+
+    def ids_with_known(store: DocumentStore) -> MadeUpIds:
+        ids = MadeUpIds.of(sources.opened, index.state, store)
+        known = [replace(each, known=store.origins.known(each.place)) for each in ids.readings]
+        return replace(ids, readings=known)
+
+    return add_sources(index, sources, ids_with_known, lambda ids: _missing(sources, ids))
 
 
-def _synced(collection: Collection, sources: Sources, refit: str) -> Added:
-    store = collection.store
-    notes = agree_with(store.columns.with_values, sources.opened)
-    ids = MadeUpIds.of(sources.opened, collection.state, store)
-    known = [replace(origin, known=store.origins.known(origin.place)) for origin in ids.readings]
-    ids = replace(ids, readings=known)
+def _missing(sources: Sources, ids: MadeUpIds) -> Missing:
+    """The documents whose files are gone, once those of the sources are read."""
 
     def missing(current: DocumentStore, first: int) -> Rows:
         now = current.origins
@@ -58,15 +55,7 @@ def _synced(collection: Collection, sources: Sources, refit: str) -> Added:
         gone = [row for row, id, place in missing_rows if _is_gone(id, place, sources, ids)]
         return np.array(gone, dtype=np.int64)
 
-    with adding.places_told(collection, sources, ids):
-        added = adding.add(
-            collection, adding.of_sources(collection, sources, ids, missing), refit=refit
-        )
-    return replace(
-        added,
-        notes=[*notes, *ids.notes, *added.notes, *sources.left_out()],
-        file_notes=sources.file_notes(),
-    )
+    return missing
 
 
 def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:

@@ -15,9 +15,15 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.trials import query_pools, recall_trials
-from slimdex.retrieval.trials.query_pools import CLOZE, MIXED, VECTORS, document_pool, sentences
-from slimdex.retrieval.trials.recall_trials import Pool, Trials, recalls
+from slimdex.retrieval.quality.trials import query_pools, recall_trials
+from slimdex.retrieval.quality.trials.query_pools import (
+    CLOZE,
+    MIXED,
+    VECTORS,
+    document_pool,
+    sentences,
+)
+from slimdex.retrieval.quality.trials.recall_trials import Pool, Trials, recalls
 from tests.encoders import WordEncoder
 
 
@@ -34,13 +40,13 @@ def collection(
 
 @pytest.fixture
 def trials(collection: Collection, tmp_path: Path) -> Trials:
-    return Trials(collection.snapshot, collection.commit_log.moments(), tmp_path)
+    return Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
 
 
 @pytest.fixture
 def pool(collection: Collection) -> Pool:
     rng = np.random.default_rng(4)
-    return document_pool(collection.snapshot, collection.store, WordEncoder(), 30, rng)
+    return document_pool(collection.index.snapshot, WordEncoder(), 30, rng)
 
 
 def cosines(trials: Trials, pool: Pool, beta: float, gamma: float) -> NDArray[np.float64]:
@@ -102,7 +108,7 @@ def test_screening_a_sample_is_right_on_average(
     trials: Trials, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(4)
-    pool = document_pool(collection.snapshot, collection.store, WordEncoder(), 200, rng)
+    pool = document_pool(collection.index.snapshot, WordEncoder(), 200, rng)
     settings = Settings(k=16, beta=0.5, gamma=0.5, kind="sq8")
     truth = trials.exact(pool, Rescorer.fit(trials.moments, 0.5, 0.5))
     full = trials.ranks(trials.built(settings), pool, truth, 400)
@@ -118,14 +124,14 @@ def test_documents_of_several_sentences_are_asked_by_words_of_one(
 ) -> None:
     encoder = WordEncoder()
     rng = np.random.default_rng(4)
-    again = document_pool(collection.snapshot, collection.store, encoder, 30, rng)
+    again = document_pool(collection.index.snapshot, encoder, 30, rng)
     assert again.name == pool.name == CLOZE
     np.testing.assert_array_equal(again.vectors, pool.vectors)
     for text, (row,) in zip(encoder.encoded, pool.own.tolist(), strict=True):
         of = [sentence.split() for sentence in sentences(docstrings[row].content)]
         assert any(in_order(text.split(), words) for words in of)
         assert len(of) > 1
-    assert not np.isin(pool.own, collection.snapshot.hidden).any()
+    assert not np.isin(pool.own, collection.index.snapshot.hidden).any()
 
 
 def in_order(some: list[str], words: list[str]) -> bool:
@@ -141,7 +147,7 @@ def test_short_documents_are_asked_by_two(tmp_path: Path) -> None:
         collection.add([Document(str(i), text) for i, text in enumerate(texts)])
         encoder.encoded.clear()
         rng = np.random.default_rng(0)
-        pool = document_pool(collection.snapshot, collection.store, encoder, 40, rng)
+        pool = document_pool(collection.index.snapshot, encoder, 40, rng)
     assert pool.name == MIXED
     assert (pool.own[:, 0] != pool.own[:, 1]).all()
     asked = WordEncoder().encode(encoder.encoded)
@@ -158,8 +164,8 @@ def test_given_vectors_are_asked_by_two(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", GivenEncoder(12)) as collection:
         collection.add([Document(str(i), "a") for i in range(60)], vectors=X)
         rng = np.random.default_rng(0)
-        pool = document_pool(collection.snapshot, collection.store, None, 25, rng)
-        stored = collection.commit_log.vectors().take(np.arange(60))
+        pool = document_pool(collection.index.snapshot, None, 25, rng)
+        stored = collection.index.snapshot.vectors().take(np.arange(60))
     assert pool.name == VECTORS
     unit = stored / np.linalg.norm(stored, axis=1, keepdims=True)
     np.testing.assert_allclose(pool.vectors, unit[pool.own].mean(axis=1), atol=1e-6)

@@ -1,0 +1,390 @@
+"""Index: the folder of an index while it is open, for readers and writers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.forks import renewed
+from slimdex.indexes.execution.locks import ThreadLock
+from slimdex.indexes.execution.workers import HERE, Workers
+
+from .atomic_files import (
+    MANIFEST,
+    OUR_FILES,
+    check_folder,
+    is_index,
+    no_index,
+    publish,
+    publish_folder,
+    remove,
+    sync,
+)
+from .catalog.duckdb_connection import DISK_ERRORS, disk_error, refused
+from .catalog.engine import Engine
+from .catalog.state import State
+from .catalog.store import DocumentStore
+from .duckdb_library import duckdb
+from .encoders.base import Encoder
+from .encoders.given_encoder import GIVEN
+from .encoders.opening import Encoders
+from .lexical.word_index import WordIndex
+from .locks import WAIT, FileLock, check_wait
+from .search.hits import hits
+from .search.nearest import nearest, searches_of
+from .search.request import Hits, SearchRequest
+from .storage.change import Change
+from .storage.manifest import Manifest, mark
+from .storage.network_filesystems import check_local
+from .storage.snapshot import Loaded, Snapshot
+from .storage.work_folder import remove_left_work
+from .temporary_files import offer
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class Index:
+    """An open index: its newest snapshot, its encoder, and changes of it.
+
+    Any number of threads may use it. It follows the commits of other processes. After a change that
+    failed, the manifest tells the outcome; if it can't be read, it is read again before the next
+    operation.
+
+    Parameters
+    ----------
+    path : the folder.
+    encoders : load the encoder, by default from where it was.
+    wait : seconds that a change waits for its turn while other processes write.
+    shared_filesystem : allow changes on a network file system.
+
+    Attributes
+    ----------
+    workers : compute work that can be split, by default in this process.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        encoders: Encoders | None = None,
+        *,
+        wait: float = WAIT,
+        shared_filesystem: bool = False,
+    ) -> None:
+        self.path, self._wait = path, check_wait(wait)
+        offer(path)
+        self.encoders = encoders or Encoders()
+        self.workers: Workers = HERE
+        self._shared_filesystem = shared_filesystem
+        self._engine, self._turn = Engine(path), FileLock(path, "writer", is_signed=True)
+        self._place, self._mark = path.stat(), mark(path)
+        self._newest = Snapshot.of(self._engine, Manifest.committed(path))
+        self._in_doubt = False  # after a failed change of unknown outcome
+        self._has_turn = False  # while this process alone commits
+        self._is_changing = False
+        self._changing, self._following = ThreadLock(), ThreadLock()
+        renewed(self)
+
+    def in_fork(self) -> None:
+        """Leave the turn to the process that has it, and read what is committed."""
+        self._has_turn = self._is_changing = False
+        self._in_doubt = True
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        encoders: Encoders | None = None,
+        *,
+        wait: float = WAIT,
+        shared_filesystem: bool = False,
+    ) -> Index:
+        """Open an existing folder; raises `InputError` if it is no index."""
+        if not is_index(path):
+            raise InputError(no_index(path))
+        check_folder(path)
+        return cls(path, encoders, wait=wait, shared_filesystem=shared_filesystem)
+
+    @staticmethod
+    def create(path: Path, state: State) -> None:
+        """Create a folder without documents, under a temporary name, then rename it.
+
+        If the state names a lexical index, an empty one is created. Raises `InputError` if the
+        folder exists; of several processes that create it at once, one succeeds.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        publish_folder(path, lambda new: _fill(new, state))
+
+    def close(self) -> None:
+        """End: later calls raise `InputError`."""
+        self._engine.close()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest commit of any process; while the disk fails, the one before."""
+        with suppress(OSError, CorruptError):
+            self._follow()
+        return self._newest
+
+    @property
+    def state(self) -> State:
+        """The newest committed state."""
+        return self.snapshot.state
+
+    @property
+    def store(self) -> DocumentStore:
+        """The newest committed documents, open."""
+        return self.opened().store
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no documents were ever committed."""
+        return self.snapshot.state.settings is None
+
+    @property
+    def has_encoder(self) -> bool:
+        """True if the index was built with an encoder, not from given vectors."""
+        return self.state.encoder.get("type") != GIVEN
+
+    @property
+    def can_encode(self) -> bool:
+        """False for an index of given vectors, and without the function that encoded it."""
+        return self.encoders.can_open(self.state.encoder)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder of queries and new documents."""
+        return self.encoder_of(self.state)
+
+    @property
+    def query_encoder(self) -> Encoder | None:
+        """The encoder; None if texts can't be encoded."""
+        return self.encoder if self.can_encode else None
+
+    def encoder_of(self, state: State) -> Encoder:
+        """The encoder of a state."""
+        return self.encoders.of(state.encoder)
+
+    def read(self, read: Callable[[Snapshot, *Ts], T], *args: *Ts) -> T:
+        """Call `read` with the newest snapshot, and again if that is replaced meanwhile."""
+        while True:
+            snapshot = self.snapshot
+            try:
+                result = read(snapshot, *args)
+            except (CorruptError, OSError):  # files may have been deleted during loading
+                if self._is_newest(snapshot):
+                    raise
+            else:
+                if not self.snapshot.manifest.replaces(snapshot.manifest):
+                    return result
+
+    def answer(self, request: SearchRequest) -> Hits:
+        """The hits of each query of a request; raises `InputError` for an unfinished build."""
+        if unfinished := self.snapshot.unfinished:
+            raise InputError(f"{self.path} holds no documents yet; {unfinished}")
+        first = request.first_stage
+
+        def searched(snapshot: Snapshot) -> Hits:
+            nonlocal first
+            searches = searches_of(snapshot, first)  # reports errors before a model is loaded
+            state = snapshot.state  # if it reads again, encoded again for another epoch only
+            first = first.encoded(lambda: self.encoder_of(state), state.epoch)
+            return hits(snapshot, *nearest(searches, first))
+
+        return request.finished(self.read(searched))
+
+    def opened(self) -> Snapshot:
+        """The newest snapshot with its documents open, which stay readable.
+
+        Until then, other processes may remove the files of an older state.
+        """
+        return self.read(_opened)
+
+    def _is_newest(self, snapshot: Snapshot) -> bool:
+        return self.snapshot.manifest == snapshot.manifest
+
+    @contextmanager
+    def unchanged(self) -> Iterator[Snapshot]:
+        """The newest snapshot, with changes by this process locked out."""
+        with self._changing:
+            self._follow()
+            yield self._newest
+
+    def check_writable(self) -> None:
+        """Raise `InputError` if this is closed, its folder was moved, or on a network file system.
+
+        On such a system it may have been opened to be changed there.
+        """
+        if not self._shared_filesystem:
+            check_local(self.path)
+        _ = self.snapshot  # follows an index that has replaced the folder
+        self._check_place()
+
+    def check_files(self) -> None:
+        """Raise `CorruptError` if a file of the newest commit is missing or too short."""
+        if not self.is_empty:
+            self.read(Snapshot.check_files)
+
+    def _check_place(self) -> None:
+        self._engine.ensure_open()
+        if not self._is_in_place:
+            raise InputError(
+                f"{self.path} was moved or replaced since it was opened; expected the same "
+                "folder (open the index again where it is now)"
+            )
+
+    @property
+    def _is_in_place(self) -> bool:
+        """True unless the folder was moved or replaced."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return os.path.samestat(self._place, self.path.stat())
+        return False
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the writers' turn, from the newest state on; a turn may contain others.
+
+        What a crash left is deleted. Raises `InputError` as `check_writable`, or in a change of
+        this thread, and `InUseError` if other writers keep their turn for longer than `wait`.
+        """
+        self.check_writable()
+        with self._changing:
+            if self._is_changing:  # by this thread: others wait
+                raise InputError(f"{self.path}: a change is under way; expected one at a time")
+            self._check_place()
+            if self._has_turn:
+                yield
+                return
+            before = self._newest
+            with self._turn.held(self._wait), self._own_turn():
+                yield
+            del before  # only now: freeing it takes milliseconds
+
+    @contextmanager
+    def _own_turn(self) -> Iterator[None]:
+        """The turn of this process, at whose end a failure is looked into."""
+        try:
+            with self._following:
+                self._has_turn = True
+                self._check_place()
+                self._read_again()
+            if self._strays():
+                sync(self.path)  # the renaming of a manifest that names them no longer
+            self._remove_strays()
+            yield
+        except BaseException:
+            self._in_doubt = True
+            with suppress(OSError, CorruptError), self._following:  # the error says more
+                self._read_again()
+            raise
+        finally:
+            self._has_turn = False
+
+    @contextmanager
+    def change(self) -> Iterator[Change]:
+        """A change in the writers' turn, which does nothing unless it is committed."""
+        with self.turn(), self.changing(Change(self._newest, self._publish, self.workers)) as made:
+            yield made
+
+    def begun(self, drafts: Path) -> Change:
+        """A change that is begun before its turn, with a folder for its new documents.
+
+        In its turn, `changing` takes it, unless others have committed meanwhile.
+        """
+        return Change(self.opened(), self._publish, self.workers, drafts)
+
+    @contextmanager
+    def changing(self, change: Change) -> Iterator[Change]:
+        """Context of a change, within the turn: it is discarded unless it commits.
+
+        Raises `OSError` if the disk failed.
+        """
+        self._is_changing = True
+        try:
+            yield change
+        except BaseException as error:
+            change.discard()
+            self._engine.restart()  # the next attempt writes other files of the same names
+            if isinstance(error, DISK_ERRORS):
+                raise disk_error(self.path, error) from error
+            if isinstance(error, duckdb.Error):
+                raise refused(self.path, error) from error
+            raise
+        finally:
+            change.discard()
+            self._is_changing = False
+
+    def _publish(self, manifest: Manifest, loaded: Loaded | None) -> None:
+        """Make a manifest the committed one, which searches see from now on."""
+        self._check_place()
+        sync(self.path)  # names of the files that it names
+        with self._following:
+            publish(self.path / MANIFEST, manifest.write)
+            sync(self.path)
+            self._show(manifest, loaded)
+            self._mark = mark(self.path)
+        self._remove_strays()
+
+    def _follow(self) -> None:
+        """Show what other processes have committed.
+
+        If another index has taken the folder's place, this is one of that from now on.
+        """
+        if self._has_turn:
+            return
+        with self._following:
+            if self._has_turn:  # it came meanwhile
+                return
+            current = mark(self.path)
+            if self._in_doubt or (current != self._mark and self._is_in_place):
+                self._read_again()
+            elif current not in (self._mark, None):
+                place = self.path.stat()
+                check_folder(self.path)
+                self._read_again()
+                self._place = place
+
+    def _read_again(self) -> None:
+        """Show what is committed."""
+        current, manifest = mark(self.path), Manifest.committed(self.path)
+        if manifest != self._newest.manifest:
+            self._show(manifest)
+        self._mark, self._in_doubt = current, False
+
+    def _show(self, manifest: Manifest, loaded: Loaded | None = None) -> None:
+        if manifest.follows(self._newest.manifest):
+            self._newest = self._newest.followed_by(manifest, loaded)
+        else:  # files of the same names may be others
+            self._engine.restart()
+            self._newest = Snapshot.of(self._engine, manifest)
+
+    def _remove_strays(self) -> None:
+        """Delete files of ours that the newest state does not name, as left by a crash.
+
+        Files that can't be deleted are harmless and left to the next commit.
+        """
+        with suppress(OSError):
+            for path in self._strays():
+                with suppress(PermissionError):  # Windows deletes no file that others read
+                    remove(path)
+            remove_left_work(self.path)
+
+    def _strays(self) -> list[Path]:
+        named = self._newest.state.file_names
+        ours = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
+        return [path for path in ours if path.name not in named]
+
+
+def _opened(snapshot: Snapshot) -> Snapshot:
+    snapshot.store.database.open()
+    return snapshot
+
+
+def _fill(folder: Path, state: State) -> None:
+    publish(folder / MANIFEST, Manifest.empty(state).write)
+    if state.words is not None:
+        WordIndex.create(folder / state.words)

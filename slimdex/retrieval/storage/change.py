@@ -1,0 +1,259 @@
+"""Change: the next commit of an index while one writer makes it.
+
+Every change has three steps: 1. append or write files and fsync them; 2. replace the manifest;
+3. delete files that it no longer names. A crash before 2 leaves the old state, after 2 the new one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, without
+from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
+from slimdex.indexes.execution.workers import HERE, Workers
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.reduced_index import NO_ROWS
+from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile, extended_digests
+
+from ..atomic_files import publish
+from ..catalog.database import write_origins
+from ..catalog.draft import Draft, draft_of
+from ..catalog.passages_table import DocumentRows
+from ..catalog.readings import ReadingFile
+from ..catalog.segments import to_merge
+from ..catalog.state import State
+from .manifest import BlockFile, Blocks, Manifest, Undo
+from .snapshot import Loaded, Snapshot, store_of
+
+Publish = Callable[[Manifest, Loaded | None], None]
+"""Make a manifest the committed one, with its index if that is in memory."""
+
+
+@dataclass(frozen=True)
+class AppendedFile:
+    """A file that a commit extends, and the number of bytes that it had before."""
+
+    file: BlockFile
+    before: int = 0
+
+
+class Change:
+    """The next commit while it is made, by one thread: one call of `commit` makes it true.
+
+    Without that call nothing has happened: files that it wrote are deleted by a later change.
+
+    Parameters
+    ----------
+    base : the committed state that it follows.
+    publish : makes its manifest the committed one.
+    drafts : folder where new documents are written; by default the index's.
+
+    Attributes
+    ----------
+    state : the state to commit.
+    store : the committed documents and the new ones.
+    workers : compute work that can be split.
+    """
+
+    def __init__(
+        self,
+        base: Snapshot,
+        publish: Publish,
+        workers: Workers = HERE,
+        drafts: Path | None = None,
+    ) -> None:
+        self.base, self.path, self.workers = base, base.path, workers
+        self.state = base.state
+        self.store = base.store.draft(drafts or base.path)
+        self._publish, self._process = publish, os.getpid()
+        self._deleted = self._restored = NO_ROWS
+        self._tails = dict[str, tuple[int, Blocks]]()
+        self._checksums = base.manifest.checksums
+
+    def next_state(self) -> State:
+        """The state to commit next, with a new generation."""
+        return replace(self.state, generation=self.state.generation + 1)
+
+    def vectors(self, rows: int | None = None) -> VectorFile:
+        """The encoder's vectors on disk, of the committed rows or of so many."""
+        return self.base.vectors(rows)
+
+    def document_rows(self, stop: int | None = None) -> DocumentRows:
+        """The documents of the rows 0 .. stop, by default the committed ones."""
+        known, first = self.base.document_rows, self.base.state.rows
+        if stop is None or stop <= first:
+            return known
+        return known.followed_by(self.store.passages.rows(stop, first))
+
+    def textless(self) -> Rows:
+        """Rows of documents without text, in order, including new ones."""
+        new = self.store.readings.textless(self.base.state.rows)
+        return np.append(self.base.manifest.textless, new)
+
+    def moments_of(self, rows: Rows) -> Moments:
+        """The moments of some committed rows' vectors, read from disk."""
+        dim = self.base.state.dim
+        if not len(rows):
+            return Moments(dim)
+        vectors, rows = self.vectors(), without(rows, self.textless())
+        return Moments.of((vectors.take(rows[part]) for part in batches(len(rows))), dim)
+
+    def moments_from(self, start: int, vectors: VectorFile) -> Moments:
+        """The moments of the vectors of a file's rows from `start` on."""
+        chunks, moments = self._with_text(start, vectors), Moments(self.base.state.dim)
+        for _, part in self.workers.map(Moments.of_rows, chunks):
+            moments.merge(part)
+        return moments
+
+    def _with_text(self, start: int, vectors: VectorFile) -> Iterator[Matrix]:
+        """Chunks of a file's vectors from row `start` on, without documents that have no text."""
+        textless = self.textless()
+        for chunk in vectors.scan(start):
+            blank = textless[slice(*np.searchsorted(textless, [start, start + len(chunk)]))]
+            yield np.delete(chunk, blank - start, axis=0) if len(blank) else chunk
+            start += len(chunk)
+
+    def with_moments(self, state: State, moments: Moments) -> State:
+        """Write the moments; return the state that names them."""
+        record = publish(self.path / state.new_name("moments"), moments.save)
+        return replace(state, files=state.files | {"moments": record})
+
+    def replace_block(self, file: str, block: int, sha256: str) -> None:
+        """Give one block of a file another checksum."""
+        self._checksums = self._checksums.replaced(file, block, sha256)
+
+    def commit(
+        self,
+        state: State | None = None,
+        *,
+        delete: Rows = NO_ROWS,
+        restore: Rows = NO_ROWS,
+        grown: Sequence[AppendedFile] = (),
+        undo: Undo = "alone",
+        loaded: Loaded | None = None,
+    ) -> None:
+        """Make the change true, and end it.
+
+        Parameters
+        ----------
+        state : by default `state`.
+        delete, restore : rows to delete, and deleted ones that come back.
+        grown : files with new blocks.
+        undo : how it can be undone: see `Manifest.remembered_by`.
+        loaded : the index of the new state, if it is in memory.
+
+        Raises `OSError` if the disk failed: the manifest shows whether it is committed.
+        """
+        if os.getpid() != self._process:
+            raise InputError(f"{self.path}: a change of process {self._process}; expected no fork")
+        if state is not None:
+            self.state = state
+        self._deleted, self._restored = delete, restore
+        self._tails = {each.file.path.name: self._tail(each) for each in grown}
+        manifest = self._following(undo)
+        self.discard()
+        self._publish(manifest, loaded)
+
+    def commit_copies(self, manifest: Manifest, loaded: Loaded | None) -> None:
+        """Commit a manifest whose rows, in new files, are the live ones."""
+        old = self.base.manifest
+        state = replace(manifest.state, version=old.state.version + 1, epoch=old.state.epoch + 1)
+        state = old.remembered_by(state, self.path, "never")
+        self._publish(replace(manifest, state=state).named(old.commits), loaded)
+
+    def discard(self) -> None:
+        """Drop the new documents, unless they are committed."""
+        self._draft.discard()
+
+    @property
+    def _draft(self) -> Draft:
+        return draft_of(self.store.database)
+
+    def _following(self, undo: Undo) -> Manifest:
+        """The manifest to commit, whose files are all written."""
+        old = self.base.manifest
+        generation = max(self.state.generation, old.state.generation)
+        state = replace(self.state, version=old.state.version + 1, generation=generation)
+        is_moved = len(self._deleted) + len(self._restored) > 0
+        state = old.remembered_by(state, self.path, undo, is_moved)
+        first, textless, document_rows = old.state.rows, NO_ROWS, DocumentRows(NO_ROWS, NO_ROWS)
+        if state.rows > first:
+            textless = self.store.readings.textless(first)
+            document_rows = self.store.passages.rows(state.rows, first)
+        state = self._with_segment(self._with_origins(self._with_readings(state)))
+        manifest = old.followed_by(
+            state,
+            dict(self._draft.types),
+            deleted=self._deleted,
+            restored=self._restored,
+            textless=textless[textless < state.rows],
+            document_rows=document_rows,
+        )
+        with suppress(OSError, SlimdexError):  # on a full disk: a later commit does it
+            manifest = self._merged(manifest)
+        checksums = self._checksums.followed_by(self._tails, manifest.state.file_names)
+        return replace(manifest, checksums=checksums)
+
+    def _with_segment(self, state: State) -> State:
+        kept = [*self._draft.contents.segments]
+        begin, generation = kept[-1].stop if kept else 0, self._next_generation(state)
+        path = self.path / replace(state, generation=generation).new_name("segment")
+        segment = self._draft.finished(path, begin, state.rows)
+        if segment is None:
+            return replace(state, segments=kept)
+        return replace(state, generation=generation, segments=[*kept, segment])
+
+    def _with_origins(self, state: State) -> State:
+        """The state with the origins that this change gives documents."""
+        if self._draft.origins is None:
+            return state
+        state = replace(state, generation=self._next_generation(state))
+        record = write_origins(self.path / state.new_name("origins"), self._draft.origins)
+        return replace(state, files=state.files | {"origins": record})
+
+    def _next_generation(self, state: State) -> int:
+        """A generation that no committed file has in its name."""
+        return max(state.generation, self.base.state.generation + 1)
+
+    def _with_readings(self, state: State) -> State:
+        """The state with the file of readings, and those that this change adds to it."""
+        added, file = self.store.readings.added, self.store.readings.file
+        if added:
+            if file is None:
+                file = ReadingFile(self.path / state.new_name("readings"))
+            before = file.nbytes
+            file = file.followed_by(np.concatenate(added))
+            self._tails[file.path.name] = self._tail(AppendedFile(file, before))
+        if file is None:
+            return replace(state, readings=None, readings_count=0)
+        return replace(state, readings=file.path.name, readings_count=file.count)
+
+    def _merged(self, manifest: Manifest) -> Manifest:
+        """The manifest with fewer segments, if many have piled up."""
+        state = manifest.state
+        segments, first = state.segments, to_merge(state.segments)
+        if len(segments) - first < 2:
+            return manifest
+        state = replace(state, generation=self._next_generation(state) + 1)
+        store = store_of(self._draft.engine, manifest, self.base.store)
+        path = self.path / state.new_name("segment")
+        one = store.copied(path, segments[first].first, segments[-1].stop)
+        return replace(manifest, state=replace(state, segments=[*segments[:first], one]))
+
+    def _tail(self, grown: AppendedFile) -> tuple[int, Blocks]:
+        """The first of a file's new blocks, and all of them.
+
+        Raises `CorruptError` if the block that was extended had been damaged before: its new
+        checksum would cover that.
+        """
+        file, name = grown.file, grown.file.path.name
+        (first, digest), *new = extended_digests(file.path, grown.before, file.nbytes)
+        if grown.before % BLOCK_BYTES and self._checksums.of(name).get(first) != digest:
+            raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")
+        return first, new
