@@ -247,10 +247,19 @@ def _replace(new: Path, path: Path) -> None:
             return
 
 
+class ExistsError(InputError):
+    """A path that is taken."""
+
+
+def check_free(path: Path, kind: str = "folder") -> None:
+    """Raise `ExistsError` if a path is taken."""
+    if path.exists() or path.is_symlink():
+        raise ExistsError(f"{path} exists; expected a new {kind}")
+
+
 def check_new(path: Path, kind: str = "folder") -> None:
     """Raise `InputError` unless a folder, or a file, can be created under this name."""
-    if path.exists() or path.is_symlink():
-        raise InputError(f"{path} exists; expected a new {kind}")
+    check_free(path, kind)
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path}: no folder {path.absolute().parent}; expected an existing one")
 

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from slimdex.indexes.errors import InputError, shortened_repr
-from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import as_settings
-from slimdex.indexes.unicode_text import check_unicode
 
+from .atomic_files import ExistsError
+from .base_collection import BaseCollection
 from .catalog.state import State
-from .documents import Document, Hit, id_texts
-from .encoders.adapters import as_encoder, plain_spec
-from .encoders.base import AUTO, Encoder, as_recorded, is_same_encoder
-from .encoders.opening import Encoders
+from .documents import Document, Hit
+from .encoders.adapters import as_encoder
+from .encoders.base import AUTO, Encoder
+from .encoders.opening import Encoders, default_encoder
 from .extras import require
-from .index import Index
+from .index import Index, check_creatable
 from .locks import WAIT
-from .readable import Id, Readable
+from .search.answer import answer, related
 from .search.request import Hits, SearchRequest
-from .storage.network_filesystems import check_local
 from .storage.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("slimdex")
 
 
-class Collection(Readable):
+class Collection(BaseCollection):
     """Documents that can be searched by meaning.
 
     Any number of processes and threads may search a collection and change it. Each search sees
@@ -104,25 +104,15 @@ class Collection(Readable):
         lexical : index the documents' words too, so that searches also find exact words and names.
         shared_filesystem : as for `open`.
 
-        Raises
-        ------
-        InputError
-            If the folder exists, or the encoder does not allow the settings or the passages.
+        Raises `InputError` if the folder exists, or the encoder does not allow the settings or the
+        passages.
         """
         path = Path(path).absolute()  # stays valid if the process changes its folder
-        check_unicode(str(path), "path")
-        if path.exists():  # before a model is loaded, which takes seconds
-            raise InputError(f"{path} exists; expected a new folder")
+        check_creatable(path, shared_filesystem=shared_filesystem)  # before a model is loaded
         requested = as_settings(settings)
-        if not shared_filesystem:
-            check_local(path)
-        if encoder is None:
-            from .encoders.transformer import TransformerEncoder
-
-            encoder = TransformerEncoder()
-        made = as_encoder(encoder)
-        Index.create(path, State.new(made, requested, vector_dtype, passages, lexical=lexical))
-        index = Index.open(path, shared_filesystem=shared_filesystem)
+        made = default_encoder() if encoder is None else as_encoder(encoder)
+        state = State.new(made, requested, vector_dtype, passages, lexical=lexical)
+        index = Index.create(path, state, shared_filesystem=shared_filesystem)
         index.encoders = Encoders(made)
         return cls(index)
 
@@ -151,31 +141,16 @@ class Collection(Readable):
         shared_filesystem : allow changes on a network file system (NFS, SMB, 9p), where locks must
             work between all machines that change the collection. It can be read there in any case.
 
-        Raises
-        ------
-        InputError
-            If there is no collection, or the encoder is another one.
-        CorruptError
-            If the manifest is damaged.
+        Raises `InputError` if there is no collection, or the encoder is another one, and
+        `CorruptError` if the manifest is damaged.
         """
-        made = None if encoder is None else as_encoder(encoder)
-        index = Index.open(Path(path).absolute(), wait=wait, shared_filesystem=shared_filesystem)
-        spec = index.state.encoder
-        try:
-            if made is not None:
-                if not is_same_encoder(given := plain_spec(made.spec()), spec):
-                    raise InputError(f"encoder {given}; this index was built with {spec}")
-                made = as_recorded(made, spec)
-            index.encoders = Encoders(
-                made,
-                moved=None if model is None else (spec, model),
-                trust_remote_code=trust_remote_code,
-                api_key_file=api_key_file,
-            )
-        except BaseException:
-            index.close()
-            raise
-        return cls(index)
+        given: Any = {"trust_remote_code": trust_remote_code, "api_key_file": api_key_file}
+
+        def matching(state: State) -> Encoders:
+            return Encoders.matching(state.encoder, encoder, model, **given)
+
+        path, shared = Path(path).absolute(), shared_filesystem
+        return cls(Index.open(path, matching, wait=wait, shared_filesystem=shared))
 
     @classmethod
     def open_or_create(
@@ -194,31 +169,20 @@ class Collection(Readable):
         and whatever an existing one has. If several processes or threads call this at once, one
         creates the collection and all open it.
 
-        Raises
-        ------
-        InputError
-            As `open` and `create` do, and if an existing collection differs from what is given.
+        Raises `InputError` as `open` and `create` do, and if an existing collection differs from
+        what is given.
         """
+        dtype, words = vector_dtype or "fp16", lexical is not False
+        kept: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
         if not Path(path).exists():
-            try:
-                return cls.create(
-                    path,
-                    encoder,
-                    settings,
-                    vector_dtype="fp16" if vector_dtype is None else vector_dtype,
-                    passages=passages,
-                    lexical=lexical is not False,
-                )
-            except InputError:
-                if not Path(path).exists():  # else another one has created it meanwhile
-                    raise
-        collection = cls.open(path, encoder)
-        try:
-            collection.index.state.check_same(path, settings, vector_dtype, passages, lexical)
-        except InputError:
-            collection.close()
-            raise
-        return collection
+            with suppress(ExistsError):  # others have created it meanwhile
+                return cls.create(path, encoder, settings, **kept)
+
+        def matching(state: State) -> Encoders:
+            state.check_same(path, settings, vector_dtype, passages, lexical)
+            return Encoders.matching(state.encoder, encoder)
+
+        return cls(Index.open(Path(path).absolute(), matching))
 
     def close(self) -> None:
         """End: later calls raise `InputError`."""
@@ -226,24 +190,16 @@ class Collection(Readable):
 
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request; raises `InputError` for an unfinished build."""
-        return self.index.answer(request)
+        return self.index.read(answer, request, self.index.encoder_of)
 
     def _related(self, id: str, limit: int, where: str | None) -> list[Hit]:
-        from .search.related import related
-
         return self.index.read(related, id, limit, where)
 
     def _of_ids(self, ids: list[str], vectors: bool) -> list[Document]:
-        return self.index.read(
-            lambda snapshot: snapshot.listed(snapshot.rows_of(ids), vectors=vectors)
-        )
+        return self.index.read(lambda snapshot: snapshot.of_ids(ids, vectors=vectors))
 
     def _of_condition(self, where: str | None, part: slice, vectors: bool) -> list[Document]:
-        return self.index.read(
-            lambda snapshot: snapshot.listed(
-                snapshot.rows_where(where)[part].tolist(), vectors=vectors
-            )
-        )
+        return self.index.read(lambda each: each.of_condition(where, part, vectors=vectors))
 
     def _counted(self, where: str | None) -> int:
         return self.index.read(lambda snapshot: len(snapshot.rows_where(where)))
@@ -299,60 +255,25 @@ class Collection(Readable):
         """Estimate the best score of the same number of random documents; lower hits mean nothing.
 
         It takes some milliseconds, and is the same for every query; see `random_baseline`. With
-        `where`, only documents that it holds for count.
-
-        Returns a cosine; None for fewer than 100 documents or passages, for an index that does not
-        rescore, and for vectors that differ in few directions. Raises `InputError` if `where` is no
-        expression.
+        `where`, only documents that it holds for count. It is a cosine; None for fewer than 100
+        documents or passages, for an index that does not rescore, and for vectors that differ in
+        few directions. Raises `InputError` if `where` is no expression.
         """
         from .search.random_baseline import chance_score
 
         return self.index.read(lambda snapshot: chance_score(snapshot, where))
 
-    def add(
-        self,
-        documents: Any,
-        *,
-        vectors: GivenVectors | ArrayLike | None = None,
-        refit: str = "auto",
-    ) -> Added:
-        """Add documents, or one; each replaces the document of the same id.
-
-        All of them are added or none. Unchanged documents are left out, and unchanged texts are not
-        encoded again. `Added.notes` are logged as warnings of the logger "slimdex", too.
-
-        Parameters
-        ----------
-        documents : `Document`s or dicts with "id", "text" and perhaps "title" (other keys are
-            metadata), or one of them; or, with such columns, a dataframe of pandas or polars, an
-            Arrow table or stream, or a DuckDB relation.
-        vectors : (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by
-            default the encoder's. A document is unchanged if its vector is, as it is stored.
-        refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
-            than ten times as long as the addition, and otherwise advises it; "never" advises it;
-            "always" refits. The documents are committed before a refit, and can be searched during
-            it.
-
-        Raises `InputError` if there are no documents, one lacks an id or text, an id occurs twice,
-        a value can't be stored, or the vectors don't fit the documents or are not finite.
-        """
+    def _add(self, documents: Any, vectors: GivenVectors | ArrayLike | None, refit: str) -> Added:
         from .quality.refitting import add_settled
 
         added = add_settled(self.index, documents, vectors, refit)
         self._log(added.notes)
         return added
 
-    def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
-        """Delete documents by id, one or several, or by a condition; returns how many.
-
-        Raises `InputError` if an id is unknown (then nothing is deleted), or the condition is
-        invalid.
-        """
-        if (ids is None) == (where is None):
-            raise InputError("delete: expected either ids or a condition")
+    def _delete(self, ids: list[str] | None, where: str | None) -> int:
         from .ingest.writer import delete
 
-        return delete(self.index, None if ids is None else id_texts(ids), where)
+        return delete(self.index, ids, where)
 
     def sync(
         self,
@@ -376,30 +297,21 @@ class Collection(Readable):
         follow_links : whether links that lead out of a folder are followed.
         refit : as for `add`.
 
-        Returns
-        -------
-        Numbers of documents "added", "changed", "moved", "deleted", "unchanged" and of all
+        Returns numbers of documents "added", "changed", "moved", "deleted", "unchanged" and of all
         "documents"; of texts "encoded"; and whether the collection was "refitted".
 
-        Raises
-        ------
-        InputError
-            If a source can't be read, or is missing. Then nothing is changed.
+        Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.
         """
-        from .ingest.syncing import counts, sync
-        from .quality.refitting import settled
-        from .sources.asked_sources import last_sources, named_sources, remember_sources
+        from .ingest.syncing import counts
+        from .quality.refitting import sync_settled
+        from .sources.asked_sources import last_sources, named_sources
 
-        index, notes = self.index, list[str]()
         if sources is None:
-            requested = last_sources(self.path, index.state.origins)
+            asked = last_sources(self.path, self.index.state.origins)
         else:
-            requested = named_sources(sources, text, id, title, follow_links=follow_links)
-        with listening(note=notes.append):
-            opened = requested.opened()
-            done = settled(index, refit, lambda: sync(index, opened))
-        remember_sources(self.path, requested, index.state.origins)
-        self._log([*notes, *done.notes])
+            asked = named_sources(sources, text, id, title, follow_links=follow_links)
+        done = sync_settled(self.index, asked, refit)
+        self._log(done.notes)
         return counts(done, len(self))
 
     def index_lexical(self, wanted: bool = True) -> None:
@@ -414,8 +326,8 @@ class Collection(Readable):
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many.
 
-        Codes are not trained again, so answers stay the same, except those of graphs (kind hnsw).
-        The folder needs room for both files. Raises `CorruptError` if vectors are damaged.
+        Codes are not trained again: answers stay the same, except those of graphs (kind hnsw). The
+        folder needs room for both files. Raises `CorruptError` if vectors are damaged.
         """
         from .ingest.rewriting.compacting import compact
 
@@ -434,11 +346,10 @@ class Collection(Readable):
 
         return undo(self.index)
 
-    def reduce(self, settings: Settings) -> list[str]:
-        """Reduce the vectors with other settings, without encoding; returns notes for the user."""
+    def _reduce(self, settings: Settings) -> list[str]:
         from .ingest.rewriting.fitting import refit
 
-        return refit(self.index, as_settings(settings))
+        return refit(self.index, settings)
 
     def tune(
         self,
@@ -478,11 +389,8 @@ class Collection(Readable):
     def near_duplicates(self, min_score: float = 0.95) -> list[DuplicateGroup]:
         """Find documents whose vectors are nearly equal, exactly; see `near_duplicates`.
 
-        Parameters
-        ----------
-        min_score : least cosine of the encoder's vectors.
-
-        Raises `InputError` unless ``0 < min_score <= 1``.
+        `min_score` is the least cosine of the encoder's vectors. Raises `InputError` unless
+        ``0 < min_score <= 1``.
         """
         from .quality.near_duplicates import near_duplicates
 
@@ -505,10 +413,7 @@ class Collection(Readable):
         sample : documents to encode besides those that queries ask for; by default 5%, from 2,000
             to 10,000.
 
-        Raises
-        ------
-        InputError
-            If there are too few documents.
+        Raises `InputError` if there are too few documents.
         """
         from .quality.migration import migrate
         from .quality.tuning.tuner import Asked
@@ -534,10 +439,7 @@ class Collection(Readable):
         minutes : time after which a run ends, to be continued by another; by default it goes on to
             the end.
 
-        Raises
-        ------
-        InputError
-            If there is no such encoder, or it is the index's own.
+        Raises `InputError` if there is no such encoder, or it is the index's own.
         """
         from .ingest.replacing import next_encoder, replace_vectors
 
@@ -552,27 +454,15 @@ class Collection(Readable):
 
     def verify(self) -> list[str]:
         """Read every byte; returns one line for each fault."""
-        from .encoders.opening import weights_faults
-        from .storage.verification import index_faults
-
-        while True:  # again if another process commits meanwhile
-            with self.index.unchanged() as snapshot:
-                faults = index_faults(snapshot)
-            with self.index.unchanged() as newest:
-                if not faults or newest.manifest == snapshot.manifest:
-                    return [*faults, *weights_faults(snapshot.state.encoder)]
+        return self.index.faults()
 
     def copy_to(self, path: str | Path) -> int:
         """Copy the committed state to a new folder, and verify it; returns the state's version.
 
         Others may change the collection meanwhile: the copy is one of its states as a whole.
 
-        Raises
-        ------
-        InputError
-            If the path exists.
-        CorruptError
-            If a file is damaged or missing. Then there is no copy.
+        Raises `InputError` if the path exists, and `CorruptError` if a file is damaged or missing.
+        Then there is no copy.
         """
         from .storage.copying import copy_index
 

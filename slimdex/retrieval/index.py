@@ -12,11 +12,13 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.forks import renewed
 from slimdex.indexes.execution.locks import ThreadLock
 from slimdex.indexes.execution.workers import HERE, Workers
+from slimdex.indexes.unicode_text import check_unicode
 
 from .atomic_files import (
     MANIFEST,
     OUR_FILES,
     check_folder,
+    check_free,
     is_index,
     no_index,
     publish,
@@ -31,16 +33,14 @@ from .catalog.store import DocumentStore
 from .duckdb_library import duckdb
 from .encoders.base import Encoder
 from .encoders.given_encoder import GIVEN
-from .encoders.opening import Encoders
+from .encoders.opening import Encoders, weights_faults
 from .lexical.word_index import WordIndex
 from .locks import WAIT, FileLock, check_wait
-from .search.hits import hits
-from .search.nearest import nearest, searches_of
-from .search.request import Hits, SearchRequest
 from .storage.change import Change
 from .storage.manifest import Manifest, mark
 from .storage.network_filesystems import check_local
 from .storage.snapshot import Loaded, Snapshot
+from .storage.verification import index_faults
 from .storage.work_folder import remove_left_work
 from .temporary_files import offer
 
@@ -58,26 +58,25 @@ class Index:
     Parameters
     ----------
     path : the folder.
-    encoders : load the encoder, by default from where it was.
     wait : seconds that a change waits for its turn while other processes write.
     shared_filesystem : allow changes on a network file system.
 
     Attributes
     ----------
+    encoders : load the encoder, by default from where it was.
     workers : compute work that can be split, by default in this process.
     """
 
     def __init__(
         self,
         path: Path,
-        encoders: Encoders | None = None,
         *,
         wait: float = WAIT,
         shared_filesystem: bool = False,
     ) -> None:
         self.path, self._wait = path, check_wait(wait)
         offer(path)
-        self.encoders = encoders or Encoders()
+        self.encoders = Encoders()
         self.workers: Workers = HERE
         self._shared_filesystem = shared_filesystem
         self._engine, self._turn = Engine(path), FileLock(path, "writer", is_signed=True)
@@ -98,19 +97,29 @@ class Index:
     def open(
         cls,
         path: Path,
-        encoders: Encoders | None = None,
+        encoders: Callable[[State], Encoders] | None = None,
         *,
         wait: float = WAIT,
         shared_filesystem: bool = False,
     ) -> Index:
-        """Open an existing folder; raises `InputError` if it is no index."""
+        """Open an existing folder; `encoders` makes those of its state.
+
+        Raises `InputError` if it is no index.
+        """
         if not is_index(path):
             raise InputError(no_index(path))
         check_folder(path)
-        return cls(path, encoders, wait=wait, shared_filesystem=shared_filesystem)
+        index = cls(path, wait=wait, shared_filesystem=shared_filesystem)
+        try:
+            if encoders is not None:
+                index.encoders = encoders(index.state)
+        except BaseException:
+            index.close()
+            raise
+        return index
 
-    @staticmethod
-    def create(path: Path, state: State) -> None:
+    @classmethod
+    def create(cls, path: Path, state: State, *, shared_filesystem: bool = False) -> Index:
         """Create a folder without documents, under a temporary name, then rename it.
 
         If the state names a lexical index, an empty one is created. Raises `InputError` if the
@@ -118,6 +127,7 @@ class Index:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         publish_folder(path, lambda new: _fill(new, state))
+        return cls.open(path, shared_filesystem=shared_filesystem)
 
     def close(self) -> None:
         """End: later calls raise `InputError`."""
@@ -182,21 +192,6 @@ class Index:
                 if not self.snapshot.manifest.replaces(snapshot.manifest):
                     return result
 
-    def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request; raises `InputError` for an unfinished build."""
-        if unfinished := self.snapshot.unfinished:
-            raise InputError(f"{self.path} holds no documents yet; {unfinished}")
-        first = request.first_stage
-
-        def searched(snapshot: Snapshot) -> Hits:
-            nonlocal first
-            searches = searches_of(snapshot, first)  # reports errors before a model is loaded
-            state = snapshot.state  # if it reads again, encoded again for another epoch only
-            first = first.encoded(lambda: self.encoder_of(state), state.epoch)
-            return hits(snapshot, *nearest(searches, first))
-
-        return request.finished(self.read(searched))
-
     def opened(self) -> Snapshot:
         """The newest snapshot with its documents open, which stay readable.
 
@@ -207,12 +202,15 @@ class Index:
     def _is_newest(self, snapshot: Snapshot) -> bool:
         return self.snapshot.manifest == snapshot.manifest
 
-    @contextmanager
-    def unchanged(self) -> Iterator[Snapshot]:
-        """The newest snapshot, with changes by this process locked out."""
-        with self._changing:
-            self._follow()
-            yield self._newest
+    def faults(self) -> list[str]:
+        """Faults of the newest commit, a line each; reads every byte, and all weights."""
+        while True:  # again if another process commits meanwhile
+            with self._changing:
+                self._follow()
+                snapshot, faults = self._newest, index_faults(self._newest)
+                self._follow()
+            if not faults or self._is_newest(snapshot):
+                return [*faults, *weights_faults(snapshot.state.encoder)]
 
     def check_writable(self) -> None:
         """Raise `InputError` if this is closed, its folder was moved, or on a network file system.
@@ -377,6 +375,14 @@ class Index:
         named = self._newest.state.file_names
         ours = (path for path in self.path.iterdir() if OUR_FILES.fullmatch(path.name))
         return [path for path in ours if path.name not in named]
+
+
+def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
+    """Raise `InputError` unless an index can be created there, with its parents."""
+    check_unicode(str(path), "path")
+    check_free(path)
+    if not shared_filesystem:
+        check_local(path)
 
 
 def _opened(snapshot: Snapshot) -> Snapshot:

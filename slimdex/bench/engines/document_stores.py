@@ -22,7 +22,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
-from slimdex.retrieval.search.nearest import nearest_documents
+from slimdex.retrieval.search.answer import nearest_documents
 from slimdex.retrieval.search.request import SearchRequest
 
 from ..machine import not_installed

@@ -35,7 +35,7 @@ from slimdex.retrieval.quality.tuning.hybrid_choice import (
     fused_orders,
 )
 from slimdex.retrieval.quality.tuning.metric_choice import ndcg
-from slimdex.retrieval.search.nearest import IndexSearch
+from slimdex.retrieval.search.answer import IndexRows, candidates
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.storage.snapshot import Snapshot
 
@@ -204,10 +204,8 @@ def _exact_orders(
     exact: _ExactIndex, snapshot: Snapshot, query: Matrix, text: str
 ) -> tuple[Rows, Rows]:
     """Rows of an encoded query (1, d) by exact search, alone and fused with BM25 by the rule."""
-    assert snapshot.words is not None
-    rescored = exact.candidates_for(DEPTH)
-    searches = IndexSearch(exact, snapshot.words, snapshot.hidden, rescored)
-    (found,) = searches.candidates(searches.whole([text], query), query, DEPTH)
+    rows = IndexRows(snapshot, exact, exact.candidates_for(DEPTH))
+    (found,) = candidates(rows, rows.whole([text], query), query, DEPTH)
     near = found.order(found.cosines)
     fused = found.order(Fusion(AUTO).scores(found))
     return found.rows[near[found.is_near[near]]], found.rows[fused]

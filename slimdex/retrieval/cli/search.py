@@ -111,8 +111,7 @@ class SearchOptions:
 
     def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
         """Build the request for queries; a cross-encoder is loaded after all else is checked."""
-        from ..search.narrowing import narrowed
-        from ..search.request import SearchRequest
+        from ..search.request import SearchRequest, narrowed
 
         globs = [glob.replace(sep, "/") for glob in self.glob or ()]  # as paths are stored
         request = SearchRequest(
@@ -150,13 +149,14 @@ def search(
     from .. import commands
     from ..documents import hit_from_json
     from ..encoders.runtimes.quick_start import quick_start
+    from ..search.request import first_stage, reranked
     from . import answers
 
     given = queries.read()
     request = options.request(given, trust_remote_code=opening.trust_remote_code)
     found = partial(
         commands.search,
-        request=request.first_stage,
+        request=first_stage(request),
         excerpts=not as_json and request.rerank is None,
         columns=show or [],
     )
@@ -166,7 +166,7 @@ def search(
     if request.rerank is not None:
         answer["chance_score"] = None
         with console.progress():
-            hits = request.reranked(hits)
+            hits = reranked(request, hits)
     if as_json:
         by_query = answers.as_json(request.names, given.ids, hits)
         console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})

@@ -32,7 +32,7 @@ from slimdex.indexes.search.rescoring import Rescorer
 
 from ..documents import Document, Hit, hit_from_json, hit_json
 from ..lexical.tokens import id_terms, stemmer, words_in
-from ..search.hits import hit_of
+from ..search.answer import hit_of
 from ..storage.document_lines import UnwritableError, line_of, values_of
 from ..storage.snapshot import Snapshot
 from ..temporary_files import temporary_parent

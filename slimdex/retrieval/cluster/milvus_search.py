@@ -7,7 +7,7 @@ fused as in the index itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,17 @@ from slimdex.indexes.ranking import stacked
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
-from ..lexical.fusion import AUTO, FOUND_BY, MEANING, WORDED, Candidates, Fusion, Whole
+from ..lexical.fusion import FOUND_BY, WORDED, Fusion, Whole
 from ..lexical.tokens import stems_of
 from ..lexical.word_index import MOST_WORDS, Found, idfs_of
-from ..search.nearest import Searches, nearest
-from ..search.request import Hits, SearchRequest
+from ..search.answer import BestRows, fusion_for, kept, nearest, vectors_of
+from ..search.request import Hits, SearchRequest, first_stage, reranked
 from ..search.searchable import Searchable
 from .milvus_rows import Pushed, hit_from, ranking, word_form
 from .milvus_schema import BM25, HIT, ID, KEY, LISTS, PROBED, VECTOR, WORDS, alias_of, is_ours
 from .milvus_server import MOST_HITS, READ_AT_ONCE, RefusedError, Server
+
+NOTHING = Found(np.empty(0, np.float32), np.empty(0, np.int64))
 
 
 class MilvusCollection(Searchable):
@@ -120,71 +122,39 @@ class MilvusCollection(Searchable):
         Raises `InputError` as `Collection.search_many`; if words are to count and were not pushed;
         or if the server does not answer or refuses the condition.
         """
-        first = request.first_stage
+        first = first_stage(request)
         if first.limit > MOST_HITS:
             raise InputError(f"limit={first.limit}; expected 1 to {MOST_HITS:,}, Milvus' limit")
-        self._fusion(first)  # an error is raised before a model is loaded
-        first = first.encoded(lambda: self.encoder)
-        vectors = as_matrix(first.vectors, dim=self.pushed.dim, name="queries", largest=LARGEST)
-        first = replace(first, vectors=vectors)
+        rows = self._rows(first)  # errors are raised before a model is loaded
+        vectors = vectors_of(first, lambda: self.encoder)
+        vectors = as_matrix(vectors, dim=self.pushed.dim, name="queries", largest=LARGEST)
+        if not len(vectors):
+            return []
         try:
-            hits = self._first_stage(first)
+            found = rows.hits(first, self._ranking(vectors))
         except RefusedError:
             if self.server.collection_of(self._alias) == self.target:
                 raise
             self._open()  # pushed again meanwhile, and the old collection was dropped
-            hits = self._first_stage(first)
-        return request.finished(hits)
+            found = self._rows(first).hits(first, self._ranking(vectors))
+        return reranked(request, kept(found, request.min_score))
 
-    def _fusion(self, request: SearchRequest) -> Fusion | None:
-        """The fusion with lexical search; None without it.
-
-        Raises `InputError` if one is named and no words were pushed.
-        """
-        fusion = request.fusion(self.pushed.hybrid)
-        if self.pushed.words or fusion is None or request.hybrid == AUTO:
-            return fusion if self.pushed.words else None
-        raise InputError(
-            f"hybrid={request.hybrid!r}: {self._alias!r} was pushed without words; expected auto "
-            "or off"
-        )
-
-    def _first_stage(self, request: SearchRequest) -> Hits:
-        if not len(request):
-            return []
-        usual = self.pushed.candidates or usual_candidates(self.pushed.rows)
-        depth = request.candidates
+    def _rows(self, request: SearchRequest) -> PushedRows:
+        pushed, depth = self.pushed, request.candidates
+        usual = pushed.candidates or usual_candidates(pushed.rows)
         if depth is None:
             depth = candidates_for(request.limit, usual)
-        found = PushedRows(
-            self.server,
-            self.target,
-            self.pushed.rows,
-            usual,
-            depth,
-            request.where or "",
-            self._counts,
+        without = f"{self._alias!r} was pushed without words; expected auto or off"
+        fusion = fusion_for(request, pushed.hybrid, "" if pushed.words else without)
+        where = request.where or ""
+        return PushedRows(
+            self.server, self.target, pushed.rows, usual, depth, where, fusion, self._counts
         )
-        fusion = self._fusion(request)
-        documents: Any = found
-        hybrid = None if fusion is None else (documents, fusion)
-        request = replace(request, vectors=self._ranking(request.query_vectors))
-        best = nearest(Searches(found.dense, documents, MOST_HITS, hybrid=hybrid), request)
-        by = np.full_like(best.rows, MEANING) if best.found_by is None else best.found_by
-        entities = found.entities(best.rows)
-        return [
-            [
-                hit_from(entities[key], min(score, 1.0), FOUND_BY[how])
-                for score, key, how in zip(*each, strict=True)
-                if key in entities  # others are padding, or were deleted meanwhile
-            ]
-            for each in zip(best.scores.tolist(), best.rows.tolist(), by.tolist(), strict=True)
-        ]
 
 
 @dataclass(frozen=True)
 class PushedRows:
-    """Rows that a search may find, by their keys.
+    """Rows that a search may find, by their keys: see `SearchedRows`.
 
     Attributes
     ----------
@@ -193,6 +163,7 @@ class PushedRows:
     usual : candidates by default for ten results, which set the scales of a fusion.
     depth : rows to compare by more than their codes.
     where : of Milvus; "" without one.
+    fusion : of both searches, None for meaning alone.
     counts : word -> number of rows that have it, of the words searched so far.
     ids : key -> id of the rows found so far.
     """
@@ -203,12 +174,15 @@ class PushedRows:
     usual: int
     depth: int
     where: str
+    fusion: Fusion | None
     counts: dict[str, int]
     ids: dict[int, str] = field(default_factory=dict)
-    is_one_each = False
-    """Documents may have several rows."""
 
-    def dense(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+    def best(self, queries: int, k: int) -> BestRows:
+        """Empty results of the k best documents for so many queries."""
+        return BestRows(queries, k, self._documents, MOST_HITS)
+
+    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Scores and keys (q, k or fewer) of the nearest to queries (q, d)."""
         near = self._near(queries, k, self.where)
         each = [(found.scores[None], found.rows[None]) for found in near]
@@ -220,40 +194,49 @@ class PushedRows:
         each = zip(near, self._worded(texts), strict=True)
         return [Whole(*found, self.total) for found in each]
 
-    def candidates(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Candidates]:
-        """Rows that a request for k finds for queries (q, d), by either search."""
+    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Found]:
+        """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
         if not self.where and self.depth == self.usual and k <= self.usual:
-            near = [whole.near for whole in wholes]
-        else:
-            near = self._near(queries, max(k, self.depth), self.where)
-        each = zip(queries, near, wholes, strict=True)
-        return [self._joined(query[None], found, whole) for query, found, whole in each]
+            return [whole.near for whole in wholes]
+        return self._near(queries, max(k, self.depth), self.where)
 
-    def documents(self, keys: Rows) -> Rows:
+    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[Found]:
+        """For each query, those of its keys (n,) that match the condition, and their cosines."""
+        return [
+            self._near(query[None], len(keys), _among(keys.tolist(), self.where))[0]
+            if len(keys)
+            else NOTHING
+            for query, keys in zip(queries, rows, strict=True)
+        ]
+
+    def _documents(self, keys: Rows) -> Rows:
         """Numbers of the documents of keys found before, in any shape; -1 for -1."""
         numbers = {id: i for i, id in enumerate(dict.fromkeys(self.ids.values()))}
         of_keys = [numbers[self.ids[key]] if key >= 0 else -1 for key in keys.ravel().tolist()]
         return np.array(of_keys, dtype=np.int64).reshape(keys.shape)
 
-    def entities(self, keys: Rows) -> dict[int, dict[str, Any]]:
+    def hits(self, request: SearchRequest, queries: Matrix) -> Hits:
+        """Hits of each query (q, d) of a request, best first."""
+        wholes = self.whole(request.texts or (), queries) if self.fusion else []
+        scores, keys, found_by = nearest(self, request, queries, wholes)
+        entities = self._entities(keys)
+        each = (array.tolist() for array in (scores, keys, found_by))
+        return [
+            [
+                hit_from(entities[key], min(score, 1.0), FOUND_BY[how])
+                for score, key, how in zip(*of_query, strict=True)
+                if key in entities  # others are padding, or were deleted meanwhile
+            ]
+            for of_query in zip(*each, strict=True)
+        ]
+
+    def _entities(self, keys: Rows) -> dict[int, dict[str, Any]]:
         """Map keys, in any shape, to their rows with hits."""
         known, found = np.unique(keys[keys >= 0]).tolist(), dict[int, dict[str, Any]]()
         for few in batches(len(known), READ_AT_ONCE):
-            rows = self.server.rows(self.target, _one_of(known[few]), [KEY, HIT])
+            rows = self.server.rows(self.target, _among(known[few]), [KEY, HIT])
             found.update((row[KEY], row) for row in rows)
         return found
-
-    def _joined(self, query: Matrix, near: Found, whole: Whole) -> Candidates:
-        words = whole.words
-        missing = np.setdiff1d(np.append(words.rows, whole.near.rows), near.rows)
-        others = Found(np.empty(0, np.float32), missing)
-        if len(missing):
-            among = _one_of(missing.tolist())
-            where = f"({self.where}) and {among}" if self.where else among
-            (others,) = self._near(query, len(missing), where)
-        is_allowed = np.isin(words.rows, np.append(near.rows, others.rows))
-        allowed = Found(words.scores[is_allowed], words.rows[is_allowed])
-        return Candidates.joined(near, others, allowed, whole)
 
     def _near(self, queries: Matrix, k: int, where: str = "") -> list[Found]:
         """The k nearest rows to each query (q, d)."""
@@ -269,8 +252,7 @@ class PushedRows:
         idfs = [*map(self._idfs, texts)]
         asked = [" ".join(each) for each in idfs if each]
         answers = iter(self._found(BM25, asked, WORDED, "", {}) if asked else ())
-        no_rows = Found(np.empty(0, np.float32), np.empty(0, np.int64))
-        worded = [next(answers) if each else no_rows for each in idfs]
+        worded = [next(answers) if each else NOTHING for each in idfs]
         # The embedded server's scores are negative.
         return [
             found._replace(scores=np.abs(found.scores), ideal=sum(each.values()))
@@ -301,5 +283,6 @@ class PushedRows:
         ]
 
 
-def _one_of(keys: Sequence[int]) -> str:
-    return f"{KEY} in [{', '.join(map(str, keys))}]"
+def _among(keys: Sequence[int], where: str = "") -> str:
+    among = f"{KEY} in [{', '.join(map(str, keys))}]"
+    return f"({where}) and {among}" if where else among

@@ -12,8 +12,8 @@ from typing import Any
 from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
 from slimdex.indexes.execution.locks import ThreadLock
 
-from .adapters import plain_spec
-from .base import PLACE, Encoder, is_same_encoder
+from .adapters import as_encoder, plain_spec
+from .base import PLACE, Encoder, as_recorded, is_same_encoder
 from .given_encoder import GIVEN, GivenEncoder
 from .over_http.address import is_address
 from .specs import check_whole
@@ -99,6 +99,13 @@ def _check_none(model: str, kind: str, **options: object) -> None:
             raise InputError(f"{name}={value!r}; expected none for {kind}, as {model!r}")
 
 
+def default_encoder() -> Encoder:
+    """The encoder of an index that was asked for none: all-MiniLM-L6-v2."""
+    from .transformer import TransformerEncoder
+
+    return TransformerEncoder()
+
+
 def is_loadable(spec: dict[str, Any]) -> bool:
     """Return whether an encoder can be opened from its spec; a function can't."""
     return spec.get("type") in (GIVEN, "static", "transformer", "http")
@@ -157,6 +164,32 @@ class Encoders:
         self._trusted, self._key_file = trust_remote_code, api_key_file
         self._last: tuple[dict[str, Any], Encoder] | None = None
         self._loading = ThreadLock()
+
+    @classmethod
+    def matching(
+        cls,
+        spec: dict[str, Any],
+        encoder: Any = None,
+        model: str | None = None,
+        *,
+        trust_remote_code: bool = False,
+        api_key_file: str | Path | None = None,
+    ) -> Encoders:
+        """Those of an index, given its encoder's spec; the options are those of `Collection.open`.
+
+        Raises `InputError` if `encoder` is another one.
+        """
+        made = None if encoder is None else as_encoder(encoder)
+        if made is not None:
+            if not is_same_encoder(given := plain_spec(made.spec()), spec):
+                raise InputError(f"encoder {given}; this index was built with {spec}")
+            made = as_recorded(made, spec)
+        return cls(
+            made,
+            moved=None if model is None else (spec, model),
+            trust_remote_code=trust_remote_code,
+            api_key_file=api_key_file,
+        )
 
     def of(self, spec: dict[str, Any]) -> Encoder:
         """The encoder of a spec; the last one is kept."""

@@ -12,7 +12,7 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.search.reduced_index import reduced
 
 from ..documents import Hit
-from ..search.hits import hit_of
+from ..search.answer import hit_of
 from ..storage.snapshot import Snapshot
 
 REDUCED, FULL = VECTORS = ("reduced", "full")

@@ -28,7 +28,7 @@ from ..encoders.transformer import TransformerEncoder
 from ..quality.evaluation.measures import deep, ranked
 from ..quality.info import word_bytes
 from ..quality.trials.query_pools import encoded
-from ..search.nearest import nearest_documents
+from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
 from ..temporary_files import temporary_parent
 from .mteb_index import Sizes, SlimdexIndex, searches_for

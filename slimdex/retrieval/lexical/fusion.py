@@ -78,20 +78,20 @@ class Candidates(NamedTuple):
     whole: Whole
 
     @classmethod
-    def joined(cls, near: Found, others: Found, words: Found, whole: Whole) -> Candidates:
+    def joined(cls, near: Found, others: Found, whole: Whole) -> Candidates:
         """Join the rows found by both searches.
 
         Parameters
         ----------
         near : rows found by semantic search, and their cosines.
         others : the other rows of `whole` that may be found, and their cosines.
-        words : those of `whole.words` that may be found.
         """
         order = np.argsort(rows := np.concatenate([near.rows, others.rows]))
         rows, bm25 = rows[order], np.zeros(len(rows), dtype=np.float32)
-        bm25[np.searchsorted(rows, words.rows)] = words.scores
-        is_named = np.zeros(len(rows), dtype=bool)
-        is_named[np.searchsorted(rows, words.named)] = True
+        words = whole.words
+        may_be_found = contains(rows, words.rows)
+        bm25[np.searchsorted(rows, words.rows[may_be_found])] = words.scores[may_be_found]
+        is_named = contains(np.sort(words.named), rows)
         cosines = np.concatenate([near.scores, others.scores])[order]
         return cls(rows, cosines, bm25, order < len(near.rows), is_named, whole)
 
@@ -124,7 +124,7 @@ class Fusion:
     >>> near = Found(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
     >>> no_others = Found(np.empty(0, np.float32), np.empty(0, np.int64))
     >>> words = Found(np.array([5.0], np.float32), np.array([7]))
-    >>> found = Candidates.joined(near, no_others, words, Whole(near, words, 2))
+    >>> found = Candidates.joined(near, no_others, Whole(near, words, 2))
     >>> [found.rows[found.order(Fusion(w).scores(found))].tolist() for w in (0.1, 0.5)]
     [[3, 7], [7, 3]]
     >>> Fusion(None).scores(found).round(4).tolist()

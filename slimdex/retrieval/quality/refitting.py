@@ -8,11 +8,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import listening
 
 from ..index import Index
 from ..ingest.adding import add_documents
 from ..ingest.rewriting.fitting import refit as fit_again
+from ..ingest.syncing import sync
 from ..ingest.writer import Added
+from ..sources.asked_sources import AskedSources, remember_sources
 from ..storage.snapshot import Snapshot
 from .health import Drift, drift
 from .info import fit_advice, is_outgrown, kind_advice, refit_seconds
@@ -54,6 +57,16 @@ def add_settled(
 ) -> Added:
     """Add documents, as `Collection.add` does; the caller reports the notes."""
     return settled(index, refit, lambda: add_documents(index, documents, vectors))
+
+
+def sync_settled(index: Index, sources: AskedSources, refit: str) -> Added:
+    """Sync with sources and remember them, as `Collection.sync` does; with the sources' notes."""
+    notes = list[str]()
+    with listening(note=notes.append):
+        opened = sources.opened()
+        done = settled(index, refit, lambda: sync(index, opened))
+    remember_sources(index.path, sources, index.state.origins)
+    return replace(done, notes=[*notes, *done.notes])
 
 
 def after_addition(

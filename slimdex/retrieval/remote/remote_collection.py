@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from slimdex.indexes.errors import InputError, InUseError
-from slimdex.indexes.settings import as_settings
 from slimdex.indexes.unicode_text import check_unicode
 
-from ..documents import Document, Hit, Part, hit_from_json, id_texts, json_of
+from ..base_collection import BaseCollection
+from ..documents import Document, Hit, Part, hit_from_json, json_of
 from ..encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
 from ..ingest.writer import Added
-from ..readable import Id, Readable
-from ..search.request import Hits, SearchRequest
+from ..search.answer import kept
+from ..search.request import Hits, SearchRequest, first_stage, reranked
 from ..sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ PAGE = 200
 EXPECTED = "http://HOST/indexes/NAME"
 
 
-class RemoteCollection(Readable):
+class RemoteCollection(BaseCollection):
     """An index of a service, for programs that worked with a folder before.
 
     Its methods take and return what those of `Collection` do, and raise `InputError` and
@@ -104,7 +104,8 @@ class RemoteCollection(Readable):
 
     def answer(self, request: SearchRequest) -> Hits:
         """The hits of each query of a request."""
-        return request.finished(self._found(request.first_stage))
+        found = self._found(first_stage(request))
+        return reranked(request, kept(found, request.min_score))
 
     def _found(self, request: SearchRequest) -> Hits:
         rows = None if request.texts is not None else request.query_vectors.tolist()
@@ -177,25 +178,7 @@ class RemoteCollection(Readable):
         """Report contents, settings and costs as JSON values; "path" is the index's name."""
         return dict(self._ask(""))
 
-    def add(
-        self,
-        documents: Any,
-        *,
-        vectors: GivenVectors | ArrayLike | None = None,
-        refit: str = "auto",
-    ) -> Added:
-        """Add documents, or one; each replaces the document of the same id.
-
-        Documents of up to 4 MiB together are added or none; more are committed in parts, of which
-        those before an error remain.
-
-        Parameters
-        ----------
-        documents, refit : as for `Collection.add`.
-        vectors : must be None: the service encodes.
-
-        Raises `InputError` as `Collection.add` does.
-        """
+    def _add(self, documents: Any, vectors: GivenVectors | ArrayLike | None, refit: str) -> Added:
         if vectors is not None:
             raise InputError("vectors for a service; expected none, since it encodes the texts")
         given = _checked(as_documents(documents).documents)
@@ -206,27 +189,19 @@ class RemoteCollection(Readable):
         notes = [note for answer in answers for note in answer["notes"]]
         return Added(**totals, notes=notes, refitted=any(a["refitted"] for a in answers))
 
-    def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
-        """Delete documents by id, one or several, or by a condition; returns how many.
-
-        Raises `InputError` if an id is unknown (then nothing is deleted), or the condition is
-        invalid.
-        """
-        if (ids is None) == (where is None):
-            raise InputError("delete: expected either ids or a condition")
-        body = {"where": where} if ids is None else {"ids": id_texts(ids)}
-        if body == {"ids": []}:
+    def _delete(self, ids: list[str] | None, where: str | None) -> int:
+        if ids == []:
             return 0
+        body = {"where": where} if ids is None else {"ids": ids}
         return int(self._ask("/delete", body)["deleted"])
 
     def compact(self) -> int:
         """Free the space of deleted and replaced documents; returns how many."""
         return int(self._ask("/compact", {})["freed"])
 
-    def reduce(self, settings: Settings) -> list[str]:
-        """Reduce the vectors with other settings, without encoding; returns notes for the user."""
-        wanted = as_settings(settings).as_dict()
-        asked = {name: value for name, value in wanted.items() if value is not None}
+    def _reduce(self, settings: Settings) -> list[str]:
+        given = settings.as_dict().items()
+        asked = {name: value for name, value in given if value is not None}
         return list(self._ask("/reduce", {"candidates": "auto", **asked})["notes"])
 
 

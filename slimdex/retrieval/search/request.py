@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.unicode_text import check_unicode
 
 from ..documents import Hit
-from ..encoders.base import Encoder, encode_queries
-from ..lexical.fusion import AUTO, OFF, Fusion, fusion_of
+from ..lexical.fusion import AUTO, OFF, fusion_of
+from ..sql import literal
 
 if TYPE_CHECKING:
     from .reranking import CrossEncoder
@@ -24,6 +24,7 @@ DOCUMENT, PASSAGE = GROUPS = ("document", "passage")
 """Units of hits."""
 Hits = list[list[Hit]]
 """Hits of each query, best first."""
+ANYWHERE = "**/"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -138,64 +139,35 @@ class SearchRequest:
         return [f"vector {i + 1}" for i in range(len(self))]
 
     @property
-    def first_stage(self) -> Self:
-        """The search whose hits are reranked; without reranking, the same request."""
-        if self.rerank is None:
-            return self
-        return replace(self, limit=max(self.limit, self.rerank_depth), rerank=None)
-
-    @property
     def manner(self) -> tuple[object, ...]:
         """Everything but the queries: requests with the same manner can be joined."""
         options = [getattr(self, field.name) for field in fields(self)]
         return (self.texts is None, *options[2:])
-
-    def encoded(self, encoder: Callable[[], Encoder], epoch: int | None = None) -> Self:
-        """Return the request with vectors.
-
-        The encoder is called only if they are missing, or of another epoch.
-        """
-        is_encoded = self.vectors is not None and self.epoch in (None, epoch)
-        if is_encoded or self.texts is None:
-            return self
-        return replace(self, vectors=encode_queries(encoder(), self.texts), epoch=epoch)
-
-    def fusion(self, auto: str) -> Fusion | None:
-        """The fusion with lexical search; None without it.
-
-        `auto` is the index's fusion for `hybrid="auto"`.
-        """
-        if self.hybrid != AUTO:
-            return fusion_of(self.hybrid)
-        return None if self.texts is None else fusion_of(auto)
 
     @property
     def has_chance_score(self) -> bool:
         """True if scores are cosines at full dimension, comparable with random documents'."""
         return self.candidates != 0 and self.rerank is None
 
-    def finished(self, hits: Hits) -> Hits:
-        """Answer with the hits of the first stage: filter them by score, and rerank them."""
-        return self.reranked(self.kept(hits))
 
-    def kept(self, all_hits: Hits) -> Hits:
-        """Remove hits below `min_score`."""
-        least = self.min_score
-        if least is None:
-            return all_hits
-        return [[hit for hit in hits if hit.score >= least] for hits in all_hits]
+def first_stage(request: SearchRequest) -> SearchRequest:
+    """The search whose hits are reranked; without reranking, the same request."""
+    if request.rerank is None:
+        return request
+    return replace(request, limit=max(request.limit, request.rerank_depth), rerank=None)
 
-    def reranked(self, all_hits: Hits) -> Hits:
-        """Rerank the hits of the first stage."""
-        reranker = self.rerank
-        if reranker is None:
-            return all_hits
-        assert not isinstance(reranker, str)  # loaded by now
-        ordered = Hits()
-        for text, hits in zip(self.texts or (), all_hits, strict=True):
-            ordered.append(reranker.reranked(text, hits, self.limit))
-            progress("reranking", len(ordered), len(all_hits))
-        return ordered
+
+def reranked(request: SearchRequest, found: Hits) -> Hits:
+    """Rerank the hits of the first stage; without reranking, the same hits."""
+    reranker = request.rerank
+    if reranker is None:
+        return found
+    assert not isinstance(reranker, str)  # loaded by now
+    ordered: Hits = []
+    for text, hits in zip(request.texts or (), found, strict=True):
+        ordered.append(reranker.reranked(text, hits, request.limit))
+        progress("reranking", len(ordered), len(found))
+    return ordered
 
 
 def joined(requests: Sequence[SearchRequest]) -> SearchRequest:
@@ -203,6 +175,34 @@ def joined(requests: Sequence[SearchRequest]) -> SearchRequest:
     texts = [text for one in requests for text in one.texts or ()]
     vectors = np.concatenate([one.query_vectors for one in requests])
     return replace(requests[0], texts=texts or None, vectors=vectors)
+
+
+def narrowed(where: str | None, globs: Sequence[str] = (), regex: str | None = None) -> str | None:
+    r"""Join a condition, patterns of paths and a regular expression to one condition for `where`.
+
+    Parameters
+    ----------
+    globs : patterns with ``*``, ``?`` and ``[a-z]``; one of them has to match the column `path`, or
+        its end after a slash. ``*`` matches slashes too.
+    regex : an expression of RE2 that has to match in the text; ``^`` and ``$`` match at lines.
+
+    Raises `InputError` if a pattern is empty.
+
+    >>> print(narrowed("year > 2000", ["*.py"], r"^def \w+"))
+    (year > 2000
+    ) AND ("path" GLOB '*.py' OR "path" GLOB '*/*.py') AND regexp_matches("text", '(?m)^def \w+')
+    """
+    for name, pattern in (*(("glob", glob) for glob in globs), ("regex", regex)):
+        if pattern == "":
+            raise InputError(f"{name} ''; expected a pattern")
+    globs = [glob.removeprefix(ANYWHERE) for glob in globs]
+    paths = [f'"path" GLOB {literal(path)}' for glob in globs for path in (glob, f"*/{glob}")]
+    parts = [f"({' OR '.join(paths)})"] * bool(paths)
+    if regex is not None:
+        parts.append(f'regexp_matches("text", {literal(f"(?m){regex}")})')
+    if where is not None and parts:
+        parts.insert(0, f"({where}\n)")
+    return " AND ".join(parts) or where
 
 
 def _is_whole(value: Any, *, least: int) -> bool:

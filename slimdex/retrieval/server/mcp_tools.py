@@ -28,9 +28,8 @@ from .. import commands
 from ..commands import Command
 from ..documents import Hit, hit_from_json
 from ..search.excerpts import are_by_chance, excerpt
-from ..search.narrowing import narrowed
 from ..search.places import file_of, link_of
-from ..search.request import SearchRequest
+from ..search.request import SearchRequest, narrowed
 from ..sources.asked_sources import AskedSources
 from .json_rpc import CheckedMessages, checked_stdio
 from .limits import Limits

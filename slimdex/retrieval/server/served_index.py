@@ -25,7 +25,7 @@ from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
 from ..quality.refitting import add_settled
-from ..search.request import Hits, SearchRequest, joined
+from ..search.request import Hits, SearchRequest, first_stage, joined, reranked
 from ..storage.manifest import Manifest
 from ..storage.snapshot import Snapshot
 from .batching import Batcher
@@ -132,7 +132,7 @@ class ServedIndex:
         self._check(request.queries)
         with self._used():
             async with self._in_time():
-                found = await self._found(request.first_stage)
+                found = await self._found(first_stage(request))
                 return found if request.rerank is None else await self._reranked(request, found)
 
     async def related(self, id: str, limit: int, where: str | None) -> list[Hit]:
@@ -342,7 +342,7 @@ class ServedIndex:
 
 
 def _reranked(requests: Sequence[tuple[SearchRequest, Hits]]) -> list[Hits]:
-    return [request.reranked(hits) for request, hits in requests]
+    return [reranked(*each) for each in requests]
 
 
 def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:

@@ -267,6 +267,16 @@ class Snapshot:
         rows = self.store.ids.row_by_id(ids)
         return [rows[id] for id in ids]
 
+    def of_ids(self, ids: Sequence[str], *, vectors: bool = False) -> list[Document]:
+        """Documents of these ids, in their order; raises `InputError` if an id is unknown."""
+        return self.listed(self.rows_of(ids), vectors=vectors)
+
+    def of_condition(
+        self, where: str | None, part: slice, *, vectors: bool = False
+    ) -> list[Document]:
+        """Some of the documents that match a condition, in the order of their rows."""
+        return self.listed(self.rows_where(where)[part].tolist(), vectors=vectors)
+
     def listed(self, rows: Sequence[int], *, vectors: bool = False) -> list[Document]:
         """Documents of first rows, in their order, with their vectors if asked for."""
         documents = self.documents(rows)

@@ -27,7 +27,7 @@ from .stores import add, created, insert
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Index]:
+def index(tmp_path: Path) -> Iterator[Index]:
     with created(tmp_path / "x.index") as index:
         yield index
 

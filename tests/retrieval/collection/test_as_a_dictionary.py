@@ -229,7 +229,7 @@ class CollectionMachine(RuleBasedStateMachine):
     def index_lexical(self, on: bool) -> None:
         self.collection.index_lexical(on)
 
-    @precondition(lambda self: self.collection.state.words)
+    @precondition(lambda self: self.collection.index.state.words)
     @rule(query=TEXTS.map(" ".join) | IDS)
     def search_words(self, query: str) -> None:
         """Rows with any of the words, no other, each once."""
@@ -243,7 +243,7 @@ class CollectionMachine(RuleBasedStateMachine):
         hits = self.collection.search_many([query], 1000, hybrid=1.0, group_by="passage")[0]
         assert sorted((hit.id, hit.text) for hit in hits if hit.found_by != "meaning") == expected
 
-    @precondition(lambda self: self.collection.state.words)
+    @precondition(lambda self: self.collection.index.state.words)
     @rule(query=TEXTS.map(" ".join))
     def search_words_when_compact(self, query: str) -> None:
         """Scores equal those of a new lexical index."""

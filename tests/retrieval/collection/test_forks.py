@@ -45,20 +45,22 @@ IN_A_POOL = """
     import numpy as np
     from slimdex import Collection
     from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
+    from slimdex.retrieval.quality.evaluation.measures import nearest_of
 
     def among(how):
         if how == "inherited":
-            return opened.nearest(vectors, 5)[1].tolist()
+            return nearest_of(opened.index, vectors, 5)[1].tolist()
         with Collection.open(sys.argv[1]) as own:
-            return own.nearest(vectors, 5)[1].tolist()
+            return nearest_of(own.index, vectors, 5)[1].tolist()
 
     def losses(epochs):
         return TiedAutoencoder(4, epochs=epochs).fit(many).losses_
 
     opened = Collection.open(sys.argv[1])
-    many = np.random.default_rng(0).normal(size=(2000, opened.state.dim)).astype(np.float32)
+    many = np.random.default_rng(0).normal(size=(2000, opened.index.state.dim)).astype(np.float32)
     vectors = many[:64]
-    expected = opened.nearest(vectors, 5)[1].tolist(), losses(2)  # both wake OpenMP's threads
+    nearest = nearest_of(opened.index, vectors, 5)[1].tolist()
+    expected = nearest, losses(2)  # both wake OpenMP's threads
     with multiprocessing.get_context("fork").Pool(2) as pool:
         found = pool.map_async(among, ["inherited", "opened"]).get(timeout=45)
         trained = pool.map_async(losses, [2]).get(timeout=45)[0]
@@ -111,7 +113,7 @@ IN_A_TURN = """
         opened.close()
 
     def write():
-        with opened.change():
+        with opened.index.change():
             began.set()
             go_on.wait(60)
         opened.add([{"id": "p", "text": "rivers"}])
@@ -171,7 +173,7 @@ IN_A_CALL = """
             yield {"id": f"n{i}", "text": f"rivers {i}"}
 
     opened = Collection.open(sys.argv[1], Forking())
-    rows = np.random.default_rng(0).normal(size=(1500, opened.state.dim))
+    rows = np.random.default_rng(0).normal(size=(1500, opened.index.state.dim))
     opened.add(documents(), vectors=None if sys.argv[2] == "encode" else rows)
     print(os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]), end=" ")
     opened.add([{"id": "p", "text": "rivers"}])

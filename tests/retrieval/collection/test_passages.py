@@ -22,8 +22,7 @@ from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
 from slimdex.retrieval.quality.trials.query_pools import document_pool, rows_of_documents
 from slimdex.retrieval.repair import verify
-from slimdex.retrieval.search.nearest import Searches, nearest
-from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.search.answer import BestRows
 from tests.cutting import cut
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -131,9 +130,12 @@ def test_more_rows_are_requested_until_there_are_enough_documents() -> None:
         actual[queries[:, 0] > 0] = np.arange(99, -1, -1)[:k]
         return -np.cumsum(np.ones(actual.shape, np.float32), axis=1), actual
 
-    def best(queries: list[float], k: int) -> tuple[Matrix, np.ndarray]:
-        request = SearchRequest(vectors=np.array(queries, np.float32)[:, None], limit=k)
-        return nearest(Searches(search, rows, 100), request)[:2]
+    def best(given: list[float], k: int) -> tuple[Matrix, np.ndarray]:
+        queries = np.array(given, np.float32)[:, None]
+        found = BestRows(len(queries), k, rows.documents, 100)
+        while not found.is_complete:
+            found.add(*search(queries[found.left], found.ask))
+        return found.scores, found.rows
 
     scores, actual = best([0, 1], 3)
     assert requested == [12, 48, 192]

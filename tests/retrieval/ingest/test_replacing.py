@@ -150,9 +150,9 @@ def test_another_open_collection_follows_the_switch(old: Collection) -> None:
     """Its queries are encoded by the encoder of the current vectors."""
     with Collection.open(old.path, WordEncoder(OLD)) as other:
         other.index.encoders.give(WordEncoder(NEW))
-        request = SearchRequest(texts=["word3 text"], hybrid="off")
-        state = other.index.state
-        request = request.encoded(lambda: other.index.encoder_of(state), state.epoch)
+        texts, epoch = ["word3 text"], other.index.state.epoch
+        vectors = other.encoder.encode(texts)
+        request = SearchRequest(texts=texts, vectors=vectors, epoch=epoch, hybrid="off")
         assert old.reencode(WordEncoder(NEW)).finished
         assert other.answer(request) == old.answer(request)  # encoded again
         assert other.answer(request)[0][0].id == "3"
@@ -167,15 +167,15 @@ def test_texts_encoded_before_the_switch_are_encoded_again(
     first = WordEncoder(OLD)
     with Collection.open(old.path, first) as other:
         other.index.encoders.give(WordEncoder(NEW))
-        change = other.index.change
+        turn = other.index.turn
 
         def late() -> object:
             if old.index.state.dim == OLD:
                 assert first.encoded[-1] == "neverseen words"
                 assert old.reencode(WordEncoder(NEW)).finished
-            return change()
+            return turn()
 
-        monkeypatch.setattr(other, "change", late)
+        monkeypatch.setattr(other.index, "turn", late)
         other.add({"id": "new", "text": "neverseen words"})
     assert old.search("neverseen", 1, hybrid="off")[0].id == "new"
     assert old.verify() == []

@@ -32,7 +32,7 @@ def joined(
     if allowed is not None:
         near, words = ({r: s for r, s in own.items() if r in allowed} for own in (near, words))
     others = dict.fromkeys(words.keys() - near.keys(), -0.5)
-    candidates = Candidates.joined(found(near), found(others), found(words), whole)
+    candidates = Candidates.joined(found(near), found(others), whole)
     every = near | others
     assert candidates.rows.tolist() == sorted(every)
     assert candidates.cosines.tolist() == [every[row] for row in sorted(every)]
@@ -71,7 +71,7 @@ def test_reciprocal_ranks(
 def test_found_by() -> None:
     words = Found(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
     near = found({4: 0.5, 2: 0.5})
-    candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), words, Whole(near, words, 9))
+    candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), Whole(near, words, 9))
     ways = {
         first: [FOUND_BY[way] for way in candidates.found_by(np.array(first))]
         for first in ((9, 7), (4, 2), (9, 7, 4), (2, -1))
@@ -105,7 +105,7 @@ def test_scores_do_not_depend_on_the_filter(
 def test_a_row_with_the_name_is_first_even_if_farthest(fusion: Fusion) -> None:
     near = Found(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
     words = Found(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
-    candidates = Candidates.joined(near, found({}), words, Whole(near, words, 9))
+    candidates = Candidates.joined(near, found({}), Whole(near, words, 9))
     assert candidates.rows[candidates.order(fusion.scores(candidates))].tolist() == [7, 4, 2]
 
 

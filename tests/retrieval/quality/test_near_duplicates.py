@@ -130,7 +130,7 @@ def test_a_document_deleted_by_others_meanwhile_keeps_no_duplicates(tmp_path: Pa
     """Documents that another process deletes after the search are left out of the groups."""
     with Collection.create(tmp_path / "i", WordEncoder()) as collection:
         collection.add([{"id": str(i), "text": "a cat"} for i in range(3)])
-        core, read = collection, collection.index.read
+        index, read = collection.index, collection.index.read
         with (
             Collection.open(tmp_path / "i", WordEncoder()) as other,
             pytest.MonkeyPatch.context() as p,
@@ -142,8 +142,8 @@ def test_a_document_deleted_by_others_meanwhile_keeps_no_duplicates(tmp_path: Pa
                     other.delete("0")
                 return answer
 
-            p.setattr(core, "read", then_deleted)
-            groups = delete_near_duplicates(core.index)
+            p.setattr(index, "read", then_deleted)
+            groups = delete_near_duplicates(index)
         assert [group.kept for group in groups] == ["1"]
         assert [document.id for document in collection] == ["1"]
 

@@ -17,7 +17,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
 from slimdex.retrieval.repair import repair, verify
-from slimdex.retrieval.search import nearest
+from slimdex.retrieval.search import answer
 from slimdex.retrieval.search.request import SearchRequest
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -122,8 +122,8 @@ def test_words_of_a_large_index_are_searched_by_other_threads(
     assert collection.search_many(QUERIES, 7) == expected
     assert threads == {get_ident()}
     threads.clear()
-    monkeypatch.setattr(nearest, "LONG", len(DOCUMENTS))
-    monkeypatch.setattr(nearest, "cores", lambda: 2)
+    monkeypatch.setattr(answer, "LONG", len(DOCUMENTS))
+    monkeypatch.setattr(answer, "cores", lambda: 2)
     assert [collection.search(query, 7) for query in QUERIES] == expected
     assert collection.search_many(QUERIES, 7) == expected
     assert threads

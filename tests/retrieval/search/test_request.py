@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.documents import Hit
-from slimdex.retrieval.lexical.fusion import Fusion
 from slimdex.retrieval.search.request import SearchRequest, joined
-from tests.encoders import WordEncoder
 
 TWO = np.eye(2, 48, dtype=np.float32)
 
@@ -44,13 +41,9 @@ def test_a_wrong_value_is_refused_with_what_was_expected(
         SearchRequest(**given)
 
 
-def test_texts_are_encoded_unless_they_come_with_vectors() -> None:
-    request = SearchRequest(texts="a cat", limit=3)
+def test_queries_are_named_by_their_texts_or_numbers() -> None:
+    request = SearchRequest(texts="a cat")
     assert (request.texts, request.names, len(request)) == (["a cat"], ["a cat"], 1)
-    encoded = request.encoded(WordEncoder)
-    np.testing.assert_array_equal(encoded.query_vectors, WordEncoder().encode(["a cat"]))
-    assert encoded.limit == 3
-    assert encoded.encoded(lambda: pytest.fail("encoded twice")) is encoded
     assert SearchRequest(vectors=TWO).names == ["vector 1", "vector 2"]
 
 
@@ -70,20 +63,6 @@ def test_requests_that_differ_only_in_queries_are_joined() -> None:
     )
 
 
-def test_auto_uses_the_fusion_of_the_index() -> None:
-    auto = SearchRequest(texts="a", hybrid="auto")
-    assert [auto.fusion(choice) for choice in ("off", "auto", "rrf", "0.3")] == [
-        None,
-        Fusion("auto"),
-        Fusion(None),
-        Fusion(0.3),
-    ]
-    assert SearchRequest(texts="a").hybrid == "auto"
-    assert SearchRequest(vectors=TWO, hybrid="auto").fusion("rrf") is None
+def test_scores_of_codes_alone_have_no_chance_score() -> None:
+    assert SearchRequest(texts="a").has_chance_score
     assert not SearchRequest(texts="a", candidates=0).has_chance_score
-
-
-def test_hits_below_the_least_score_are_left_out() -> None:
-    near, far = Hit("a", 0.5, ""), Hit("b", 0.2, "")
-    assert SearchRequest(texts="a", min_score=0.3).kept([[near, far], [far]]) == [[near], []]
-    assert SearchRequest(texts="a").kept([[near, far]]) == [[near, far]]

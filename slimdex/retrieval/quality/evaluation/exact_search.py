@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -15,8 +16,7 @@ from slimdex.indexes.search.reduced_index import reduced
 
 from ...catalog.passages_table import DocumentRows
 from ...index import Index
-from ...search.nearest import DenseSearch, Searches, nearest
-from ...search.request import SearchRequest
+from ...search.answer import BestRows
 
 QUERIES_TOGETHER = 256
 """Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""
@@ -97,9 +97,14 @@ class OwnMetricSearch:
 
 
 def best_documents(
-    search: DenseSearch, queries: Matrix, k: int, rows: DocumentRows, total: int
+    search: Callable[[Matrix, int], tuple[Matrix, Rows]],
+    queries: Matrix,
+    k: int,
+    rows: DocumentRows,
+    total: int,
 ) -> tuple[Matrix, Rows]:
     """Search rows, and return documents by their first rows."""
-    request = SearchRequest(vectors=queries, limit=k)
-    scores, found, _ = nearest(Searches(search, rows, total), request)
-    return scores, rows.documents(found)
+    best = BestRows(len(queries), k, None if rows.is_one_each else rows.documents, total)
+    while not best.is_complete:
+        best.add(*search(queries[best.left], best.ask))
+    return best.scores, rows.documents(best.rows)

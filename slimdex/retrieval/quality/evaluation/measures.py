@@ -27,7 +27,7 @@ from ...catalog.passages_table import DocumentRows
 from ...catalog.state import SENTENCE
 from ...index import Index
 from ...lexical.fusion import AUTO, OFF
-from ...search.nearest import best_of_documents, nearest_documents
+from ...search.answer import answer, best_of_documents, nearest_documents
 from ...search.request import SearchRequest
 from ..info import memory, word_bytes
 from ..trials.query_pools import document_pool, encoded
@@ -273,7 +273,12 @@ def times_to_documents(
         for i in chosen
     ]
     found = latency(
-        seconds_of([partial(index.answer, replace(r, hybrid=hybrid)) for r in requests])
+        seconds_of(
+            [
+                partial(index.read, answer, replace(r, hybrid=hybrid), index.encoder_of)
+                for r in requests
+            ]
+        )
     )
     start = "vector" if is_vector else "text"
     return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}

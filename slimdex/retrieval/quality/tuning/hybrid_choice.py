@@ -18,7 +18,7 @@ from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.execution.progress import progress
 
 from ...lexical.fusion import AUTO, OFF, Fusion
-from ...search.nearest import IndexSearch
+from ...search.answer import IndexRows, candidates
 from ...storage.snapshot import Snapshot
 from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
 
@@ -95,11 +95,9 @@ def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]
 
 def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Rows, list[Rows]]:
     """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
-    assert snapshot.words is not None
     index = snapshot.index
-    rescored = index.candidates_for(DEPTH)
-    searches = IndexSearch(index, snapshot.words, snapshot.hidden, rescored)
-    (found,) = searches.candidates(searches.whole([text], query), query, DEPTH)
+    rows = IndexRows(snapshot, index, index.candidates_for(DEPTH))
+    (found,) = candidates(rows, rows.whole([text], query), query, DEPTH)
     near = found.order(found.cosines)
     words = found.order(found.bm25)
     fused = [found.rows[found.order(fusion.scores(found))] for fusion in FUSIONS]

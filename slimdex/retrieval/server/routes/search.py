@@ -16,8 +16,7 @@ from ...collection import Collection
 from ...commands import listing
 from ...documents import Hit, document_json, hit_json, json_of
 from ...search.excerpts import part_with, word_places
-from ...search.narrowing import narrowed
-from ...search.request import SearchRequest
+from ...search.request import SearchRequest, narrowed
 from ..access.middleware import RIGHT
 from ..access.tokens import Right
 from ..served_index import ServedIndex

@@ -1,25 +1,32 @@
-"""Readable: documents that can be read and searched, in a folder or by a service."""
+"""BaseCollection: what `Collection` and `RemoteCollection` share, documented once."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import overload
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 from uuid import UUID
 
 import numpy as np
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings, as_settings
 
 from .documents import Document, Hit, id_text, id_texts, is_several
 from .search.searchable import Searchable
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from .ingest.writer import Added
+    from .sources.given_vectors import GivenVectors
 
 Id = str | int | UUID
 Several = list[str] | list[int] | list[Id] | tuple[Id, ...]
 
 
-class Readable(Searchable):
-    """Documents by id, by condition and by search; base of `Collection` and `RemoteCollection`."""
+class BaseCollection(Searchable):
+    """Documents by id, by condition and by search, in a folder or behind a service."""
 
     @overload
     def get(self, ids: Id, *, vectors: bool = False) -> Document: ...
@@ -82,6 +89,67 @@ class Readable(Searchable):
         except InputError:  # can't be an id
             return False
         return self._has(text)
+
+    def add(
+        self,
+        documents: Any,
+        *,
+        vectors: GivenVectors | ArrayLike | None = None,
+        refit: str = "auto",
+    ) -> Added:
+        """Add documents, or one; each replaces the document of the same id.
+
+        All of them are added or none; by a service, documents of up to 4 MiB together: more are
+        committed in parts, of which those before an error remain. Unchanged documents are left out,
+        and unchanged texts are not encoded again. Of a folder, `Added.notes` are logged as warnings
+        of the logger "slimdex", too.
+
+        Parameters
+        ----------
+        documents : `Document`s or dicts with "id", "text" and perhaps "title" (other keys are
+            metadata), or one of them; or, with such columns, a dataframe of pandas or polars, an
+            Arrow table or stream, or a DuckDB relation.
+        vectors : (documents, dim), encoded elsewhere: lists, an array or a tensor of torch; by
+            default the encoder's. A document is unchanged if its vector is, as it is stored. For a
+            service, none: it encodes.
+        refit : what to do when the fit is outdated, see `health`: "auto" refits if that takes less
+            than ten times as long as the addition, and otherwise advises it; "never" advises it;
+            "always" refits. The documents are committed before a refit, and can be searched during
+            it.
+
+        Raises `InputError` if there are no documents, one lacks an id or text, an id occurs twice,
+        a value can't be stored, or the vectors don't fit the documents or are not finite.
+        """
+        return self._add(documents, vectors, refit)
+
+    def delete(self, ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int:
+        """Delete documents by id, one or several, or by a condition; returns how many.
+
+        Raises `InputError` if an id is unknown (then nothing is deleted), or the condition is
+        invalid.
+        """
+        if (ids is None) == (where is None):
+            raise InputError("delete: expected either ids or a condition")
+        return self._delete(None if ids is None else id_texts(ids), where)
+
+    def reduce(self, settings: Settings) -> list[str]:
+        """Reduce the vectors with other settings, without encoding; returns notes for the user."""
+        return self._reduce(as_settings(settings))
+
+    @abstractmethod
+    def compact(self) -> int:
+        """Free the space of deleted and replaced documents; returns how many."""
+
+    @abstractmethod
+    def _add(
+        self, documents: Any, vectors: GivenVectors | ArrayLike | None, refit: str
+    ) -> Added: ...
+
+    @abstractmethod
+    def _delete(self, ids: list[str] | None, where: str | None) -> int: ...
+
+    @abstractmethod
+    def _reduce(self, settings: Settings) -> list[str]: ...
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -1,0 +1,425 @@
+"""Answer: the hits of a search request, by meaning, by words, or by both.
+
+The nearest rows may all belong to one document. So the search is repeated for more rows until it
+has found enough documents or no rows are left (`BestRows`). At least as many rows are rescored as
+requested.
+
+With lexical search, each query is searched twice: in the whole collection at a fixed depth, which
+sets the scales of the fusion (`Whole`), and as requested, which finds further rows. So the order of
+two rows depends on neither filter, limit, batch nor candidates. Rows found only by lexical search
+are scored by their vectors too, so that each has both scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, without
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.timing import stage
+from slimdex.indexes.ranking import compacted, stacked
+from slimdex.indexes.search.reduced_index import ReducedIndex
+
+from ..catalog.state import State
+from ..documents import Document, Hit
+from ..encoders.base import Encoder, encode_queries
+from ..encoders.runtimes.processor import cores
+from ..lexical.fusion import AUTO, FOUND_BY, MEANING, WORDED, Candidates, Fusion, Whole, fusion_of
+from ..lexical.word_index import Found
+from ..passages import headings_of, part_at
+from ..storage.snapshot import Snapshot
+from .request import PASSAGE, Hits, SearchRequest, first_stage, reranked
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+FIRST, MORE = 4, 4
+"""Rows requested per document at first, and the factor of each repetition."""
+LONG = 500_000
+"""Rows, times queries, at which lexical search is worth threads; tantivy releases Python's lock."""
+LEAST = np.float32(-1)
+"""Cosine of rows that codes leave out."""
+
+
+def answer(
+    snapshot: Snapshot, request: SearchRequest, encoder_of: Callable[[State], Encoder]
+) -> Hits:
+    """Return the hits of each query, best first.
+
+    `encoder_of` loads the encoder of a state, if texts have to be encoded.
+
+    Raises `InputError` for an unfinished build, if `where` is invalid, or if there is no lexical
+    index to fuse with.
+    """
+    if unfinished := snapshot.unfinished:
+        raise InputError(f"{snapshot.path} holds no documents yet; {unfinished}")
+    first, state = first_stage(request), snapshot.state
+    rows = IndexRows.of(snapshot, first)  # filter and fusion: errors before a model is loaded
+    vectors = vectors_of(first, lambda: encoder_of(state), state.epoch)
+    wholes = rows.whole(first.texts or (), vectors) if rows.fusion else []
+    found = hits(snapshot, *nearest(rows, first, vectors, wholes))
+    return reranked(request, kept(found, request.min_score))
+
+
+def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = None) -> list[Hit]:
+    """Find the documents nearest to a document, best first, without itself.
+
+    The query is the mean of the stored vectors of its passages, each of length 1, so nothing is
+    encoded. `limit` and `where` are as for `Collection.search`.
+
+    Raises `InputError` if the id is unknown, the document has no text, or as a search does.
+    """
+    SearchRequest(texts=id, limit=limit)  # checks the limit
+    own = snapshot.document_rows.all_rows(np.array([snapshot.row_of(id)]))
+    own = own[~np.isin(own, snapshot.hidden)]
+    if not len(own):
+        raise InputError(f"document {id!r} has no text; expected one with text")
+    mean = normalize_rows(snapshot.index.vectors.take(own)).mean(axis=0, keepdims=True)
+    request = SearchRequest(vectors=mean, limit=limit + 1, where=where)
+    (found,) = hits(snapshot, *nearest(IndexRows.of(snapshot, request), request, mean))
+    return [hit for hit in found if hit.id != id][:limit]
+
+
+def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matrix, Rows]:
+    """Scores and documents (q, k) of an encoded request, by their first rows.
+
+    `compact` renumbers rows.
+    """
+    rows, vectors = IndexRows.of(snapshot, request), request.query_vectors
+    wholes = rows.whole(request.texts or (), vectors) if rows.fusion else []
+    scores, found, _ = nearest(rows, request, vectors, wholes)
+    return scores, snapshot.document_rows.documents(found)
+
+
+def vectors_of(
+    request: SearchRequest, encoder: Callable[[], Encoder], epoch: int | None = None
+) -> Matrix:
+    """Vectors (q, dim) of the queries: those given, unless they are of the texts in another epoch.
+
+    Otherwise the texts are encoded, and the result is checked as given vectors are.
+    """
+    is_given = request.vectors is not None and request.epoch in (None, epoch)
+    if is_given or request.texts is None:
+        return request.query_vectors
+    return replace(request, vectors=encode_queries(encoder(), request.texts)).query_vectors
+
+
+def fusion_for(request: SearchRequest, auto: str, lacking: str = "") -> Fusion | None:
+    """Fusion with lexical search; None without it.
+
+    `auto` is the index's own for `hybrid="auto"`; `lacking` explains that there are no words to
+    search, if so. Raises `InputError` if the request names a fusion then.
+    """
+    if request.hybrid == AUTO:
+        return None if lacking or request.texts is None else fusion_of(auto)
+    fusion = fusion_of(request.hybrid)
+    if lacking and fusion is not None:
+        raise InputError(f"hybrid={request.hybrid!r}: {lacking}")
+    return fusion
+
+
+class SearchedRows(Protocol):
+    """Rows that a request may find, of an index or of Milvus."""
+
+    @property
+    def fusion(self) -> Fusion | None:
+        """Fusion of both searches; None searches by meaning alone."""
+
+    def best(self, queries: int, k: int) -> BestRows:
+        """Empty results of the k best documents for so many queries."""
+
+    @property
+    def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
+        """Function from queries (q, d) and k to scores and rows (q, k or fewer), padded."""
+
+    def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
+        """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
+
+    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> Sequence[Found]:
+        """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
+
+    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[Found]:
+        """For each query, those of its sorted rows (n,) that it may find, and their cosines."""
+
+
+def nearest(
+    rows: SearchedRows, request: SearchRequest, vectors: Matrix, wholes: Sequence[Whole] = ()
+) -> tuple[Matrix, Rows, Rows]:
+    """Cosines, rows, and places in `FOUND_BY` (q, k or fewer) for queries (q, dim), best first.
+
+    Each row is the best of its document; grouped by passage, a document may have several. The
+    cosines are padded with -inf, and the rows with -1. `wholes` are those of the queries, for a
+    fusion.
+    """
+    count, k = len(vectors), request.limit
+    best = BestRows(count, k) if request.group_by == PASSAGE else rows.best(count, k)
+    fusion, joined = rows.fusion, dict[int, Candidates]()
+    while not best.is_complete:
+        queries = vectors[best.left]
+        if fusion is None:
+            best.add(*rows.search(queries, best.ask))
+        else:
+            left = best.left.tolist()
+            found = candidates(rows, [wholes[i] for i in left], queries, best.ask)
+            joined.update(zip(left, found, strict=True))
+            best.add(*in_order(found, fusion, best.ask))
+    found_by = np.full(best.rows.shape, MEANING)
+    for i, each in joined.items():
+        found_by[i] = each.found_by(best.rows[i])
+    return best.scores, best.rows, found_by
+
+
+def candidates(
+    rows: SearchedRows, wholes: Sequence[Whole], queries: Matrix, k: int
+) -> list[Candidates]:
+    """Rows that a request for k finds for queries (q, d), by either search."""
+    near = rows.near(wholes, queries, k)
+    missing = [
+        without(np.union1d(whole.words.rows, whole.near.rows), np.sort(found.rows))
+        for whole, found in zip(wholes, near, strict=True)
+    ]
+    each = zip(near, rows.scored(queries, missing), wholes, strict=True)
+    return [Candidates.joined(*parts) for parts in each]
+
+
+def in_order(joined: Sequence[Candidates], fusion: Fusion, k: int) -> tuple[Matrix, Rows]:
+    """Cosines and rows (q, k or fewer) of each query's candidates, in the order of a fusion."""
+    best = [each.order(fusion.scores(each))[:k] for each in joined]
+    each = [
+        (candidates.cosines[None, first], candidates.rows[None, first])
+        for candidates, first in zip(joined, best, strict=True)
+    ]
+    return stacked(each, max(map(len, best), default=0))
+
+
+class BestRows:
+    """The best row of each document, of ever more rows until each query has k documents.
+
+    Parameters
+    ----------
+    queries : their number, q.
+    documents : returns the documents of rows, in any shape; None if each row is one.
+    total : number of rows, or the largest to request; an upper limit of the documents.
+    least : rows to request at first, if more than `FIRST` for each document.
+
+    Attributes
+    ----------
+    left, ask : numbers of the queries to search next, and the rows to request for each.
+    is_complete : whether none is to be searched any more.
+    scores, rows : (q, k or fewer), best first, padded with -inf and -1.
+    """
+
+    def __init__(
+        self,
+        queries: int,
+        k: int,
+        documents: Callable[[Rows], Rows] | None = None,
+        total: int = 0,
+        least: int = 0,
+    ) -> None:
+        self._documents, self._total, self._k = documents, total, min(k, total)
+        self.ask = k if documents is None else max(FIRST * self._k, least)
+        self.left, self.is_complete = np.arange(queries), False
+        self.scores: Matrix = np.full((queries, self._k), -np.inf, dtype=np.float32)
+        self.rows: Rows = np.full((queries, self._k), -1, dtype=np.int64)
+
+    def add(self, scores: Matrix, rows: Rows) -> None:
+        """Add what was found for the queries left, (q, n) best first, padded."""
+        if self._documents is None:
+            self.scores, self.rows, self.is_complete = scores, rows, True
+            return
+        is_best = best_of_documents(self._documents(rows))
+        best = compacted(scores, rows, is_best, self._k)
+        self.scores[self.left], self.rows[self.left] = best
+        if rows.shape[1] < self.ask or self.ask >= self._total:
+            self.is_complete = True  # no rows are left
+            return
+        self.left = self.left[(is_best.sum(axis=1) < self._k) & (rows[:, -1] >= 0)]
+        self.ask, self.is_complete = self.ask * MORE, not len(self.left)
+
+
+def best_of_documents(documents: Rows) -> NDArray[np.bool_]:
+    """Mark the first of each document among answers (q, n), best first; -1 is padding.
+
+    >>> best_of_documents(np.array([[4, 7, 4, -1]])).tolist()
+    [[True, True, False, False]]
+    """
+    first = np.zeros(documents.shape, dtype=bool)
+    for is_first, each in zip(first, documents, strict=True):
+        _, places = np.unique(each, return_index=True)
+        is_first[places] = True
+    return first & (documents >= 0)
+
+
+@dataclass(frozen=True)
+class IndexRows:
+    """The rows of an index that a request may find: see `SearchedRows`.
+
+    Attributes
+    ----------
+    index : of the snapshot, or one that searches the same rows exactly.
+    rescored : rows to rescore for each query.
+    allowed : sorted rows that the request's condition allows; None without one.
+    """
+
+    snapshot: Snapshot
+    index: ReducedIndex
+    rescored: int
+    allowed: Rows | None = None
+    fusion: Fusion | None = None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, request: SearchRequest) -> IndexRows:
+        """The rows of a snapshot that a request may find, with its fusion.
+
+        Raises `InputError` if `where` is invalid, or there is no lexical index to fuse with.
+        """
+        index, state, path = snapshot.index, snapshot.state, snapshot.path
+        builds = f"expected one (`slimdex lexical {path}` builds it)"
+        lacking = "" if state.words else f"{path} has no lexical index; {builds}"
+        fusion = fusion_for(request, state.fusion, lacking)
+        if fusion is not None:
+            _ = snapshot.words  # raises an error if damaged
+        allowed, rescored = None, request.candidates
+        if rescored is None:
+            rescored = index.candidates_for(request.limit)
+        if request.where is not None:
+            snapshot.opened()  # a filter may wait, while others remove files
+            with stage("filter"):
+                documents = snapshot.documents_where(request.where)
+                allowed = snapshot.document_rows.all_rows(documents)
+        return cls(snapshot, index, rescored, allowed, fusion)
+
+    def best(self, queries: int, k: int) -> BestRows:
+        """Empty results of the k best documents for so many queries."""
+        rows = self.snapshot.document_rows
+        if rows.is_one_each:
+            return BestRows(queries, k)
+        return BestRows(queries, k, rows.documents, self.snapshot.state.rows, self._least)
+
+    @property
+    def _least(self) -> int:
+        """Rows to request at least: all that are rescored; with a filter, its search decides."""
+        return self.rescored if self.allowed is None else 0
+
+    @property
+    def _usual(self) -> int:
+        """Rows to rescore in the whole collection: as many as the index's settings say."""
+        return self.index.candidates if self.rescored else 0
+
+    @property
+    def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
+        """Function from queries (q, d) and k to scores and rows (q, k or fewer), padded."""
+        search, hidden = self.index.search, self.snapshot.hidden
+        return partial(search, rows=self.allowed, exclude=hidden, candidates=self.rescored)
+
+    def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
+        """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
+        words, hidden, usual = self.snapshot.words, self.snapshot.hidden, self._usual
+        assert words is not None
+        search = partial(words.search, k=WORDED, hidden=hidden)
+        is_long = len(texts) * len(words) >= LONG and cores() > 1
+        with _threads() if is_long else nullcontext() as pool:
+            searches = pool.map(search, texts) if pool else map(search, texts)
+            near = self.index.search(queries, usual or WORDED, None, hidden, usual)
+            with stage("words"):
+                worded = list(searches)
+        total = len(words) - len(hidden)
+        return [Whole(*each, total) for each in zip(_found(*near), worded, strict=True)]
+
+    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Found]:
+        """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
+        if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
+            return [whole.near for whole in wholes]
+        # With a filter, rows without words keep the order of meaning: k of them are enough.
+        return _found(*self.search(queries, max(k, self._least)))
+
+    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[Found]:
+        """For each query, those of its sorted rows (n,) that are allowed, and their cosines."""
+        if self.allowed is not None:
+            rows = [each[contains(self.allowed, each)] for each in rows]
+        metric = self.index.metric if self.rescored else None
+        with stage("rescore"):
+            if metric is None:
+                each = enumerate(rows)
+                return [Found(self._of_codes(queries[i : i + 1], own), own) for i, own in each]
+            probes = zip(metric.probes(queries).each(), rows, strict=True)
+            return [Found(metric.scores(probe, own)[0], own) for probe, own in probes]
+
+    def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
+        (scores,), (found,) = self.index.search(query, len(rows), rows, candidates=0)
+        cosines = np.full(len(rows), LEAST, dtype=np.float32)
+        cosines[np.searchsorted(rows, found[found >= 0])] = scores[found >= 0]
+        return cosines
+
+
+def _found(scores: Matrix, rows: Rows) -> list[Found]:
+    return [Found(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
+
+
+def _threads() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(cores())
+
+
+def hits(snapshot: Snapshot, scores: Matrix, rows: Rows, found_by: Rows) -> Hits:
+    """Hits of what `nearest` has found: the documents of rows, and their passages."""
+    firsts = snapshot.document_rows.documents(rows)
+    first_rows = sorted({int(row) for row in firsts.flat if row >= 0})
+    with stage("fetch"):
+        documents = snapshot.documents(first_rows)
+    scores = np.minimum(scores, 1)  # no cosine is greater, however it was rounded
+    each = (array.tolist() for array in (scores, rows, firsts, found_by))
+    return [
+        [
+            hit_of(documents[first], row - first, score, FOUND_BY[how])
+            for score, row, first, how in zip(*query_rows, strict=True)
+            if row >= 0
+        ]
+        for query_rows in zip(*each, strict=True)
+    ]
+
+
+def hit_of(document: Document, number: int, score: float, found_by: str = "meaning") -> Hit:
+    """The hit of a document found by one of its passages, counted from 0.
+
+    Raises `CorruptError` if the passage does not exist.
+    """
+    passages = document.passages or [(0, len(document.text))]
+    if number >= len(passages):
+        raise CorruptError(
+            f"document {document.id!r}: {len(passages)} passages; expected {number + 1} or more"
+        )
+    start, end = passages[number]
+    text = document.text[start:end]
+    line = 1 + document.text.count("\n", 0, start) if start else 1
+    part = part_at(document.parts, start) if document.parts else None
+    return Hit(
+        document.id,
+        score,
+        text,
+        document.title,
+        document.metadata,
+        start,
+        end,
+        line,
+        part.page if part else None,
+        headings_of(document.parts, start, end),
+        part.anchor if part else "",
+        found_by,
+    )
+
+
+def kept(found: Hits, min_score: float | None) -> Hits:
+    """Leave out hits below a score; None keeps all."""
+    if min_score is None:
+        return found
+    return [[hit for hit in each if hit.score >= min_score] for each in found]
