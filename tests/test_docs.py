@@ -328,10 +328,6 @@ def test_extras_are_installed_in_one_way() -> None:
         assert {*extras.split(",")} <= {*known}
 
 
-def test_the_readme_is_short() -> None:
-    assert README.count("\n") < 150
-
-
 def test_docs_name_every_command_and_kind() -> None:
     from slimdex.indexes.codes.kinds import KINDS
 

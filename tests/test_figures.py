@@ -107,21 +107,3 @@ def test_pages_state_no_measured_number_themselves() -> None:
         found = [*faults((ROOT / page).read_text(encoding="utf-8"))]
         constants = [each for each in CONSTANTS.get(page.as_posix(), "").split(", ") if each]
         assert {*found} == {*constants}, page
-
-
-def test_only_known_blocks_hide_numbers() -> None:
-    text = "At best `2.49 ms` of it, nDCG@10 of int8 in 1,024 rows, `--limit 3.5`.\n"
-    assert list(faults(text)) == ["2.49 ms"]
-    assert list(faults(f"<!-- default: begin -->\n{text}<!-- default: end -->\n")) == []
-    assert list(faults(f"```\n{text}```\n")) == []
-    assert len(list(faults(f"<!-- invented: begin -->\n{text}<!-- invented: end -->\n"))) == 3
-    assert list(faults("<!-- default: begin -->\n")) != []
-
-
-def test_a_frozen_table_names_its_machine_and_commits() -> None:
-    begin, end = (f"<!-- frozen at 0123abcd: {mark} -->\n" for mark in ("begin", "end"))
-    table = "| a |\n| ---: |\n| 2.5 ms |\n\n"
-    assert list(faults(f"{begin}{table}Measured on a P, at `0123abc`.\n{end}")) == []
-    assert len(list(faults(f"{begin}{table}{end}"))) == 3
-    other = end.replace("0123abcd", "0123abce")
-    assert len(list(faults(f"{begin}{table}Measured on a P, at `0123abc`.\n{other}"))) >= 3

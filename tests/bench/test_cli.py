@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from functools import cache, partial
 from pathlib import Path
 
@@ -47,20 +46,6 @@ def write_pairs(folder: Path) -> None:
         (folder / table).write_text("sentence1\tsentence2\tscore\n" + "".join(lines))
 
 
-@pytest.mark.slow
-def test_a_report_shows_what_a_command_wrote_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("bench-results").mkdir()
-    shutil.copy(ROOT / FOLDER / "sts-all-MiniLM-L6-v2.jsonl", "bench-results")
-    result = CliRunner().invoke(app, ["report", "--out", "page"])
-    assert result.output.splitlines() == ["page/index.html"]
-    page = Path("page/index.html").read_text()
-    assert "Similarity: all-MiniLM-L6-v2, english" in page
-    assert page.count("</h2>") == 2  # of the contents, and of the table
-
-
 def few(dim: int, rows: int, **_: object) -> list[Method]:
     """The methods of the headline; other tests run the rest of the grid."""
     usual, small = (Settings(k=part(dim, of), kind="pq") for of in (2, 4))
@@ -82,7 +67,8 @@ def test_a_quick_run_from_encoding_to_the_page(
     for study in (retrieval_study, peer_study):
         monkeypatch.setattr(study, "engine_process", partial(Here, MeasuredEngine))
     monkeypatch.setattr(search_study, "QUICK_ROUNDS", 1)
-    monkeypatch.setattr("slimdex.bench.data.datasets.QUICK_DOCUMENTS", 700)
+    for name, count in (("DOCUMENTS", 300), ("QUERIES", 60)):
+        monkeypatch.setattr(f"slimdex.bench.data.datasets.QUICK_{name}", count)
     monkeypatch.setattr(runner, "load_dataset", cache(load_dataset))  # takes seconds
     words = ("--models", tiny_bert, "--max-length", 64, "--quick")
     said = bench("retrieval", *words, folder=tmp_path)

@@ -56,20 +56,6 @@ def test_reports_read_columns_that_there_are() -> None:
     assert [place for place in read if column_of(place[2]) is None] == []
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"ndgc@10": 1.0}, "ndgc@10=1.0; expected a column"),
-        ({"documents": 1.0}, "documents=1.0; expected int: how many"),
-        ({"clean": 1}, "clean=1; expected bool"),
-        ({"threads": True}, "threads=True; expected int"),
-    ],
-)
-def test_what_is_no_column(row: dict[str, object], message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        check_row(row)
-
-
 def test_where_it_was_measured_in_a_checkout_and_out_of_one() -> None:
     check_row(provenance(["duckdb"]))
     check_row(provenance() | {"commit": None})

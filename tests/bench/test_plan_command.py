@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.command_line import app
-from slimdex.indexes.errors import InputError
 
 ASKED = ["plan", "--documents", "1e9", "--dim", "768", "--tokens-per-s", "1e5"]
 ROOT = Path(__file__).parent.parent.parent
@@ -25,18 +24,6 @@ def test_one_json_object() -> None:
     assert report["disk_bytes"] == sum(report["files"].values())
     assert report["files"]["vectors"] == 10**9 * 2 * 768
     assert report["encoding_hours"] == 10**6 / 3600
-
-
-def test_a_table_for_a_terminal() -> None:
-    said = CliRunner().invoke(app, ASKED).stdout
-    assert said.startswith("1,000,000,000 documents: ivf-pq (244,141 lists), k=384 of 768\n")
-    assert [line.split()[0] for line in said.splitlines()[1:14]] == [
-        *("index", "index", "vectors", "norms", "codes", "reducer", "rescorer", "moments"),
-        *("documents", "offsets", "segment", "words", "encoding"),
-    ]
-    assert max(map(len, said.splitlines()[:14])) <= 80
-    one = CliRunner().invoke(app, ["plan", "--documents", "100000"]).stdout
-    assert "hours: unknown without --tokens-per-s" in one
 
 
 def test_words_are_in_the_plan_unless_left_out() -> None:
@@ -53,19 +40,6 @@ def test_words_are_in_the_plan_unless_left_out() -> None:
     assert without == {name: size for name, size in files.items() if name != "words"}
     assert "words (the lexical index) as of English texts" in said
     assert "without words (the lexical index)" in said_without
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--documents", "nan"], "--documents nan; expected"),
-        (["--tokens-per-s", "0"], "--tokens-per-s 0; expected"),
-    ],
-)
-def test_what_can_not_be_planned(words: list[str], said: str) -> None:
-    usual = ["plan", "--documents", "10000", "--dim", "768"]
-    with pytest.raises(InputError, match=said):
-        CliRunner().invoke(app, [*usual, *words], catch_exceptions=False)
 
 
 def test_a_plain_install_is_enough() -> None:

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import re
 import subprocess
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slimdex.bench.machine import provenance
-from slimdex.bench.rows import FOLDER, ResultsFile, key_of, read_rows
+from slimdex.bench.rows import FOLDER, ResultsFile, read_rows
 from slimdex.indexes.errors import InputError
 
 
@@ -36,44 +32,6 @@ def test_a_line_that_a_kill_cut_short_is_dropped(tmp_path: Path) -> None:
     assert list(file.rows) == ["1"]
     file.append({"key": "3"})
     assert list(ResultsFile(path).rows) == ["1", "3"]
-
-
-@pytest.mark.parametrize("line", ["nonsense", "{}", "[1]", '"text"'])
-def test_a_line_that_is_no_row(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "retrieval-a.jsonl"
-    path.write_text(f'{{"key": "1"}}\n{line}\n')
-    with pytest.raises(InputError, match="line 2: no row of results"):
-        ResultsFile(path)
-
-
-def test_keys_tell_measurements_apart() -> None:
-    assert key_of({"a": 1, "b": None}) == key_of({"b": None, "a": 1})
-    assert key_of({"a": 1}) != key_of({"a": 2})
-
-
-def test_a_row_says_when_it_was_measured_and_on_what(tmp_path: Path) -> None:
-    file = ResultsFile(tmp_path / "retrieval-a.jsonl")
-    before = datetime.now(UTC)
-    file.append({"key": "1"} | provenance(["duckdb"]))
-    row = ResultsFile(file.path).rows["1"]
-    at = datetime.strptime(f"{row['date']} {row['time']} +0000", "%Y-%m-%d %H:%M %z")
-    assert abs((at - before).total_seconds()) < 120
-    assert row["load"] >= 0
-    file.replace([row, {"key": "2"}])
-    kept, replaced = ResultsFile(file.path).rows.values()
-    assert kept == row
-    assert replaced.keys() == {"key", "date", "time"}
-    assert row["versions"]["duckdb"] == version("duckdb")
-    if Path("/proc/cpuinfo").exists():
-        info = Path("/proc/cpuinfo").read_text()
-        name, _, numbers = row["processor"].partition(" (family ")
-        assert name in info or numbers == ""  # a processor of ARM has no name there
-        if numbers:
-            labels = ("cpu family", "model", "stepping")
-            for label, number in zip(labels, numbers.strip(")").split(", "), strict=True):
-                digits = number.rpartition(" ")[2]
-                assert re.search(rf"^{label}\s*: {digits}$", info, re.MULTILINE)
-        assert ("avx2" in row["flags"].split()) == (" avx2 " in info)
 
 
 def _git(*words: str) -> str:

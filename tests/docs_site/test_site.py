@@ -122,23 +122,6 @@ def test_references_name_everything(site: Path) -> None:
     assert "## POST /indexes/{name}/search\n" in (site / "reference/http.md").read_text()
 
 
-def test_the_python_reference_has_signatures_with_links(site: Path) -> None:
-    text = (site / "reference/python.md").read_text()
-    called = "delete(ids: Id | Sequence[Id] | None = None, *, where: str | None = None) -> int"
-    assert f"\n{called}\n" in text
-    assert "\n- **`limit`** (`int`, default `10`) – number of documents, 1 or more.\n" in text
-    page = (site / "reference/python.html").read_text()
-    for name, place in (("Hit", "python"), ("Settings", "settings")):
-        assert f'<span class="n"><a href="{place}.html#slimdex.{name}">{name}</a></span>' in page
-
-
-def test_a_default_is_that_of_its_own_parameter(site: Path) -> None:
-    """Several parameters may share one description."""
-    settings = (site / "reference/settings.html").read_text()
-    (described,) = re.findall(r"<code>gamma</code></strong>(.*?)</li>", settings, re.DOTALL)
-    assert f"<code>{slimdex.Settings().gamma}</code>" in described
-
-
 def test_programs_find_every_page(site: Path) -> None:
     """`llms.txt` lists the navigation, and what it lists is there, with links that lead on."""
     listed = re.findall(r"^- \[.+\]\(([\w./-]+)\): [\w`]", (site / "llms.txt").read_text(), re.M)

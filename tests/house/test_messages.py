@@ -31,10 +31,3 @@ def test_errors_name_no_flags() -> None:
     assert len(read) > 200
     found = [f"{name}:{line}" for name, path in read.items() for line in flags(path.read_text())]
     assert found == []
-
-
-def test_what_counts_as_a_flag() -> None:
-    bad = "raise InputError(f'{x}; expected '\n    '--undo first')"
-    good = "raise InputError(f'{x}: `slimdex reduce {y} --kind flat` fits -- again')"
-    assert [*flags(bad)] == [1]
-    assert [*flags(good)] == []

@@ -111,12 +111,9 @@ def test_the_bound_is_tight() -> None:
 @pytest.mark.parametrize(
     ("samples", "error", "match"),
     [
-        ([], 0.05, "shape"),
         ([[0.5]], 0.05, "shape"),
         ([0.5, -0.1], 0.05, "sample -0.1"),
-        ([np.nan], 0.05, "sample nan"),
         ([0.5], 0.0, "error=0.0"),
-        ([0.5], 1.0, "error=1.0"),
     ],
 )
 def test_invalid_samples_are_refused(samples: list[float], error: float, match: str) -> None:

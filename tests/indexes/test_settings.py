@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slimdex.indexes.arrays import normalize_rows
-from slimdex.indexes.codes.faiss_index import FaissIndex
-from slimdex.indexes.codes.kinds import KINDS, PQ
+from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
@@ -31,21 +28,9 @@ def test_defaults_are_half_the_dimensions_and_pq() -> None:
     assert fitted == Settings().resolved(40, 700)
 
 
-def test_no_vectors() -> None:
-    with pytest.raises(InputError, match="no vectors; expected some"):
-        Settings().fitted(Moments(40))
-
-
 def test_an_encoder_of_few_dimensions() -> None:
     assert Settings().checked(6).resolved(6, 700).k == 4
     assert Settings().fitted(moments(700, 6))[0].k == 4
-
-
-def test_a_reducer_requires_enough_rows() -> None:
-    Settings(k=40).check_count(1)
-    Settings(reducer="autoencoder").check_count(2)
-    with pytest.raises(InputError, match="1 documents; reducer autoencoder expects 2 or more"):
-        Settings(reducer="autoencoder").check_count(1)
 
 
 def test_half_the_dimensions_is_rounded_to_what_the_kind_takes() -> None:
@@ -137,24 +122,16 @@ def test_settings_that_do_not_suit_the_vectors_are_refused(
     [
         ({"k": 0}, "k=0; expected a whole number, 1 or more"),
         ({"k": 64.0}, "k=64.0; expected a whole number"),
-        ({"k": True}, "k=True; expected a whole number"),
-        ({"k": "64"}, "k='64'; expected a whole number"),
         ({"kind": "pq4"}, "kind='pq4'; expected one of auto, flat"),
         ({"kind": "pq4"}, "or a FAISS factory string; did you mean 'pq'?"),
-        ({"kind": "HSNW"}, "kind='HSNW'; expected one of auto"),
         ({"kind": "hsnw"}, "did you mean 'hnsw'?"),
         ({"kind": "PQ8x"}, "kind='PQ8x'"),
-        ({"kind": ""}, "kind=''"),
-        ({"kind": None}, "kind=None"),
         ({"reducer": "bogus"}, "reducer='bogus'; expected one of whitening, pca"),
         ({"reducer": "whitenning"}, "did you mean 'whitening'?"),
         ({"candidates": -1}, "candidates=-1; expected a whole number, 0 (off) or more"),
-        ({"candidates": 1.5}, "candidates=1.5; expected a whole number"),
         ({"candidates": 10**30}, f"candidates={10**30}; expected {1 << 40} or fewer"),
         ({"beta": float("nan")}, "beta=nan; expected 0 to 1"),
-        ({"beta": "1"}, "beta='1'; expected 0 to 1"),
         ({"gamma": 9}, "gamma=9; expected 0 to 1"),
-        ({"gamma": -3.0}, "gamma=-3.0; expected 0 to 1"),
     ],
 )
 def test_settings_that_suit_no_vectors_are_refused_at_once(
@@ -201,20 +178,3 @@ def test_subspaces_are_balanced_for_product_quantisers_only() -> None:
     np.testing.assert_array_equal(fitted(Settings(k=20, kind="PQ5x4fs"), seen).components_, dealt)
     truncated = fitted(Settings(k=20, reducer="truncate"), seen).components_
     np.testing.assert_array_equal(truncated, np.eye(40, 20))
-
-
-def test_balanced_subspaces_find_more_at_the_same_size() -> None:
-    rng = np.random.default_rng(5)
-    scales = 1.0 / np.arange(1, 41)
-    X = (rng.normal(size=(2000, 40)) * scales).astype(np.float32)
-    settings, seen = Settings(k=20, gamma=0.0), Moments(40).update(X)
-    rotated = normalize_rows(X)
-    exact = np.argsort(-rotated[:100] @ rotated.T, axis=1)[:, :10]
-    recall = {}
-    for name in ("pq", "flat"):  # the reducer for flat rows has its axes in order
-        reducer = fitted(replace(settings, kind=name), seen)
-        index = FaissIndex(PQ, 20).train(reduced(reducer, X))
-        index.add(reduced(reducer, X))
-        _, hits = index.search(reduced(reducer, X[:100]), 40)
-        recall[name] = np.mean([np.isin(e, f).mean() for e, f in zip(exact, hits, strict=True)])
-    assert recall["pq"] > recall["flat"] + 0.02

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import mailbox
 import os
 import random
 import shutil
 from collections.abc import Callable, Mapping
-from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +127,7 @@ def test_new_changed_moved_and_gone_in_one_commit(notes: None) -> None:
     check_equals_fresh("notes")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows' paths are short by default")
 def test_paths_may_be_long() -> None:
     deep = Path(*(letter * 200 for letter in "abc"))
@@ -211,27 +210,6 @@ def test_a_table_and_a_text_that_have_not_changed_are_not_read(
     assert counts(synced("a.csv", "lines.txt")) == (1, 0, 0, 2, 1)
     assert sorted(documents()) == ["2", "3", "lines.txt:1"]
     assert counts(synced("a.csv")) == (0, 0, 0, 0, 0)
-
-
-@pytest.mark.slow
-def test_messages_of_a_mailbox_come_and_go() -> None:
-    def write_box(*subjects: str) -> None:
-        Path("mail/box.mbox").unlink(missing_ok=True)
-        box = mailbox.mbox("mail/box.mbox")
-        for subject in subjects:
-            message = EmailMessage()
-            message["Subject"], message["Message-ID"] = subject, f"<{subject}@x>"
-            message.set_content(f"about {subject}")
-            box.add(message)
-        box.close()
-
-    Path("mail").mkdir()
-    write_box("rain", "snow", "tea")
-    built("mail")
-    write_box("rain", "tea", "cake")
-    assert counts(synced("mail")) == (1, 2, 0, 1, 1)  # of two only the file's time has changed
-    assert sorted(documents()) == [f"box.mbox#{s}@x" for s in ("cake", "rain", "tea")]
-    check_equals_fresh("mail")
 
 
 @pytest.mark.slow
@@ -441,6 +419,7 @@ def test_a_program_syncs_a_collection(caplog: pytest.LogCaptureFixture) -> None:
         assert any("bad.pdf" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.slow
 def test_a_sync_follows_links_out_of_a_folder_if_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -470,6 +449,7 @@ def test_a_sync_follows_links_out_of_a_folder_if_asked_to(
         assert texts() == {"a.md": "a cat"}
 
 
+@pytest.mark.slow
 def test_a_sync_remembers_its_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
     write(**{"notes/a.md": "a cat", "t.csv": "nr,words\n1,a hen\n", "other/z.md": "rain"})

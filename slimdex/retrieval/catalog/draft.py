@@ -1,4 +1,4 @@
-"""Draft: documents that a transaction adds, in a file that becomes a segment."""
+"""Draft: documents that a change adds, in a file that becomes a segment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ it."""
 
 
 def draft_of(database: Database) -> Draft:
-    """The database of a transaction, to change it."""
+    """The database of a change."""
     assert isinstance(database, Draft)
     return database
 

@@ -34,11 +34,11 @@ class MetadataColumns:
 
     @property
     def types(self) -> Mapping[str, str]:
-        """The columns; in a transaction, those that it commits."""
+        """The columns; in a change, those that it commits."""
         return self._database.types
 
     def declare(self, columns: Mapping[str, str]) -> None:
-        """Create columns of the given DuckDB types; this transaction's values don't change the
+        """Create columns of the given DuckDB types; this change's values don't change the
         types.
 
         Any column can be converted to text.

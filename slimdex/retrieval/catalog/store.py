@@ -1,4 +1,4 @@
-"""DocumentStore: the documents of one commit, and in a transaction also the new ones."""
+"""DocumentStore: the documents of one commit, and in a change also the new ones."""
 
 from __future__ import annotations
 

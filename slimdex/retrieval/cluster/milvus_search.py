@@ -179,7 +179,7 @@ class PushedRows:
     ids: dict[int, str] = field(default_factory=dict)
 
     def best(self, queries: int, k: int) -> BestRows:
-        """Empty results of the k best documents for so many queries."""
+        """Return empty results, for the k best documents of so many queries."""
         return BestRows(queries, k, self._documents, MOST_HITS)
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:

@@ -101,9 +101,9 @@ def nearest_documents(snapshot: Snapshot, request: SearchRequest) -> tuple[Matri
 def vectors_of(
     request: SearchRequest, encoder: Callable[[], Encoder], epoch: int | None = None
 ) -> Matrix:
-    """Vectors (q, dim) of the queries: those given, unless they are of the texts in another epoch.
+    """Return the given vectors (q, dim), or encode texts that have none of this epoch.
 
-    Otherwise the texts are encoded, and the result is checked as given vectors are.
+    Raises `InputError` if the encoder returns another number of vectors.
     """
     is_given = request.vectors is not None and request.epoch in (None, epoch)
     if is_given or request.texts is None:
@@ -114,8 +114,8 @@ def vectors_of(
 def fusion_for(request: SearchRequest, auto: str, lacking: str = "") -> Fusion | None:
     """Fusion with lexical search; None without it.
 
-    `auto` is the index's own for `hybrid="auto"`; `lacking` explains that there are no words to
-    search, if so. Raises `InputError` if the request names a fusion then.
+    `auto` is the index's own for `hybrid="auto"`; `lacking` says why there are no words to search,
+    if so. Raises `InputError` if the request names a fusion then.
     """
     if request.hybrid == AUTO:
         return None if lacking or request.texts is None else fusion_of(auto)
@@ -133,7 +133,7 @@ class SearchedRows(Protocol):
         """Fusion of both searches; None searches by meaning alone."""
 
     def best(self, queries: int, k: int) -> BestRows:
-        """Empty results of the k best documents for so many queries."""
+        """Return empty results, for the k best documents of so many queries."""
 
     @property
     def search(self) -> Callable[[Matrix, int], tuple[Matrix, Rows]]:
@@ -155,8 +155,7 @@ def nearest(
     """Cosines, rows, and places in `FOUND_BY` (q, k or fewer) for queries (q, dim), best first.
 
     Each row is the best of its document; grouped by passage, a document may have several. The
-    cosines are padded with -inf, and the rows with -1. `wholes` are those of the queries, for a
-    fusion.
+    cosines are padded with -inf, and the rows with -1. A fusion requires the `wholes` of queries.
     """
     count, k = len(vectors), request.limit
     best = BestRows(count, k) if request.group_by == PASSAGE else rows.best(count, k)
@@ -200,7 +199,7 @@ def in_order(joined: Sequence[Candidates], fusion: Fusion, k: int) -> tuple[Matr
 
 
 class BestRows:
-    """The best row of each document, of ever more rows until each query has k documents.
+    """The best row of each document, collected until each query has k documents.
 
     Parameters
     ----------
@@ -225,10 +224,11 @@ class BestRows:
         least: int = 0,
     ) -> None:
         self._documents, self._total, self._k = documents, total, min(k, total)
-        self.ask = k if documents is None else max(FIRST * self._k, least)
-        self.left, self.is_complete = np.arange(queries), False
-        self.scores: Matrix = np.full((queries, self._k), -np.inf, dtype=np.float32)
-        self.rows: Rows = np.full((queries, self._k), -1, dtype=np.int64)
+        self.left, self.ask, self.is_complete = np.arange(queries), k, False
+        if documents is not None:
+            self.ask = max(FIRST * self._k, least)
+            self.scores: Matrix = np.full((queries, self._k), -np.inf, dtype=np.float32)
+            self.rows: Rows = np.full((queries, self._k), -1, dtype=np.int64)
 
     def add(self, scores: Matrix, rows: Rows) -> None:
         """Add what was found for the queries left, (q, n) best first, padded."""
@@ -298,7 +298,7 @@ class IndexRows:
         return cls(snapshot, index, rescored, allowed, fusion)
 
     def best(self, queries: int, k: int) -> BestRows:
-        """Empty results of the k best documents for so many queries."""
+        """Return empty results, for the k best documents of so many queries."""
         rows = self.snapshot.document_rows
         if rows.is_one_each:
             return BestRows(queries, k)

@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
-from time import sleep
 
 import numpy as np
 import pytest
 
 from slimdex.bench.data.cached_vectors import WINDOW, content_key, encoded
-from slimdex.indexes.arrays import Matrix
 from tests.encoders import WordEncoder
 
 TEXTS = [f"text number {i}" for i in range(WINDOW + 300)]
@@ -36,26 +31,6 @@ def test_what_a_kill_left_is_gone_on_with(tmp_path: Path, cut: int) -> None:
     encoded(encoder, TEXTS, tmp_path)
     assert path.read_bytes() == whole
     assert len(encoder.encoded) == len(TEXTS) - cut // (48 * 4)
-
-
-def test_two_that_need_the_same_texts_encode_them_once(tmp_path: Path) -> None:
-    """FileLock keeps threads apart as it does processes."""
-    barrier = Barrier(2)
-
-    class Slow(WordEncoder):
-        def encode(self, texts: Sequence[str]) -> Matrix:
-            sleep(0.05)
-            return super().encode(texts)
-
-    def run(encoder: WordEncoder) -> Matrix:
-        barrier.wait()
-        return encoded(encoder, TEXTS, tmp_path).take(np.arange(len(TEXTS)))
-
-    encoders = [Slow(), Slow()]
-    with ThreadPoolExecutor(2) as pool:
-        for vectors in pool.map(run, encoders):
-            np.testing.assert_array_equal(vectors, WordEncoder().encode(TEXTS))
-    assert sum(len(encoder.encoded) for encoder in encoders) == len(TEXTS)
 
 
 def test_the_key_is_the_content() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.data.datasets import QUICK_QUERIES, Dataset, load_dataset, names_of
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Document
 
 
@@ -18,16 +17,6 @@ def test_a_beir_folder(beir: Path, dataset: Dataset) -> None:
     assert names_of("a,b", beir) == ["a", "b"]
 
 
-def test_what_is_missing_is_named(beir: Path) -> None:
-    with pytest.raises(InputError, match=r"nothing: no such folder; expected a set in BEIR's"):
-        load_dataset("nothing", beir)
-    (beir / "words" / "qrels" / "test.tsv").unlink()
-    with pytest.raises(InputError, match=r"test.tsv: can't be read"):
-        load_dataset("words", beir)
-    with pytest.raises(InputError, match=r"no sets in BEIR's layout"):
-        names_of("all", beir / "words")
-
-
 def test_a_query_that_is_a_document_is_no_answer_to_itself() -> None:
     documents = [Document("a", "rain"), Document("b", "snow"), Document("c", "hail")]
     queries = [("a", "rain"), ("b", "another text"), ("z", "hail"), ("none", "x")]
@@ -35,11 +24,6 @@ def test_a_query_that_is_a_document_is_no_answer_to_itself() -> None:
     loaded = Dataset.of("s", documents, queries, qrels)
     assert loaded.query_ids == ["a", "b", "z"]
     assert loaded.own_rows.tolist() == [0, -1, -1]
-
-
-def test_no_labels_fit() -> None:
-    with pytest.raises(InputError, match=r"s: 1 documents, 0 of 1 queries with a label"):
-        Dataset.of("s", [Document("a", "rain")], [("q", "x")], {"other": {"a": 1}})
 
 
 @pytest.mark.slow
@@ -80,10 +64,3 @@ def test_a_quick_part_keeps_the_answers() -> None:
     for i, query in enumerate(quick.query_ids):
         assert known >= quick.qrels[query].keys()
         assert quick.ids[quick.own_rows[i]] == query
-
-
-def test_fewer_queries_of_the_same_documents(dataset: Dataset) -> None:
-    few = dataset.asking(7)
-    assert few.query_ids == dataset.query_ids[:7]
-    assert len(few.own_rows) == len(few.query_texts) == 7
-    assert few.texts == dataset.texts

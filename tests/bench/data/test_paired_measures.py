@@ -9,14 +9,6 @@ from slimdex.bench.data.paired_measures import Judge, depth_for, interval
 from slimdex.retrieval.documents import Document
 
 
-def test_the_interval_of_a_mean_is_close_to_the_normal_one() -> None:
-    values = np.random.default_rng(3).normal(2.0, 5.0, size=4000)
-    low, high = interval(values[None])
-    half = 1.96 * 5.0 / np.sqrt(4000)
-    assert low[0] == pytest.approx(values.mean() - half, abs=0.02)
-    assert high[0] == pytest.approx(values.mean() + half, abs=0.02)
-
-
 def test_pairing_sees_what_two_intervals_would_not() -> None:
     rng = np.random.default_rng(4)
     hard = rng.uniform(0, 1, 300)  # queries differ far more than methods do

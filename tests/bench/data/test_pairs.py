@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from slimdex.bench.data.pairs import Pairs, read_pairs, read_seven, spearman
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.chance import CHANCE, sweep
 
@@ -21,22 +20,6 @@ def test_pairs_are_read_with_quotes_as_they_stand(tmp_path: Path) -> None:
     assert (pairs.name, pairs.first, pairs.second) == ("P", ['"a b', "c"], ["c", "d"])
     assert (pairs.gold.tolist(), pairs.subtasks) == ([4.5, 0.0], ["x", "y"])
     assert pairs.sentences == ['"a b', "c", "d"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a\tb\n1\t2\n", "expected columns sentence1, sentence2 and score or label"),
-        ("sentence1\tsentence2\tscore\na\tb\tmuch\n", "a score that is no number"),
-        ("", "expected columns"),
-    ],
-)
-def test_files_that_are_no_pairs(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "p.tsv").write_text(text)
-    with pytest.raises(InputError, match=message):
-        read_pairs(tmp_path / "p.tsv")
-    with pytest.raises(InputError, match="No such file or directory; expected a set of pairs"):
-        read_pairs(tmp_path / "nowhere.tsv")
 
 
 def test_spearman_by_hand_with_ties() -> None:

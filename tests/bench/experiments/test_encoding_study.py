@@ -66,9 +66,3 @@ def test_rows_of_a_small_run(
     assert {line[0].shown for line in table.rows} == expected
     assert table.note.startswith("STS, scifact: 60 and 5 texts; matrix products: ")
     assert f"\n| {' | '.join(table.heads)} |\n" in said
-
-
-def test_who_is_missing_is_told(tiny_bert: Path) -> None:
-    missing = missing_contenders(str(tiny_bert))
-    assert missing["ONNX Runtime int8"].startswith(("has all-MiniLM-L6-v2 only", "not installed"))
-    assert "slimdex auto" not in missing

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from slimdex.bench.columns import check_row
-from slimdex.bench.experiments.hybrid_study import SHOWN, measure_hybrid, way_of
+from slimdex.bench.experiments.hybrid_study import SHOWN, measure_hybrid
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.rows import ResultsFile
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.quality.tuning.hybrid_choice import FUSIONS
 from slimdex.retrieval.search.request import SearchRequest
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder
@@ -67,10 +66,3 @@ def test_exact_search_alone_and_fused_equals_an_index_of_all_dimensions(
             gains = [0.0 if place is None else 1 / np.log2(place + 2) for place in places]
             assert found[way] == pytest.approx(100 * np.mean(gains), abs=1e-3)
     assert found["float32 rule"] > found["float32"] + 5
-
-
-def test_no_two_ways_have_the_same_name() -> None:
-    names = [way_of(fusion) for fusion in FUSIONS]
-    assert len(set(names)) == len(names)
-    assert set(SHOWN) <= set(names)
-    assert "auto" not in names  # which is the fusion that labels choose

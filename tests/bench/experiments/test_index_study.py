@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -15,12 +14,10 @@ from slimdex.bench.experiments import index_study
 from slimdex.bench.experiments.index_study import (
     ALL,
     CONDITION,
-    Asked,
     allowed_rows,
     by_candidates,
     cold_disk,
     half_remembered,
-    measure_index,
     under_condition,
 )
 from slimdex.bench.rows import ResultsFile
@@ -66,18 +63,6 @@ def test_agreement_is_that_of_brute_force(collection: Collection) -> None:
         assert row["p50_ms_text"] > row["p50_ms_encode"]
 
 
-def test_queries_have_some_words_of_their_documents(collection: Collection) -> None:
-    texts = half_remembered(collection, 30, np.random.default_rng(0))
-    rows = np.sort(np.random.default_rng(0).choice(900, 30, replace=False)).tolist()
-    documents = collection.index.store.documents.read(rows)
-    kept = [
-        (len(text.split()), len(documents[row].content.split()))
-        for text, row in zip(texts, rows, strict=True)
-    ]
-    assert all(few <= many for few, many in kept)
-    assert 0.5 < sum(few for few, _ in kept) / sum(many for _, many in kept) < 0.7
-
-
 def test_conditions_are_measured_among_what_they_allow(tmp_path: Path) -> None:
     words = [f"word{i % 40} thing{i % 7} end{i}" for i in range(900)]
     with Collection.create(tmp_path / "i", WordEncoder(), Settings(k=8)) as made:
@@ -99,32 +84,6 @@ def test_a_cold_disk_is_searched_like_a_warm_one(collection: Collection) -> None
         "read_query_bytes",
     }
     assert 0 < row["p50_ms_search"] <= row["p99_ms_search"]
-    if reads_are_counted(collection.path.parent / "control"):
-        assert row["read_query_bytes"] > 0
-
-
-def reads_are_counted(file: Path) -> bool:
-    """True if a file whose pages were dropped is read from a disk, and the system counts that."""
-    file.write_bytes(bytes(1 << 20))
-    with file.open("rb") as opened:
-        os.fsync(opened.fileno())
-        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        before = psutil.Process().io_counters().read_bytes
-        opened.read()
-    return bool(psutil.Process().io_counters().read_bytes > before)
-
-
-def test_what_cannot_be_measured(tmp_path: Path, tiny_bert: Path) -> None:
-    encoder = TransformerEncoder(str(tiny_bert))
-    results = ResultsFile(tmp_path / "rows.jsonl")
-    with Collection.create(tmp_path / "i", encoder, Settings(candidates=0)) as made:
-        made.add([Document(str(i), f"word{i}") for i in range(9)])
-        with pytest.raises(InputError, match="candidates=0"):
-            measure_index(tmp_path / "i", Asked(), results, {})
-        made.reduce(Settings())
-    with pytest.raises(InputError, match="9 documents; expected 10 or more"):
-        measure_index(tmp_path / "i", Asked(), results, {})
-    assert not results.rows
 
 
 @pytest.mark.slow

@@ -6,8 +6,6 @@ import pytest
 
 from slimdex.bench.engines.engine_specs import Method
 from slimdex.bench.experiments import measured_methods as grids
-from slimdex.bench.experiments import peer_study
-from slimdex.bench.experiments.peer_study import contenders, measure_peers
 from slimdex.bench.experiments.retrieval_study import Task, measure_grid
 from slimdex.bench.reporting.findings import of_task
 from slimdex.bench.rows import ResultsFile
@@ -66,42 +64,3 @@ def test_rows_are_measured_once_and_a_killed_run_goes_on(
     assert measured_again == ["words, words 1/3", "words, words 2/3", "words, words 3/3"]
     rows = ResultsFile(path).rows.values()
     assert [r["method"] for r in rows] == ["float32", "slimdex", "slimdex", "too much"]
-    before = path.read_text()
-    measured_again.clear()
-    monkeypatch.setattr(
-        "slimdex.bench.experiments.retrieval_study.grid", lambda *_, **__: SMALL[:2]
-    )
-    with listening(report):
-        measure_grid(task, ResultsFile(path), ABOUT)
-    assert path.read_text() == before
-    assert measured_again == ["words, words 2/2"]
-
-
-@pytest.mark.slow
-def test_peers_are_asked_in_turns(
-    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("ROUNDS", "BUILDS"):
-        monkeypatch.setattr(peer_study, name, 2)
-    every = contenders(48, 800, ["FAISS HNSW"])
-    assert [method.name for method in every] == [
-        "float32",
-        "slimdex 1/64",
-        "slimdex 1/128",
-        "slimdex 1/64, whitened",
-        "FAISS HNSW",
-    ]
-    methods, path = [every[0], every[3], every[4]], tmp_path / "peers-words.jsonl"
-    measure_peers(task, methods, ResultsFile(path), ABOUT)
-    rows = list(ResultsFile(path).rows.values())
-    assert len(rows) == sum(len(m.efforts) for m in methods)
-    for row in rows:
-        assert row["p50_ms_one"] <= row["p99_ms_one"]
-        assert row["queries_per_s"] > 0
-        assert "recall@100" not in row
-    graph = [r for r in rows if r["method"] == "FAISS HNSW"]
-    assert graph[-1]["agreement@10"] > 0.99
-    assert graph[-1]["agreement@10"] > graph[0]["agreement@10"]  # 512 against 16
-    before = path.read_text()
-    measure_peers(task, methods, ResultsFile(path), ABOUT)
-    assert path.read_text() == before

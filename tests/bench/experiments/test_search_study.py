@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,16 +47,3 @@ def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
     (table,) = search(rows)
     times = [line[4].value for line in table.rows]
     assert times == sorted(row["p50_ms_total_one"] for row in rows)
-
-
-def test_what_fails_is_told(task: Task, tmp_path: Path) -> None:
-    twice = replace(task.dataset, ids=["d0", "d0", *task.dataset.ids[2:]])
-    results = ResultsFile(tmp_path / "search-words.jsonl")
-    failed = measure_search(
-        replace(task, dataset=twice), WordEncoder, [SLIMDEX], results, ABOUT, folder=tmp_path
-    )
-    (row,) = results.rows.values()
-    check_row(row)
-    assert row["error"].startswith("build: id 'd0' occurs twice")
-    assert failed == [f"slimdex failed: {row['error']}"]
-    assert search([row]) == []

@@ -10,7 +10,6 @@ from scipy.stats import spearmanr
 
 from slimdex.bench.data.pairs import Pairs, correlations, read_seven
 from slimdex.bench.experiments.similarity_study import (
-    FIRST_LAST,
     LAST,
     TARGET,
     Way,
@@ -71,19 +70,6 @@ def test_a_row_has_every_protocol_of_a_set_with_subtasks(X: Matrix, pairs: Pairs
     for protocol in ("", " mean", " wmean"):
         mean = (row[f"P{protocol}"] + row["B"]) / 2
         assert row[f"average{protocol}"] == pytest.approx(mean)
-
-
-def test_poolings_and_what_is_done_to_their_vectors() -> None:
-    first, both = ways_of("mean", 12)
-    assert {way.layers for way in first} | {way.layers for way in both} == {LAST, FIRST_LAST}
-    assert [(way.fit, way.k, way.beta, way.gamma) for way in first] == [
-        ("", None, 0, 0),
-        (TARGET, None, 1, 1),
-        (TARGET, 8, 0, 0),
-        (TARGET, 4, 1, 1),
-    ]
-    assert [[way.pooling for way in ways] for ways in ways_of("cls", 12)] == [["cls@-1"]]
-    assert {way.pooling for way in ways_of("own", 12)[0]} == {"own"}
 
 
 @pytest.mark.slow

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import slimdex.bench.commands.start as command
-from slimdex.bench.engines import environments, peer_programs
-from slimdex.bench.engines.environments import run
+from slimdex.bench.engines import peer_programs
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments import start_study
 from slimdex.bench.reporting.tables.studies import start
@@ -77,43 +75,6 @@ def test_sentence_transformers_finds_the_nearest(
     scores = encoder.encode([*TEXTS.values()]) @ encoder.encode(["rain"])[0]
     expected = sorted(TEXTS, key=lambda id: -scores[[*TEXTS].index(id)])
     assert json.loads(capsys.readouterr().out) == expected
-
-
-def test_a_process_that_fails_ends_with_its_last_line() -> None:
-    code = "import sys; print('first\\nlast', file=sys.stderr); sys.exit(3)"
-    with pytest.raises(WorkerError, match=r"^last$"):
-        run([sys.executable, "-c", code])
-    with pytest.raises(WorkerError, match="exit code 4"):
-        run([sys.executable, "-c", "raise SystemExit(4)"])
-    assert run([sys.executable, "-c", "import os; print(os.environ['A'])"], {"A": "b"}) == "b\n"
-
-
-def test_an_environment_is_installed_and_its_tools_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site, commands = tmp_path / "site", list[list[str]]()
-    files = {"numpy/core/a.so": "123", "pip/x.py": "pass", "numpy.libs/b.so": "123", "six.py": "12"}
-    for name, version in (("NumPy", "2.1"), ("pip", "24.0")):
-        files[f"{name.lower()}-{version}.dist-info/METADATA"] = (
-            f"Name: {name}\nVersion: {version}\n"
-        )
-    for name, text in files.items():
-        (site / name).parent.mkdir(parents=True, exist_ok=True)
-        (site / name).write_text(text)
-
-    def run(command: list[str]) -> str:
-        commands.append(command)
-        (tmp_path / "made").mkdir(exist_ok=True)
-        return f"{site}\n"
-
-    monkeypatch.setattr(environments, "run", run)
-    made = environments.Environment.installed(tmp_path / "made", ["numpy"], "torch==2\n")
-    limits = tmp_path / "made" / "constraints.txt"
-    assert limits.read_text() == "torch==2\n"
-    assert commands[1][-3:] == ["--constraint", str(limits), "numpy"]
-    metadata = files["numpy-2.1.dist-info/METADATA"]
-    assert made.facts["install_bytes"] == 3 + 3 + 2 + len(metadata)
-    assert made.versions["numpy"] == "2.1"
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from slimdex.bench.data.cached_vectors import encoded
 from slimdex.bench.data.datasets import Dataset
 from slimdex.bench.experiments import tuning_study
 from slimdex.bench.experiments.retrieval_study import Task
-from slimdex.bench.experiments.tuning_study import Subject, answers, measure_tuning
-from slimdex.bench.reporting.tables.studies import tuning
+from slimdex.bench.experiments.tuning_study import measure_tuning
 from slimdex.bench.rows import ResultsFile, Row
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.reducers.moments import Moments
@@ -101,20 +99,3 @@ def test_a_bound_is_too_high_where_real_queries_find_less(rows: list[Row]) -> No
     for row in trials:
         assert row["bound"] < row["estimate"]
         assert (row["too_high"] == 0) or row["estimate"] > row["recall@10_total"] - 0.02
-
-
-def test_answers_leave_a_querys_own_document_out(topics: Task, tmp_path: Path) -> None:
-    subject = Subject(topics, WordEncoder(), tmp_path)
-    own = subject.asked[:, None]
-    plain = answers(subject.snapshot.index, subject.real)
-    left = answers(subject.snapshot.index, type(subject.real)("own", subject.real.vectors, own))
-    assert (plain == own).any(axis=1).mean() > 0.7
-    assert not (left == own).any()
-
-
-def test_what_is_told(rows: list[Row]) -> None:
-    tables = tuning(rows)
-    heads = ["beta and gamma", "An agreement of 0.99", "Coverage of the bound"]
-    assert [table.title for table in tables] == heads
-    assert all(len(line) == len(table.heads) for table in tables for line in table.rows)
-    assert [cell.shown for cell in tables[2].rows[0]][3] == "360"

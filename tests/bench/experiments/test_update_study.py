@@ -31,10 +31,3 @@ def test_what_is_acknowledged_is_there(tmp_path: Path, monkeypatch: pytest.Monke
         assert row["searches"] > 0
     (table,) = processes(list(found.values()))
     assert len(table.rows) == 2 * len(names)
-
-
-def test_documents_are_the_same_each_time() -> None:
-    ids, texts, vectors = update_study.documents(7, 2)
-    assert ids == ["7", "8"]
-    assert len(set(texts)) == 2
-    assert (vectors[1] == update_study.vector(8)).all()

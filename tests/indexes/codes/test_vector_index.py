@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import KINDS, Kind, kind_named
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import top_k
 
 # Recall of the true ten among the first fifty, at k=32: each kind's codes are that good or better.
@@ -138,24 +137,6 @@ def test_distances_return_a_quarter_of_the_lost_length(
     np.testing.assert_allclose(scores / lengths, expected / lengths, atol=0.02)
 
 
-def test_distances_find_neighbours_that_inner_products_rank_last() -> None:
-    """The neighbours of rows that lie between the codebooks' centroids."""
-    rng = np.random.default_rng(3)
-    tight = rng.normal(size=(16, 64))[rng.integers(16, size=1500)]
-    X = normalize_rows(np.vstack([tight, rng.normal(size=(500, 64))]).astype(np.float32))
-    queries = normalize_rows(X + 0.1 * rng.normal(size=X.shape).astype(np.float32))
-    exact = top_k(queries @ X.T, np.arange(len(X)), 10)[1][1500:]
-    kinds = {name: kind_named(name) for name in ("PQ16x4fs", "pq")}
-    kinds["by products"] = replace(KINDS["pq"], by_distance=False)
-    actual = {name: built(kind, X).search(queries[1500:], 10)[1] for name, kind in kinds.items()}
-    recall = {
-        name: np.mean([np.isin(e, f).mean() for e, f in zip(exact, rows, strict=True)])
-        for name, rows in actual.items()
-    }
-    assert recall["pq"] > recall["by products"]
-    assert recall["PQ16x4fs"] == recall["pq"]
-
-
 def test_a_zero_query_has_finite_scores(indexes: Built) -> None:
     scores, hits = indexes["pq"].search(np.zeros((1, 32), np.float32), 3)
     assert (hits >= 0).all()
@@ -200,20 +181,6 @@ def test_a_loaded_index_and_a_copy_encode_identically(
     loaded = FaissIndex.load(tmp_path / "codes.faiss")
     for other in (loaded, index.copy(empty=True)):
         np.testing.assert_array_equal(other.decoded(X[:300]), index.decoded(X[:300]))
-
-
-def test_bad_input(indexes: Built, X: Matrix, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="kind 'nonsense' at 32 dimensions"):
-        FaissIndex(kind_named("nonsense"), 32)
-    with pytest.raises(
-        InputError, match=r"10 vectors to train on: FAISS says .*; try another kind"
-    ):
-        FaissIndex(kind_named("pq"), 32).train(X[:10])
-    with pytest.raises(InputError, match="queries: 5 dimensions; expected 32"):
-        indexes["flat"].search(np.zeros((1, 5), dtype=np.float32), 1)
-    (tmp_path / "junk.faiss").write_bytes(b"junk" * 100)
-    with pytest.raises(CorruptError, match="not a FAISS index"):
-        FaissIndex.load(tmp_path / "junk.faiss")
 
 
 def test_inverted_lists_may_follow_a_transformation(X: Matrix) -> None:

@@ -14,7 +14,6 @@ from time import sleep
 
 import pytest
 
-from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.execution.locks import SharedLock, ThreadLock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
@@ -82,30 +81,6 @@ def test_a_fork_waits_for_a_writer_and_not_for_readers() -> None:
     thread.join(60)
     with lock.exclusive(), lock_of_readers.exclusive():
         pass
-
-
-class Slow:
-    def __init__(self, begun: Event, end: Event) -> None:
-        self._begun, self._end = begun, end
-
-    @cached_property
-    def value(self) -> int:
-        self._begun.set()
-        self._end.wait(60)
-        return 3
-
-
-def test_properties_are_computed_in_a_fork_while_another_thread_computes_them() -> None:
-    begun, end, ended = Event(), Event(), Event()
-    slow, other = Slow(begun, end), Slow(Event(), ended)
-    ended.set()
-    thread = Thread(target=lambda: slow.value)
-    thread.start()
-    begun.wait(60)
-    assert succeeds_in_a_fork(lambda: other.value)
-    end.set()
-    thread.join(60)
-    assert (slow.value, other.value) == (3, 3)
 
 
 AMID_PRODUCTS = """

@@ -8,15 +8,11 @@ import pytest
 import torch
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers import autoencoder as module
-from slimdex.indexes.reducers import training_rows
 from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
-from slimdex.indexes.reducers.linear import Pca
-from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.tensors import parameters
-from slimdex.indexes.vectors.vector_file import VectorFile
 
 
 @pytest.fixture
@@ -78,23 +74,6 @@ def test_training_stops_by_held_out_rows(X: Matrix) -> None:
     np.testing.assert_array_equal(same.transform(X), fitted.transform(X))
 
 
-def test_cosines_are_kept_when_rows_share_a_component(rng: np.random.Generator) -> None:
-    """PCA removes the shared component, which determines most of the cosines."""
-    shared = rng.uniform(0, 3, (1500, 1)) * rng.normal(size=32)
-    rows = (shared + rng.normal(size=(1500, 32)) * np.linspace(2, 0.2, 32)).astype(np.float32)
-
-    def cosines(X: Matrix) -> Matrix:
-        unit: Matrix = X / np.linalg.norm(X, axis=1, keepdims=True)
-        out: Matrix = np.vecdot(unit[:700], unit[700:1400])
-        return out
-
-    fitted, pca = TiedAutoencoder(8).fit(rows), Pca(8).fit(rows)
-    kept, left = (
-        np.corrcoef(cosines(rows), cosines(r.transform(rows)))[0, 1] for r in (fitted, pca)
-    )
-    assert kept > 0.9 > left + 0.1
-
-
 def test_the_same_seed_gives_the_same_numbers(X: Matrix) -> None:
     one, two, other = (TiedAutoencoder(4, epochs=2, random_state=s).fit(X) for s in (1, 1, 2))
     np.testing.assert_array_equal(one.transform(X), two.transform(X))
@@ -109,31 +88,6 @@ def test_saved_and_loaded(X: Matrix, tmp_path: Path) -> None:
     assert parameters(loaded) == parameters(fitted)
     np.testing.assert_array_equal(loaded.transform(X), fitted.transform(X))
     assert fitted.nbytes == 4 * (16 * 8 + 8 * 4)
-    Pca(2).fit(X).save(tmp_path / "b")
-    with pytest.raises(CorruptError, match="holds 'pca'; expected the reducer 'autoencoder'"):
-        TiedAutoencoder.load(tmp_path / "b")
-
-
-def test_fitting_to_a_file_reads_a_sample(
-    X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = VectorFile(tmp_path / "v", 16, 0, np.float32)
-    file.append(X)
-    reducer = TiedAutoencoder(4, epochs=1)
-    whole = reducer.fit_vectors(file, Moments(16).update(X)).transform(X)
-    np.testing.assert_array_equal(whole, TiedAutoencoder(4, epochs=1).fit(X).transform(X))
-    monkeypatch.setattr(training_rows, "MOST_ROWS", 500)
-    part = TiedAutoencoder(4, epochs=1).fit_vectors(file, Moments(16).update(X))
-    assert not np.allclose(part.transform(X), whole, atol=1e-3)
-
-
-def test_invalid_parameters_and_data_are_refused(X: Matrix) -> None:
-    with pytest.raises(InputError, match="hidden=3; expected n_components=4 to 16 dimensions"):
-        TiedAutoencoder(4, 3).fit(X)
-    with pytest.raises(InputError, match="1 vectors; expected 2 or more"):
-        TiedAutoencoder(2).fit(X[:1])
-    same = TiedAutoencoder(2, epochs=1).fit(np.ones((10, 4), dtype=np.float32))
-    assert np.isfinite(same.transform(np.ones((2, 4), dtype=np.float32))).all()
 
 
 def test_without_torch_the_extra_is_named(X: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:

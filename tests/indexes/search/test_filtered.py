@@ -244,15 +244,6 @@ def test_the_number_of_allowed_rows_decides_the_method(X: Matrix, rescoring: Bui
         assert 100 * count <= file.taken < N * count / 2
 
 
-def test_coarser_codes_rescore_more_rows(X: Matrix, rescoring: Built) -> None:
-    read = {}
-    for kind in ("flat", "PQ3x4"):
-        index, file = counting(rescoring[kind])
-        filtered(index).by_codes(X[:20], 10, np.arange(N))
-        read[kind] = file.taken / 20
-    assert 100 <= read["flat"] < read["PQ3x4"] < N
-
-
 def test_a_query_that_needs_most_rows_is_answered_exactly(X: Matrix, rescoring: Built) -> None:
     index, file = counting(rescoring["PQ3x4"])
     rows = np.arange(0, N, 6)  # fewer than twice the rows that are scored at first

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from slimdex.indexes.vectors.half_precision import BLOCK, to_float32
 
@@ -23,14 +22,3 @@ def test_several_blocks_are_converted_into_a_given_array() -> None:
     out = np.empty(X.shape, dtype=np.float32)
     assert to_float32(X, out) is out
     np.testing.assert_array_equal(out, X.astype(np.float32))
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
-def test_empty_arrays_keep_their_shape(shape: tuple[int, int]) -> None:
-    out = to_float32(np.zeros(shape, dtype=np.float16))
-    assert out.shape == shape
-    assert out.dtype == np.float32
-
-
-def test_other_types_are_converted() -> None:
-    assert to_float32(np.array([[0.1]], dtype=np.float32)).tolist() == [[np.float32(0.1)]]

@@ -57,11 +57,6 @@ def test_a_word_is_the_index_only_if_it_is_one(here: Runner) -> None:
     assert "Missing argument 'ID'" in here.refuses("open pets")
 
 
-def test_the_only_word_of_a_command_is_always_its_index(here: Runner) -> None:
-    assert "nosuch: no slimdex index there" in here.refuses("compact nosuch")
-    assert here("compact pets --json").json["documents"] == 3
-
-
 def test_the_variable_comes_before_the_folder(
     here: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,11 +109,8 @@ def test_standard_input_is_no_source_to_sync_with(
     ("words", "meant"),
     [
         (("search", "pet.index", "cat"), "pets.index"),
-        (("search", "sub/pet", "cat"), "sub/pets"),
         (("delete", "NOTES.INDEX", "rain"), ""),
-        (("open", "sub/petz", "rain"), "sub/pets"),
         (("info", "pet.index"), "pets.index"),
-        (("doctor", "sub/pet"), "sub/pets"),
     ],
 )
 def test_a_misspelt_index_is_not_taken_for_a_word(

@@ -75,10 +75,11 @@ def test_a_models_code_is_to_be_trusted_again(bert: Runner) -> None:
     write("more.jsonl", [{"id": f"x{i}", "text": f"the cat {i} and the dog"} for i in range(9)])
     built = bert("build pets.jsonl --out pets --precision fp32 --trust-remote-code")
     assert (built.code, built.err.splitlines()[0]) == (0, TRUSTED)
+    write("others.jsonl", [{"id": f"y{i}", "text": f"a dog {i}"} for i in range(9)])
     for line in (
         "search pets rain",
         "add pets more.jsonl",
-        "sync pets more.jsonl",
+        "sync pets others.jsonl",
         "health pets --sample 2",
         "export pets --to sentence-transformers --out new",
         "eval pets --self --sample 2",

@@ -15,6 +15,7 @@ from slimdex.retrieval.cluster.milvus_server import SECONDS
 from .running import Runner
 
 
+@pytest.mark.slow
 def test_pushed_and_kept_in_step(pets: Runner) -> None:
     first = pets("push", "pets", "--milvus", "pets.db", "--json").json
     assert {name: first[name] for name in ("rows", "sent", "removed", "is_new")} == {

@@ -46,11 +46,8 @@ def test_meaning_ranks_what_patterns_leave(slimdex: Runner) -> None:
     for glob, names in {
         "*.py": {"deep/valve.py", "deep/test_valve.py"},
         "valve.*": {"valve.c", "deep/valve.py"},
-        "**/valve.c": {"valve.c"},
         "deep/*": {"deep/valve.py", "deep/test_valve.py"},
-        "code/valve.?": {"valve.c"},
         "test_[a-w]*.py": {"deep/test_valve.py"},
-        "it's.md": {"it's.md"},
         "valve": set(),
     }.items():
         assert found("--glob", glob) == names, glob
@@ -58,7 +55,6 @@ def test_meaning_ranks_what_patterns_leave(slimdex: Runner) -> None:
     for regex, names in {
         r"^def \w+\(": {"deep/valve.py", "deep/test_valve.py"},
         r"^class|^int": {"valve.c", "deep/test_valve.py"},
-        "shut": {"valve.c", "deep/valve.py", "deep/test_valve.py"},
         "(?i)shut": everything,
         "'shut": {"deep/valve.py"},
     }.items():

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +66,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Collection,
     """An index of half of the sentences, and queries from the others: half of their words."""
     path = tmp_path_factory.mktemp("read") / "pages.index"
     found = sentences()
-    documents = [Document(str(i), text, "", {"n": i}) for i, text in enumerate(found[::2])]
+    documents = [Document(str(i), text, "", {"n": i}) for i, text in enumerate(found[:1400:2])]
     with Collection.create(path, open_encoder(DEFAULT_MODEL), Settings()) as own:
         own.add(documents)
         own.index_lexical()
@@ -75,17 +74,14 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Collection,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_process", [False, True])
 def test_answers_agree_on_real_sentences(
-    read: tuple[Collection, list[str]], tmp_path: Path, is_process: bool
+    read: tuple[Collection, list[str]], tmp_path: Path
 ) -> None:
     own, asked = read
-    path = tmp_path / "own.db"
-    with server_process(path) as process:
-        uri = process.uri if is_process else str(tmp_path / "lite.db")
-        with Server(uri) as server:
+    with server_process(tmp_path / "own.db") as process:
+        with Server(process.uri) as server:
             push(own, server, "read")
-        with MilvusCollection(uri, "read", own.encoder) as found:
+        with MilvusCollection(process.uri, "read", own.encoder) as found:
             for hybrid in ("off", "auto", 0.1):
                 for where in (None, "n < 200"):
                     ours = own.search_many(asked, 10, where, hybrid=hybrid)
@@ -171,19 +167,7 @@ def test_auto_is_the_choice_of_the_index(server: Server, own: Collection) -> Non
     own.index_lexical()
 
 
-def test_what_is_refused(own: Collection, found: MilvusCollection) -> None:
-    refused: list[dict[str, Any]] = [
-        {"query": 5},
-        {"query": "word", "limit": 0},
-        {"query": "word", "group_by": "line"},
-        {"query": np.ones(5, np.float32)},
-    ]
-    for words in refused:
-        with pytest.raises(InputError) as ours:
-            own.search(**words)
-        with pytest.raises(InputError) as theirs:
-            found.search(**words)
-        assert str(theirs.value)[:20] == str(ours.value)[:20]
+def test_what_is_refused(found: MilvusCollection) -> None:
     for where in ("colour == 1", "n is less than 3", "n == 'soon'"):
         with pytest.raises(InputError, match=r"^milvus [^\n]+$"):
             found.search("word", where=where)

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
 
 WORKER = "ray::_comp"
 """The name of a process of `RayWorkers` begins so, cut to the 15 letters that Linux keeps."""
-COPIES = CHANCE.count(2, 1)
+COPIES, TEXTS = CHANCE.count(2, 1), CHANCE.count(1200, 500)
 WORKERS_KILLED, BUILDERS_KILLED = (4, 5) if CHANCE.whole else (2, 1)
 """Workers killed of each builder, and builders."""
 SETTINGS = Settings(24)
@@ -152,7 +152,7 @@ class Slow(ReadingEncoder):
     """Takes as long for each text as a small transformer, to leave time for a kill."""
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        time.sleep(0.005 * len(texts))
+        time.sleep(0.01 * len(texts))
         return super().encode(texts)
 
 
@@ -184,7 +184,9 @@ def test_a_build_ends_as_if_nobody_had_been_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source, path, log = tmp_path / "d.jsonl", tmp_path / "killed", tmp_path / "log"
-    lines = [{"id": f"{i}-{d.id}", "text": d.text} for i in range(COPIES) for d in docstrings]
+    lines = [
+        {"id": f"{i}-{d.id}", "text": d.text} for i in range(COPIES) for d in docstrings[:TEXTS]
+    ]
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
     words = (str(path), str(source), ray.get_runtime_context().gcs_address)
     child = f"from {__name__} import build_on_ray; build_on_ray{words}"

@@ -49,12 +49,9 @@ def test_pickles_are_not_read(folder: Path, name: str) -> None:
     "values",
     [
         {"attn_implementation": "someone/kernel"},
-        {"_attn_implementation": {"": "x/y:z"}},
         {"text_config": {"_experts_implementation": "x/y"}},
         {"num_hidden_layers": 200_000},
-        {"n_layers": 10**9},
         {"hidden_size": 1 << 40},
-        {"vocab_size": -(1 << 50)},
         {"x": [[{"y_size": 10**30}]]},
     ],
 )

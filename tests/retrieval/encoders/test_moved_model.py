@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval import user_cache
 from slimdex.retrieval.cli.app import app
-from slimdex.retrieval.cli.errors import explained
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import is_same_encoder
@@ -30,16 +29,6 @@ def moved(tmp_path: Path, tiny_bert: Path) -> Path:
         made.add([Document("1", "the cat"), Document("2", "the dog"), Document("3", "rain")])
     (tmp_path / "old").rename(tmp_path / "new")
     return tmp_path
-
-
-def test_the_error_says_how_to_go_on(moved: Path) -> None:
-    error = CliRunner().invoke(app, ["search", str(moved / "i"), QUERY]).exception
-    assert isinstance(error, InputError)
-    assert f"model '{moved / 'old'}': no such folder; if it has moved" in str(error)
-    assert "pass model=PATH (or record it with `move_model`)" in str(error)
-    said = explained(error)
-    assert said is not None
-    assert "pass --model PATH (or record it with `slimdex repair DIR --model PATH`)" in said
 
 
 def test_a_moved_model_is_named_once_or_for_good(moved: Path) -> None:

@@ -13,7 +13,6 @@ from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling, pool
         ("mean@-1", Pooling("mean", (-1,))),
         ("mean@1,-1", Pooling("mean", (1, -1))),
         ("cls", Pooling("cls", (-1,))),
-        (" mean@0 ", Pooling("mean", (0,))),
         ("max@1,2,-1", Pooling("max", (1, 2, -1))),
         ("last", Pooling("last")),
         ("pooler@-1", Pooling("pooler")),

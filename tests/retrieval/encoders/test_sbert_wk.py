@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,6 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.pooling import parse_pooling, pool
-from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 Array = NDArray[np.float64]
 
@@ -77,15 +74,3 @@ def test_one_token_alone_is_the_text() -> None:
 def test_too_few_layers_are_refused(pooling: str, count: int) -> None:
     with pytest.raises(InputError, match="pooling 'wk' over 2 layers; expected 3 or more"):
         parse_pooling(pooling).check_layers(count)
-
-
-@pytest.mark.slow
-def test_wk_vectors_do_not_depend_on_batches(tiny_bert: Path) -> None:
-    """However texts are batched, and by whatever runs it."""
-    encoder = TransformerEncoder(str(tiny_bert), pooling="wk", precision="fp32")
-    texts = ["a cat sat on the mat", "dog", "stocks fell again and again on monday"]
-    together = encoder.encode(texts)
-    assert together.shape == (3, encoder.width)
-    for text, vector in zip(texts, together, strict=True):
-        np.testing.assert_allclose(encoder.encode(text)[0], vector, rtol=1e-3, atol=1e-4)
-    assert encoder.spec()["pooling"] == "wk"

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -282,16 +281,6 @@ def test_a_model_in_the_hub_s_own_cache_needs_no_network(
     assert (encoder.spec()["model"], encoder.spec()["revision"]) == ("some/bert", revision)
     own = TransformerEncoder(str(tiny_bert), precision="fp32")
     np.testing.assert_allclose(encoder.encode(TEXTS), own.encode(TEXTS), atol=1e-6)
-
-
-def test_threads_get_each_its_own_vectors(tiny_bert: Path) -> None:
-    encoder = TransformerEncoder(str(tiny_bert), precision="fp32")
-    words = [f"{a} {b}" for a in ("the", "cat", "dog", "rain") for b in ("cat", "dog", "rain", "a")]
-    expected = encoder.encode(words)
-    with ThreadPoolExecutor(8) as threads:
-        for _ in range(5):
-            found = list(threads.map(lambda word: encoder.encode([word])[0], words))
-            np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.slow

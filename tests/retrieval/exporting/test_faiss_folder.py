@@ -55,7 +55,6 @@ def check_answers(
         Settings(kind="fp16", reducer="identity"),
         Settings(16, beta=0.7, kind="hnsw"),
         Settings(16, kind="ivf-pq", reducer="pca"),
-        Settings(16, kind="pq"),
         Settings(40, kind="flat", reducer="all-but-the-top"),
     ],
     ids=lambda s: f"{s.reducer}-{s.kind}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
@@ -16,14 +15,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from slimdex import Collection, GivenEncoder, Hit, InputError, Settings, export
+from slimdex import Collection, GivenEncoder, Hit, Settings, export
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.exporting import selection
-from slimdex.retrieval.extras import install_command
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.indexes.codes.test_vector_index import limited_files
 
@@ -253,33 +251,3 @@ def test_an_export_during_a_compaction_is_of_one_state(
     ids = pq.read_table(tmp_path / "x")["id"].to_pylist()
     before = [document.id for document in docstrings[:200]]
     assert ids in (before, [id for id in before if id not in deleted])
-
-
-@pytest.mark.parametrize(
-    ("path", "to", "options"),
-    [
-        ("there", "csv", {}),
-        ("no/x", "csv", {}),
-        ("x", "xml", {}),
-        ("x", "csv", {"vectors": "half"}),
-        ("x", "csv", {"where": "number > 999"}),
-        ("x", "parquet", {"where": "numbr > 9"}),
-        ("x", "sentence-transformers", {"where": "number > 9"}),
-    ],
-)
-def test_a_refused_export_leaves_nothing(
-    collection: Collection, tmp_path: Path, path: str, to: str, options: dict[str, str]
-) -> None:
-    (tmp_path / "there").touch()
-    with pytest.raises(InputError):
-        export(collection, tmp_path / path, to, **options)
-    assert [each.name for each in tmp_path.iterdir()] == ["there"]
-
-
-def test_a_missing_library_is_named_with_its_extra(
-    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError) as error:
-        export(collection, tmp_path / "x", "parquet")
-    assert str(error.value).endswith(f"requires pyarrow: {install_command('export')}")

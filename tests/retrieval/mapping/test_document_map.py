@@ -196,28 +196,6 @@ def test_documents_are_found_and_coloured(
 
 
 @pytest.mark.slow
-def test_a_finger_shows_a_document_and_the_map_stays_in_sight(
-    browser: Browser, written: tuple[DocumentMap, Path]
-) -> None:
-    with opened(browser, written[1], **PHONE) as page:
-        page.get_by_label("Find words").fill("STOCK n73")
-        page.locator("#hits button").tap()  # brings d73 to the middle
-        tip, canvas = page.locator("#tip"), page.locator("#map").bounding_box()
-        assert canvas is not None
-        page.touchscreen.tap(canvas["x"] + 20, canvas["y"] + canvas["height"] - 80)
-        assert not tip.is_visible()
-        page.touchscreen.tap(canvas["x"] + canvas["width"] / 2, canvas["y"] + canvas["height"] / 2)
-        assert tip.is_visible()
-        assert "d73" in tip.inner_text()
-        page.get_by_label("Find words").fill("d")
-        page.locator("#hits button").last.tap()
-        seen = page.locator("#map").bounding_box()
-        assert seen is not None
-        assert seen["y"] >= 0
-        assert tip.is_visible()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "scheme"), [(PHONE, "dark"), (DESKTOP, "light")], ids=["phone", "desktop"]
 )

@@ -187,6 +187,7 @@ def run(examples: int, steps: int) -> dict[str, int]:
     return ProcessMachine.counts
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("workers")
 def test_some_order_of_commits_explains_what_three_processes_see() -> None:
     assert run(examples=2, steps=20)["searches"] > 0

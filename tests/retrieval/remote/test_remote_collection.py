@@ -50,7 +50,7 @@ def pair(url: str, folder: Path) -> Iterator[tuple[Collection, RemoteCollection]
 
 
 def test_shared_methods_have_the_same_signatures() -> None:
-    shared = [name for name in vars(RemoteCollection) if name in dir(Collection)]
+    shared = [name for name in dir(RemoteCollection) if name in dir(Collection)]
     methods = [n for n in shared if callable(getattr(Collection, n)) and n not in ("open",)]
     own = {"add", "delete", "get", "count", "info", "compact", "reduce", "close", "related"}
     assert own <= {*methods}
@@ -141,12 +141,7 @@ def test_errors_are_those_of_a_collection(pair: tuple[Collection, RemoteCollecti
         ("add", ([{"id": 9, "text": "x"}, {"id": 9, "text": "y"}],)),
         ("add", ("text",)),
         ("search", ("\ud83d",)),
-        ("search", ("x", 1, "id = '\ud83d'")),
-        ("related", ("\ud83d",)),
-        ("related", ("2", 1, "id = '\ud83d'")),
         ("get", ("\ud83d",)),
-        ("count", ("id = '\ud83d'",)),
-        ("delete", ("\ud83d",)),
         ("add", ([{"id": 9, "text": "x", "tags": {"\ude00": 1}}],)),
     ]
     for each in pair:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.server import freshness
 from slimdex.retrieval.server.freshness import BEHIND, Following, Freshness
@@ -51,14 +50,6 @@ async def test_concurrent_answers_share_a_sync_that_begins_after_them() -> None:
     assert await first == ""
     assert [await other for other in others] == [""] * 5
     assert begun == [0, 1]
-
-
-async def test_a_failure_is_a_remark() -> None:
-    def catch_up() -> None:
-        raise InputError("notes: no files\nto read")
-
-    said = await Freshness(catch_up).remark()
-    assert said == "The index could not be brought up to date (notes: no files to read)."
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from .running import WORDS, Running, built, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.sweep]
 
-SECONDS, FIRST = (600.0, 2000) if CHANCE.whole else (7.0, 800)
+SECONDS, FIRST = (600.0, 2000) if CHANCE.whole else (5.0, 800)
 READERS = 32
 NDJSON = {"Content-Type": "application/x-ndjson"}
 GROWTH = 1.25

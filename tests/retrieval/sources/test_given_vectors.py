@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,12 +19,10 @@ from slimdex import Collection, Document, GivenEncoder
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.sources import given_vectors
 from slimdex.retrieval.sources.given_vectors import (
     ArrayVectors,
     open_vectors,
-    read_query_vectors,
 )
 
 N, D = 50, 12
@@ -222,17 +218,6 @@ def write_parquet(path: Path, X: Matrix, column: str = "emb", type_: str = f"FLO
     return path
 
 
-def test_a_command_adds_vectors_of_a_file(X: Matrix, tmp_path: Path) -> None:
-    write_parquet(tmp_path / "d.parquet", X)
-    words = [str(tmp_path / "d.parquet"), "--vectors", "emb", "--json"]
-    runner, out = CliRunner(), str(tmp_path / "i")
-    exact = ["--k", str(D), "--gamma", "0", "--kind", "flat"]
-    runner.invoke(app, ["build", *words, "--out", out, *exact], catch_exceptions=False)
-    done = runner.invoke(app, ["add", out, *words], catch_exceptions=False)
-    added = json.loads(done.stdout)
-    assert (added["documents"], added["replaced"], added["unchanged"]) == (N, 0, N)
-
-
 def test_invalid_sources_of_vectors_are_refused(
     X: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,12 +243,6 @@ def test_invalid_sources_of_vectors_are_refused(
 def test_an_array_has_a_fingerprint_of_its_own(X: Matrix) -> None:
     prints = {ArrayVectors(x).fingerprint() for x in (X, X + 1, X[:, ::-1], X)}
     assert len(prints) == 3
-
-
-@pytest.mark.parametrize("spec", ["", "[1, 2", '"a"', "{}", "7", '["a"]'])
-def test_invalid_query_vectors_are_refused(spec: str) -> None:
-    with pytest.raises(InputError, match=r"expected"):
-        read_query_vectors(spec)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

@@ -4,11 +4,10 @@ import gc
 import gzip
 import io
 import json
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from slimdex.indexes.errors import InputError
@@ -71,11 +70,8 @@ READ = [
     ("a.csv", "id,text,Name,name\n1,x,01,2\n", ("1", "x", {"Name": "01", "name_1": 2})),
     ("a.txt", "first\n\n  second  \n", [("a.txt:1", "first", {}), ("a.txt:3", "second", {})]),
     ("a.txt.gz", gzip.compress(b"first\n", mtime=0), ("a.txt.gz:1", "first", {})),
-    ("a.jsonl.gz", gzip.compress(b'{"id": "1", "text": "x"}\n', mtime=0), ("1", "x", {})),
-    ("a.txt", "\ufefffirst\n", ("a.txt:1", "first", {})),
     ("a.csv", "\ufeffid,text\n1,x\n", ("1", "x", {})),
     ("a.jsonl", '\ufeff{"id": "1", "text": "x", "n": 5}\n', ("1", "x", {"n": 5})),
-    ("a.json", '\ufeff{"id": "1", "text": "x", "n": 5}\n', ("1", "x", {"n": 5})),
     (
         "a.jsonl",
         '{"id": 1, "text": "x", "Row": 1, "row_": 2}\n',
@@ -83,16 +79,6 @@ READ = [
     ),
     ("a.jsonl", '{"id": 1, "text": "x", "a": 1, "a_1": 2}\n', ("1", "x", {"a": 1, "a_1": 2})),
     ("a.jsonl", '{"id": 1, "abstract": "found", "year": 2}\n', ("1", "found", {"year": 2})),
-    (
-        "a.jsonl",
-        '{"id": 1, "text": "x", "t": "2020-01-01T10:00:00+02:00"}\n',
-        ("1", "x", {"t": datetime(2020, 1, 1, 8)}),
-    ),
-    (
-        "a.csv.gz",
-        gzip.compress(b"id,text,t\n1,x,2020-01-01T08:00:00Z\n", mtime=0),
-        ("1", "x", {"t": datetime(2020, 1, 1, 8)}),
-    ),
     (
         "a.ndjson",
         '{"id": 1, "text": null}\n{"id": 2, "text": "x"}\n',
@@ -143,32 +129,17 @@ def test_values_of_several_kinds_stay_what_they_are(tmp_path: Path) -> None:
     assert [found[row].metadata["v"] for row in range(len(values))] == values
 
 
-def test_json_nested_too_deep_in_a_table(tmp_path: Path) -> None:
-    nested = "[" * 9000 + "]" * 9000
-    duckdb.connect().sql(
-        f"SELECT 'a' AS id, 'x' AS text, MAP {{'k': '{nested}'::JSON}} AS m"
-    ).write_parquet(str(tmp_path / "a.parquet"))
-    with pytest.raises(InputError, match=r"a\.parquet: document 'a': column 'm': JSON that can't"):
-        read(tmp_path / "a.parquet")
-
-
 WRITTEN = [
     (["1.10", "2"], "VARCHAR"),
     (["007", "8"], "VARCHAR"),
-    (["+5", "6"], "VARCHAR"),
     (["1e5", "2"], "VARCHAR"),
-    ([".5", "2"], "VARCHAR"),
-    (["0x10", "2"], "VARCHAR"),
     (["1.23456789012345678", "2"], "VARCHAR"),
-    (["inf", "infinity"], "VARCHAR"),
     (["01/02/2024", "03/04/2024"], "VARCHAR"),
-    (["01/02/2024 10:00:00"], "VARCHAR"),
     (["yes", "no"], "VARCHAR"),
     (["0.5", "2", "-1.5", "nan", "NaN"], "DOUBLE"),
     (["5", " 6", ""], "BIGINT"),
     (["TRUE", "false"], "BOOLEAN"),
     (["2024-01-02", "2024-1-3"], "DATE"),
-    (["2024-01-02 10:00", "2024-01-02 10:00:05"], "TIMESTAMP"),
     (["2024-01-02T10:00:00Z"], "TIMESTAMP"),
 ]
 
@@ -240,10 +211,8 @@ def test_copies_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     [
         (b'{"id": "1", "text": "x"}\n', None, ("1", "x")),
         (b'\xef\xbb\xbf {"id": "1", "text": "x"}\n', None, ("1", "x")),
-        (b"a line\n", None, ("stdin:1", "a line")),
         (gzip.compress(b"a line\n", mtime=0), None, ("stdin:1", "a line")),
         (b"text,n\nx,1\n", "csv", ("stdin:1", "x")),
-        (b"text\tn\nx\t1\n", ".tsv", ("stdin:1", "x")),
         ("a line\n".encode("utf-16"), None, ("stdin:1", "a line")),
         (b"{not json\n", "txt", ("stdin:1", "{not json")),
     ],
@@ -309,18 +278,13 @@ NESTED = '{{"text": "x", "v": {{}}}}\n{{"text": "y", "v": {}}}\n'
     ("name", "content", "message"),
     [
         ("a.jsonl", '{"text": "a"}\n{"text": "b"\n{"text": "c"}\n', "line 2: broken JSON"),
-        ("a.jsonl", '{"text": "a"}\n\nnot json\n', "line 3: broken JSON"),
         ("a.csv", 'id,text\n1,a\n2,"b\n3,c\n', "a.csv, line 3: broken CSV"),
         ("a.csv", 'id,text\n1,"a\nb"\n\n2,"c\nd",e\n', "a.csv, line 5: 3 columns; expected 2"),
         ("a.csv", "\n,,\nid,text\n1,a\n2,b,c\n", "a.csv, line 5: 3 columns; expected 2"),
-        ("a.csv", "\ufeffid,text\r\n1,a\r\n\r\n2,b,c\r\n", "line 4: 3 columns; expected 2"),
-        ("a.csv", "sep=;\nid;text\n1;a\n2;b;c\n", "line 4: 3 columns; expected 2"),
         ("a.csv", "id,text\n" + "1,a\n" * 3000 + "2\n", "line 3002: 1 columns; expected 2"),
-        ("a.json", '[\n{"text": "x"},\n\n{"text": "\\ud83d"}]', "a.json, line 4: "),
         ("a.json", '[{"text": "x"},\n{"text": "y"},\n,]', "a.json, line 3: broken JSON"),
         ("a.json", '{"text": "x"}\n\n{"text": "\\ud83d"}', "a.json, line 3: "),
         ("a.jsonl", "", "expected JSON objects with fields, found none"),
-        ("a.jsonl", "[1, 2]\n", "line 1: '[1, 2]'; expected a JSON object"),
         ("a.parquet", "PAR1 no parquet", "a.parquet"),
         ("a.odd", "\0", "ending '.odd'; expected .jsonl"),
         (
@@ -330,17 +294,11 @@ NESTED = '{{"text": "x", "v": {{}}}}\n{{"text": "y", "v": {}}}\n'
         ),
         ("a.jsonl", '{"id": null, "text": "y"}\n', "row 1 has no 'id'"),
         ("a.txt", b"one\ntwo\xff", "a.txt: not UTF-8 text (invalid start byte"),
-        ("a.txt", b"\xff\xfe\x00", "a.txt: not UTF-16 text (truncated data"),
-        ("a.json", b'[{"text": "\xe9"}]', "a.json: not UTF-8 text"),
         ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "encoding=latin-1"),
-        ("a.csv", b'id,tex\x00\x00\x00\x00a,"', "a.csv"),
         ("a.csv", 'id,text,"n', "line 1: broken CSV (unexpected end of data)"),
-        ("a.csv", 'id,text\n1,"' + "x" * 200_000 + '"\n2\n', "line 3: 1 columns; expected 2"),
         ("a.jsonl", '{"id": 1, "text": "x", "s": {"X": 1, "x": 2}}\n', 'Duplicate name "'),
-        ("a.jsonl", b'{"text": "\xff\xfe"}\n', "a.jsonl"),
         ("a.jsonl", '{"text": "x", "Name": 1}\n{"text": "y", "name": 2}\n', "keys 'Name', 'name'"),
         ("a.jsonl", NESTED.format("[" * 150 + "]" * 150), "maximum recursion depth of 128"),
-        ("a.jsonl", NESTED.format("[" * 900 + "]" * 900), "line 2: JSON nested too"),
         (
             "a.jsonl",
             f'{{"text": "x", "n": {"1" * 5000}}}\n{{"text": \n',

@@ -72,7 +72,6 @@ def test_code_and_english_are_no_other_language() -> None:
     ("texts", "model", "noted"),
     [
         (CHINESE, "all-MiniLM-L6-v2", "CJK script"),
-        (CHINESE, "/models/all-MiniLM-L6-v2", "CJK script"),
         pytest.param(GERMAN, "all-MiniLM-L6-v2", "language 'de'", marks=detected),
         (["The cat sat.", "The dog ran.", "Rain fell."], "all-MiniLM-L6-v2", None),
         (CHINESE, "unknown", None),

@@ -46,10 +46,3 @@ def test_a_spec_names_the_precision_of_its_vectors(tiny_bert: Path) -> None:
     assert not is_same_encoder(coarse.spec(), auto.spec() | {"max_length": 5})
     assert as_recorded(auto, coarse.spec()).spec() == coarse.spec()
     assert auto.in_precision(auto.precision) is auto
-
-
-def test_an_index_of_an_older_version_states_a_measurement(tiny_bert: Path) -> None:
-    spec = TransformerEncoder(str(tiny_bert), precision="int8").spec()
-    older = spec | {"measured": {"gain": 1.5, "cosine": 0.9996, "agreement": 0.98}}
-    assert encoder_from_spec(older).precision == "int8"
-    assert is_same_encoder(older, spec)

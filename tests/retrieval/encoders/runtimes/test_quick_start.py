@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from slimdex.retrieval.encoders.runtimes import quick_start as module
-from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
 from slimdex.retrieval.encoders.runtimes.quick_start import QuickRuntime, quick_start
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
@@ -20,14 +19,6 @@ TEXTS = ["the cat", "a dog in the rain", "", "the the the cat"]
 def quick(tiny_bert: Path) -> TransformerEncoder:
     with quick_start():
         return TransformerEncoder(str(tiny_bert), precision="fp32")
-
-
-def test_only_encoders_within_start_quickly(quick: TransformerEncoder, tiny_bert: Path) -> None:
-    assert isinstance(quick._runtime, QuickRuntime)
-    other = TransformerEncoder(str(tiny_bert), precision="fp32")
-    assert isinstance(other._runtime, OpenVinoRuntime)
-    assert quick.spec() == other.spec()
-    assert quick.dim == other.dim == 32
 
 
 @pytest.mark.parametrize("first_tokens", [0, 6, 13, 1000])

@@ -47,14 +47,6 @@ def test_vectors_are_those_of_one_batch_after_the_other(encoder: TransformerEnco
     assert runtime_of(encoder)._streams is not None
 
 
-def test_little_work_compiles_no_second_model(
-    encoder: TransformerEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(openvino_runtime, "WORTH_WHILE_S", 3600.0)
-    assert encoder.encode(TEXTS).shape == (len(TEXTS), 32)
-    assert runtime_of(encoder)._streams is None
-
-
 def failing(batches: list[Batch]) -> Iterator[Batch]:
     yield from batches
     raise ValueError("the seventh text")

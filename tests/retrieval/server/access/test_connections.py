@@ -47,7 +47,6 @@ UNFINISHED = SEARCH + b"Content-Length: %d\r\n\r\n" % LARGE + b" " * (LARGE - 10
     [
         pytest.param(SEARCH, KIBIBYTE, 0, b"413", id="body without end"),
         pytest.param(SEARCH, BYTE, 0.05, b"408", id="slow body"),
-        pytest.param(SEARCH, b"", 0.05, b"408", id="silent body"),
         pytest.param(BULK, BYTE, 0.05, b"408", id="slow line"),
         pytest.param(BULK, KIBIBYTE, 0, b"413", id="line without end"),
         pytest.param(REPORTING, b"3\r\n{}\n\r\n", 0.01, b"400", id="wrong lines without end"),
@@ -88,21 +87,6 @@ def test_a_body_without_end_is_answered_and_its_connection_closed(
 
     answer = asyncio.run(_served(made(tmp_path / "notes"), call))
     assert answer.split(b" ")[1] == status, answer
-
-
-def test_a_connection_is_used_again(tmp_path: Path) -> None:
-    async def call(port: int) -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        statuses = b""
-        for body in (b'{"query": "a cat"}', b'{"query": 1}', b'{"query": "a cat"}'):
-            writer.write(SEARCH + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            head = await reader.readuntil(b"\r\n\r\n")
-            statuses += head.split(b" ")[1]
-            await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split()[0]))
-        writer.close()
-        return statuses
-
-    assert asyncio.run(_served(made(tmp_path / "notes"), call)) == b"200422200"
 
 
 @pytest.mark.slow

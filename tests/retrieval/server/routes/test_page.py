@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
 from tests.encoders import make_cross_encoder
 
-from ..running import DIM, Running, built, serving
+from ..running import Running, built, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.slow
 TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept on a rug"]
 HOSTILE = '<img src=x onerror="document.title=1"> it was the cat'
 PARAGRAPHS = [f"{word} fell on monday. " * 200 for word in ("stocks", "rain", "snow")]
-PARAGRAPHS[2] += "set strict_content_type=False here. " + "snow fell on monday. " * 100
 FOLDERS = ["", "a", "a/b", "a/b", "a/b/c", "a0", "a/c d", "x", *(f"x/{i}" for i in range(60))]
 TOKEN = "0123456789abcdef"
 
@@ -123,19 +122,6 @@ def test_answers_have_names_marked_words_and_plain_text(page: Page) -> None:
     assert page.title() == "slimdex"
 
 
-def test_the_part_of_a_passage_with_the_words_is_shown(page: Page) -> None:
-    for query in ("strict_content_type=False", "setting the content type"):
-        page.goto(f"{page.url.split('?')[0]}?index=more&q={quote(query)}")
-        shown = page.locator(".hit", has_text="long").locator(".text")
-        assert "strict_content_type=False" in shown.inner_text()
-        assert "strict_content_type" in shown.locator("mark").all_inner_texts()
-        assert len(shown.inner_text()) <= 300
-        mark, text = shown.locator("mark").last.bounding_box(), shown.bounding_box()
-        assert mark is not None
-        assert text is not None
-        assert mark["y"] + mark["height"] <= text["y"] + text["height"] + 1  # it is not cut off
-
-
 def test_filters_are_offered_from_the_columns(page: Page) -> None:
     page.locator("summary").click()
     assert typed(page, TEXTS[0])[0] == "Title 0"
@@ -207,26 +193,6 @@ def test_the_address_holds_the_whole_question(page: Page) -> None:
     assert page.locator("#notice").inner_text().endswith(": where.gone=1, limit=x")
 
 
-def test_parts_of_the_address_without_use_are_said(page: Page, running: Running) -> None:
-    for index, parts, left in (
-        ("notes", "where.kind=b", ""),
-        ("notes", "where.kind=c", "where.kind=c"),
-        ("notes", "where.Kind=b", "where.Kind=b"),
-        ("notes", "where.kind=a&where.kind=b", "where.kind=b"),
-        ("notes", "from.year=soon&to.year=2000", "from.year=soon"),
-        ("notes", "from.at=2024-13-01", "from.at=2024-13-01"),
-        ("notes", "limit=5000", "limit=5000"),
-        ("notes", "folder=a&x=<b>", "folder=a, x=<b>"),
-        ("nothing", "", "index=nothing"),
-    ):
-        page.goto(f"{running.url}/?index={index}&q=+rain+&rerank=yes&{parts}")
-        page.wait_for_selector("#status:not(:empty)")
-        assert page.locator("#notice").is_visible() == bool(left)
-        assert page.locator("#notice").inner_text().partition(": ")[2] == left
-    typed(page, "a dog")
-    assert not page.locator("#notice").is_visible()
-
-
 def test_folders_are_filtered_with_those_below(page: Page, running: Running) -> None:
     page.goto(f"{running.url}/?index=files&q=rain")
     page.wait_for_selector(".hit")
@@ -248,22 +214,6 @@ def test_folders_are_filtered_with_those_below(page: Page, running: Running) -> 
         if folder == "a0":  # the title is shown once
             assert page.locator(".hit").inner_text().lower().count("rain 5") == 1
             assert page.locator(".hit .text").inner_text() == "The cat sat, rain fell."
-
-
-def test_more_answers(page: Page) -> None:
-    first = typed(page, "rain")
-    with answered(page):
-        page.keyboard.press("Tab")
-        page.get_by_role("button", name="More answers").press("Enter")
-    assert names(page)[:10] == first
-    assert len(names(page)) == 20
-    assert page.locator("#status").inner_text() == "20 answers"
-    assert page.evaluate("document.activeElement.textContent") == names(page)[10]
-    for _ in range(2):
-        with answered(page):
-            page.get_by_role("button", name="More answers").click()
-    assert len(names(page)) == 34  # all
-    assert not page.get_by_role("button", name="More answers").is_visible()
 
 
 def test_by_keyboard_alone(page: Page) -> None:
@@ -288,24 +238,6 @@ def test_by_keyboard_alone(page: Page) -> None:
     with answered(page):
         page.keyboard.type("2020")
     page.wait_for_selector("#status:text-is('4 answers')")
-
-
-def test_another_index_and_its_facts_and_back(page: Page, running: Running) -> None:
-    facts = page.locator("#fact-list")
-    assert "documents\n34" in facts.inner_text()
-    memory = running.client.get("/indexes/notes").json()["memory"]
-    own = 34 * memory["ram_bytes_per_vector"] + memory["ram_bytes_fixed"]
-    full = 34 * DIM * 4
-    assert f"{100 * own / full:.0f}%" in page.locator("#memory").inner_text()
-    assert f"{full / 1000:.1f} kB" in page.locator("#memory").inner_text()
-    typed(page, "it was")
-    page.get_by_role("combobox", name="Index").select_option("more")
-    page.wait_for_selector("#fact-list dd:text-is('more')")
-    page.wait_for_selector(".hit:first-child .name:text-is('2')")
-    assert "documents\n2" in facts.inner_text()
-    page.go_back()
-    page.wait_for_selector("#fact-list dd:text-is('notes')")
-    page.wait_for_selector(".hit:first-child .name:text-is('Title 3')")
 
 
 def test_a_document_is_opened_at_the_passage(page: Page) -> None:

@@ -19,7 +19,6 @@ from slimdex.retrieval.sources.files.formats.office.slides import read_pptx
 from slimdex.retrieval.sources.files.formats.office.word import read_docx
 from slimdex.retrieval.sources.files.formats.readers import read as read_any
 from slimdex.retrieval.sources.files.limits import UnreadableError
-from slimdex.retrieval.sources.files.worker import Worker
 
 from .office_files import (
     STRICT,
@@ -119,20 +118,6 @@ def test_scanned_pages_among_pages_of_text(tmp_path: Path) -> None:
     (tmp_path / "two.pdf").write_bytes(pdf_file([PICTURE, lines(b"Tea."), blank, PICTURE]))
     names = "one.pdf (1 of 2), two.pdf (2 of 4)"
     assert read(tmp_path)[1] == [f"left out: 3 scanned pages of 2 files, {remedy}: {names}"]
-
-
-@pytest.mark.slow
-def test_pdf_bomb() -> None:
-    text = b"BT /F 12 Tf " + b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj " * 4_000_000
-    bomb = pdf_file([text + b"ET"] * 3)
-    assert len(bomb) < 8 << 20
-    with Worker(seconds=20) as worker:
-        with pytest.raises(
-            UnreadableError, match=r"takes over|needs over|reader died|over 10,485,760 char"
-        ):
-            worker.read("bomb.pdf", "pdf", bomb)
-        fine = pdf_file([lines(b"Fine.")])
-        assert worker.read("fine.pdf", "pdf", fine)[1].text == "Fine."
 
 
 def test_docx(tmp_path: Path) -> None:
@@ -286,14 +271,10 @@ RUNS = [
     ("20 <sym font='Symbol' char='F0B0'/>C", "20 °C"),
     ("a <sym font='Wingdings' char='F0E0'/> b", "a → b"),
     ("<sym font='Wingdings' char='F0FE'/> done", "☑ done"),
-    ("caf<sym font='Arial' char='00E9'/>", "café"),
     ("a<tab/>b<ptab/>c", "a\tb\tc"),
-    ("a<br/>b<cr/>c", "a b c"),
     ("boi<lastRenderedPageBreak/>ler", "boiler"),
-    ("page<pgNum/>of<dayLong/>May", "page of May"),
     ("<ruby><rt><r>kan</r></rt><rubyBase><r>漢</r></rubyBase></ruby>字", "漢(kan)字"),
     ("<rPr><rFonts ascii='Symbol'/></rPr>5 \uf06dm", "5 μm"),
-    ("<rPr><rFonts ascii='Arial'/></rPr>5 m", "5 m"),
 ]
 """Content of a run, with its texts bare -> the text."""
 
@@ -324,20 +305,16 @@ BODIES = [
     (f"<sdt><sdtContent>{paragraph('chosen')}</sdtContent></sdt>", "chosen"),
     (f"<p>{in_run('Out')}{BOX.format(paragraph('In'))}{in_run('side')}</p>", "In\n\nOutside"),
     (f"<p>{CHOICES.format(ONCE, ONCE, ONCE)}</p>", "once"),
-    (f"<p>{CHOICES.format('', ONCE, ONCE)}</p>", "once"),
     (f"<p>{CHOICES.format('', '', in_run('else'))}</p>", "else"),
     ("<p><r><drawing><wp:docPr descr='A boiler'/></drawing></r></p>", "A boiler"),
-    ("<p><r><pict><v:shape alt='A boiler'/></pict></r></p>", "A boiler"),
     ("<p><r><pict><v:textpath string='Draft'/></pict></r></p>", "Draft"),
     ("<p>" + FORM.format("<result val='1'/>") + "</p>", "hot"),
-    ("<p>" + FORM.format("") + "</p>", "cold"),
     (f"<p><pPr><tabs><tab/></tabs></pPr>{in_run('x')}</p>", "x"),
     (f"<p><pPr><pPrChange><pPr><numPr/></pPr></pPrChange></pPr>{in_run('x')}</p>", "x"),
     (f"<p><pPr><numPr/></pPr>{in_run('x')}</p>", "- x"),
     (TABLE.format(paragraph("a") + TABLE.format(paragraph("b"), ONCE), "<p/>"), "a b\tonce"),
     (f"<p>{A}<m:f><m:num>{B}</m:num><m:den>{C}</m:den></m:f></p>", "ab/c"),
     (f"<p><m:sSup><m:e>{A}</m:e><m:sup>{B}</m:sup></m:sSup></p>", "a^b"),
-    (f"<p><m:sSub><m:e>{A}</m:e><m:sub>{B}</m:sub></m:sSub></p>", "a_b"),
     (f"<p><m:nary><m:sub/><m:sup>{A}</m:sup><m:e>{B}</m:e></m:nary></p>", "∫^ab"),
     (f"<p><m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr><m:e>{A}</m:e></m:nary></p>", "∑a"),
     (f"<p><m:d>{SQUARE}<m:e>{A}</m:e><m:e>{B}</m:e></m:d></p>", "[a|b]"),
@@ -380,17 +357,7 @@ SLIDES = [
     (SHAPE.format("<a:p><a:r><a:t>a</a:t></a:r><a:br/><a:r><a:t>b</a:t></a:r></a:p>"), "a b"),
     (SHAPE.format(f"<a:p>{FIELD}<a:r><a:t> 1</a:t></a:r></a:p>"), "May 1"),
     (shape("7", "sldNum") + SHAPE.format(LINE.format("a")), "a"),
-    (
-        SHAPE.format(
-            '<a:p><a:r><a:rPr><a:sym typeface="Wingdings"/></a:rPr><a:t>\uf0e0 a</a:t></a:r></a:p>'
-        ),
-        "→ a",
-    ),
     (f"<p:grpSp>{SHAPE.format(LINE.format('a'))}</p:grpSp>", "a"),
-    (
-        CHOICES.format("", SHAPE.format(LINE.format("a")), SHAPE.format(LINE.format("a"))),
-        "a",
-    ),
     (
         '<p:grpSp><p:nvGrpSpPr><p:cNvPr descr="Both"/></p:nvGrpSpPr><p:pic><p:nvPicPr>'
         '<p:cNvPr descr="One"/></p:nvPicPr></p:pic></p:grpSp>',
@@ -455,7 +422,6 @@ OFFICE = (
 )
 ODF_BODIES = [
     ("<p>a<s c='3'/>b<tab/>c<line-break/>d</p>", "a b c d"),
-    ("<p>boi<soft-page-break/>ler</p>", "boiler"),
     ("<p><ruby><ruby-base>漢</ruby-base><ruby-text>kan</ruby-text></ruby>字</p>", "漢(kan)字"),
     (
         "<p>Tea<o:annotation><dc:creator>Ann</dc:creator><p>hot</p></o:annotation>.</p>",
@@ -463,9 +429,7 @@ ODF_BODIES = [
     ),
     ("<p>Out<frame><text-box><p>In</p></text-box></frame>side</p>", "In\n\nOutside"),
     ("<p>A<frame><svg:desc>red boiler</svg:desc></frame></p>", "A red boiler"),
-    ("<frame><svg:title>Boiler</svg:title></frame>", "Boiler"),
     ("<p>A<frame><image><binary-data>QUJD</binary-data></image></frame></p>", "A"),
-    ("<p><title>Tea</title>: <date>May</date></p>", "Tea: May"),
 ]
 """Body of an OpenDocument text -> its text."""
 
@@ -562,39 +526,6 @@ def test_epub() -> None:
     assert pieces(tea) == [(("One",), "one", "One\n\na"), (("Two",), "two", "Two\n\nb")]
 
 
-@pytest.mark.parametrize(
-    ("package", "href"),
-    [
-        ("OPS/book.opf", "text/a%20b.xhtml#top"),
-        ("./ops/BOOK.opf", "./text/../TEXT/A%20B.xhtml"),
-        ("/OPS/b%6Fok.opf", "text\\a b.xhtml"),
-    ],
-)
-def test_parts_of_an_epub_by_any_spelling(package: str, href: str) -> None:
-    container = (
-        '<c><rootfile media-type="text/x" full-path="OPS/other.opf"/><rootfile full-path='
-        f'"{package}" media-type="application/oebps-package+xml"/></c>'
-    )
-    listed = f'<p><item id="a" href="{href}"/><itemref idref="a"/></p>'
-    page = "<html><body><p>Boil it.</p></body></html>"
-    entries = {"META-INF/container.xml": container, "OPS/book.opf": listed}
-    book = archive(**entries, **{"OPS/other.opf": "<p/>", "OPS/text/a b.xhtml": page})
-    assert epub.read(book).text == "Boil it."
-
-
-def test_the_charset_of_an_epub_is_read_as_by_browsers() -> None:
-    declared = b'<?xml version="1.0" encoding="%b"?>'
-    package = (
-        declared % b"gb2312" + b'<p><title>\xd6\xec\xe9F</title><item id="a" href="a.xhtml"/>'
-        b'<itemref idref="a"/></p>'
-    )
-    page = declared % b"shift_jis" + b"<html><body><p>\x87@\x83{</p></body></html>"
-    container = declared % b"us-ascii" + b'<c><rootfile full-path="book.opf"/></c>'
-    files = {"META-INF/container.xml": container, "book.opf": package, "a.xhtml": page}
-    book = epub.read(archive(**files))
-    assert (book.title, book.text) == ("朱镕", "①ボ")
-
-
 @pytest.mark.slow
 def test_archives_that_are_bombs_or_broken() -> None:
     names = {
@@ -618,15 +549,3 @@ def test_archives_that_are_bombs_or_broken() -> None:
         ):
             with pytest.raises(UnreadableError, match=message):
                 read_any("a", kind, data)
-
-
-def test_an_xml_whose_entities_would_be_gigabytes() -> None:
-    entities = "<!ENTITY a0 'aaaaaaaaaa'>"
-    entities += "".join(f"<!ENTITY a{i} '{f'&a{i - 1};' * 10}'>" for i in range(1, 12))
-    text = ODT.replace('<?xml version="1.0"?>', f"<!DOCTYPE a [{entities}]>")
-    bomb = archive(**{"content.xml": text.replace("leaves", "&a11;")})
-    with pytest.raises(UnreadableError, match=r"broken: .*entity"):
-        read_odf(bomb)
-    slide = f"<!DOCTYPE a [{entities}]><p><sldId>&a11;</sldId></p>"
-    with pytest.raises(UnreadableError, match=r"broken: .*entity"):
-        read_pptx(archive(**{"ppt/presentation.xml": slide}))

@@ -21,18 +21,13 @@ from .reading import read
 
 TEXTS = {
     "French": ("Une lettre à ma mère : la première fenêtre. Très bien, à bientôt.", "cp1252"),
-    "French word": ("crème brûlée", "cp1252"),
     "German": ("Die Größe der Übung wäre schön für Müller und Käthe.", "cp1252"),
-    "Spanish": ("El niño comió piña y mañana irá al jardín. ¿Qué tal?", "cp1252"),
-    "Danish": ("Jeg bor på Strøget i København og spiser rødgrød med fløde.", "cp1252"),
     "Polish": ("Wczoraj byłem w Łodzi i zjadłem śniadanie, później pojechałem dalej.", "cp1250"),
-    "Czech": ("Včera jsem byl v Brně a večeřel jsem. Děkuji, že jste přišli.", "cp1250"),
     "Turkish": ("Dün güneşli bir gündü. Çok güzel bir şehir, ığdır'dan geldim.", "cp1254"),
     "Russian": ("Съешь ещё этих мягких французских булок, да выпей чаю.", "cp1251"),
     "Russian of Unix": ("Все счастливые семьи похожи друг на друга." * 4, "koi8-r"),
     "UTF-8 with a mark": ("größer", "utf-8-sig"),
     "UTF-16": ("größer", "utf-16"),
-    "UTF-32": ("größer", "utf-32"),
     "Greek": ("Ξεσκεπάζω την ψυχοφθόρα βδελυγμία. Χθες ήμουν στην Αθήνα.", "cp1253"),
     "Japanese": ("昨日は京都に行きました。とても楽しかったです。お茶を飲みました。", "shift_jis"),
     "Chinese": ("昨天我去了北京。天气很好，我们喝了茶，然后回家。", "gb18030"),
@@ -67,24 +62,15 @@ def test_files_whose_encoding_was_guessed_are_named(tmp_path: Path) -> None:
 
 LABELLED = [  # by the WHATWG encoding standard; a browser is asked about all labels below
     ("us-ascii", b"\x93Na\xefve\x94 \x80 5", "“Naïve” € 5"),
-    ("latin1", b"\x81\x8d\x8f\x90\x9d", "\x81\x8d\x8f\x90\x9d"),
     ("TIS-620", b"\x93\xa1\xd2\x94 \x85", "“กา” …"),
     ("gb2312", b"\xd6\xec\xe9F\xbb\xf9 \x80", "朱镕基 €"),
-    ("ks_c_5601-1987", b"\x8cc\xb9\xe6", "똠방"),
-    ("big5", b"\x87@ \xa1E\xa3\xe1 \xf9\xd6\x88b", "䏰 ‧€ 碁Ê̄"),
     ("shift_jis", b"\x87@\xed@\xfaV \\~", "①纊＇ \\~"),
-    ("euc-jp", b"\xad\xa1\xf9\xa1\xa1\xc1 \x8e\xb1\x8f\xb0\xa1", "①纊～ ｱ丂"),
     ("iso-2022-jp", b"\x1b$B-!%\\y!\x1b(B ok \x1b(J\\~\x1b(I1\x1b(B", "①ボ纊 ok ¥‾ｱ"),
-    ("csISO2022JP", b'\x1b$@$"\x1b$(D0!\x1b(B', "あ丂"),
     ("utf-16", b"h\0i\0", "hi"),
-    ("unicodeFFFE", b"\0h\0\xe9", "hé"),
     ("x-user-defined", b"a\xff", "a\uf7ff"),
     ("unicode-1-1-utf-8", b"caf\xc3\xa9", "café"),
-    (" utf8\n", b"caf\xc3\xa9", "café"),
     ("latin-1", b"\x93", "“"),  # Python's names, which browsers do not know
     ("cp437", b"\x82", "é"),
-    ("hz-gb-2312", b"~{VPND~}", "中文"),
-    ("iso-2022-kr", b"\x1b$)C\x0e0!\x0f", "가"),
     ("utf-7", b"+AOk-", "é"),
 ]
 

@@ -121,23 +121,6 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_further_files_are_listed_by_json(tmp_path: Path) -> None:
-    names = [f"{number:02}.rtf" for number in range(15)]
-    for name in names:
-        (tmp_path / name).write_bytes(b"{\\rtf1}")
-    write(tmp_path, **{"z.md": "Read."})
-    source = FileSource.of_folder(str(tmp_path))
-    assert [len(batch) for batch in source.batches()] == [1]
-    (line,) = source.left_out()
-    shown = ", ".join(names[:10])
-    assert line == f"left out: 15 unsupported files: {shown} and 5 more (`--json` lists all)"
-    listed = [{"path": f"{tmp_path.as_posix()}/{name}", "note": "unsupported"} for name in names]
-    assert source.file_notes() == listed
-    (tmp_path / "z.md").unlink()
-    with pytest.raises(InputError, match=r"nothing to read \(left out: .* and 5 more\)$"):
-        [*FileSource.of_folder(str(tmp_path)).batches()]
-
-
 def test_files_that_git_ignores_are_skipped(tmp_path: Path) -> None:
     root = tmp_path / "repository"
     (root / ".git").mkdir(parents=True)
@@ -235,18 +218,6 @@ def test_links_out_of_a_folder_are_counted_and_not_followed(tmp_path: Path) -> N
         count, _, named = note.partition(" (follow_links=True follows links): ")
         assert count == "left out: 9 links out of the folder"
         assert sorted(named.split(", ")) == sorted(outside)
-
-
-def test_a_link_from_outside_back_into_the_folder_is_followed(tmp_path: Path) -> None:
-    folder = tmp_path / "notes"
-    write(folder, **{".hidden/b.md": "b"})
-    write(tmp_path, **{"other/x": ""})
-    (tmp_path / "other" / "back.md").symlink_to(folder / ".hidden" / "b.md")
-    (folder / "round.md").symlink_to(tmp_path / "other" / "back.md")
-    (folder / "cycle.md").symlink_to("cycle.md")
-    found, said = read(folder)
-    assert {id: document.text for id, document in found.items()} == {"round.md": "b"}
-    assert said[-1].startswith("1 file could not be read: cycle.md (")
 
 
 def test_a_file_that_becomes_a_link_is_not_read(tmp_path: Path) -> None:

@@ -32,39 +32,29 @@ NAIVE = datetime(2024, 5, 1, 13)
 ONE_ID = "00000000-0000-0000-0000-000000000001"
 VALUES: dict[str, tuple[str, Any]] = {
     MOMENT: ("TIMESTAMP", NAIVE),
-    "'2024-05-01 22:00:00+09'::TIMESTAMPTZ_NS": ("TIMESTAMP", NAIVE),
     "'22:00:00+09'::TIMETZ": ("TIME", time(13)),
-    "'01:30:00+05:30'::TIMETZ": ("TIME", time(20)),
     f"[{MOMENT}, NULL]": ("TIMESTAMP[]", [NAIVE, None]),
     f"[{MOMENT}]::TIMESTAMPTZ[1]": ("TIMESTAMP[1]", (NAIVE,)),
     f"{{'seen': {MOMENT}, 'n': 1}}": ("STRUCT(seen TIMESTAMP, n INTEGER)", {"seen": NAIVE, "n": 1}),
-    "NULL::STRUCT(seen TIMESTAMPTZ)": ("STRUCT(seen TIMESTAMP)", None),
     f"MAP {{'a': {MOMENT}}}": ("JSON", {"a": "2024-05-01 13:00:00"}),
-    f"MAP {{{MOMENT}: 1}}": ("JSON", {"2024-05-01 13:00:00": 1}),
     f"union_value(seen := {MOMENT})": ("TIMESTAMP", NAIVE),
     f"{MOMENT}::UNION(seen TIMESTAMPTZ, n INTEGER)": ("JSON", "2024-05-01 13:00:00"),
-    "34::VARIANT": ("JSON", 34),
     "{'a': [1, 2]}::VARIANT": ("JSON", {"a": [1, 2]}),
     "union_value(n := 5)": ("INTEGER", 5),
     "5::UNION(n INTEGER, s VARCHAR)": ("JSON", 5),
-    "'x'::UNION(n INTEGER, s VARCHAR)": ("JSON", "x"),
     "(1, 'a', NULL)": ("JSON", [1, "a", None]),
     "1234567890123456789012345678901234567890::BIGNUM": (
         "JSON",
         1234567890123456789012345678901234567890,
     ),
-    "170141183460469231731687303715884105727::HUGEINT": ("HUGEINT", 2**127 - 1),
     "340282366920938463463374607431768211455::UHUGEINT": ("UHUGEINT", 2**128 - 1),
     "1.25::DECIMAL(30, 5)": ("DECIMAL(30,5)", Decimal("1.25000")),
     "'POINT (1 2)'::GEOMETRY": ("VARCHAR", "POINT (1 2)"),
     "'12:00:00.5'::TIME_NS": ("TIME", time(12, 0, 0, 500_000)),
-    "'2024-05-01 13:00:00'::TIMESTAMP_NS": ("TIMESTAMP_NS", NAIVE),
     "'a'::ENUM('a', 'b')": ("VARCHAR", "a"),
-    "'0101'::BIT": ("BIT", "0101"),
     r"'\xAA'::BLOB": ("BLOB", b"\xaa"),
     f"'{ONE_ID}'::UUID": ("UUID", UUID(ONE_ID)),
     "INTERVAL '3 days 2 seconds'": ("INTERVAL", timedelta(3, 2)),
-    "[1, 2]::INTEGER[2]": ("INTEGER[2]", (1, 2)),
     "DATE '2024-05-01'": ("DATE", date(2024, 5, 1)),
     "NULL": ("VARCHAR", None),
 }
@@ -248,6 +238,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.slow
 def test_conditions_hold_in_every_time_zone(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", IN_A_ZONE, str(tmp_path / "x"), *CONDITIONS],

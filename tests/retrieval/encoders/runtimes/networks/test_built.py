@@ -193,9 +193,7 @@ def test_checkpoints_with_a_head_old_names_and_several_files(
     "values",
     [
         {"num_hidden_layers": 4},
-        {"num_attention_heads": 5},
         {"num_attention_heads": 0},
-        {"layer_norm_eps": "x"},
         {"pad_token_id": [1]},
     ],
 )
