@@ -205,6 +205,8 @@ def test_a_key_is_read_from_a_file(proxy: Proxy, index: Path, lines: Path, tmp_p
     judged = ("eval", index, "--queries", queries, "--qrels", labels)
     for words in (("add", index, lines), ("sync", index, lines), ("health", index), judged):
         proxy.asked.clear()
+        with lines.open("a") as more:
+            more.write(f"a text for {words[0]}\n")
         assert slimdex(*words, "--api-key-file", file).exit_code == 0
         assert {headers["Authorization"] for _, headers, _ in proxy.asked} == {f"Bearer {KEY}"}
     refused = slimdex("tune", index, "--api-key-file", file)
