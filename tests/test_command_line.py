@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.command_line import app
-from slimdex.retrieval.cli.options.click_commands import Commands
+from slimdex.retrieval.cli.click_commands import Commands
 
 OWN = Path(__file__)
 TESTS = OWN.parent

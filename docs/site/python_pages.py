@@ -13,7 +13,7 @@ from command_pages import options_of, plain
 
 import slimdex
 from slimdex.indexes.options import Choices
-from slimdex.retrieval.cli.options.settings import SettingsOptions
+from slimdex.retrieval.cli.settings import SettingsOptions
 
 ROOT = Path(__file__).parents[2]
 GROUPS = {

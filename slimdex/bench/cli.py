@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slimdex.retrieval.cli.options.click_commands import Commands
+from slimdex.retrieval.cli.click_commands import Commands
 
 NAMES = (
     *("retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),

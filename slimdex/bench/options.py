@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cli.options.encoding import MaxLength, Pooling
+from slimdex.retrieval.cli.encoders import MaxLength, Pooling
 
 from .rows import MEASURED
 

@@ -56,7 +56,7 @@ MUTATIONS = [
     Mutation("np.union1d(before.deleted, added)", "before.deleted", "retrieval/ingest"),
     Mutation("if parts.get(new) == parts.get(old)]", "]", "retrieval/ingest retrieval/collection"),
     Mutation("if _is_at(path, file):", "if True:", "retrieval/test_locks.py"),
-    Mutation("source.may_go(id, ", "bool(", "retrieval/operations retrieval/ingest"),
+    Mutation("source.may_go(id, ", "bool(", "retrieval/test_syncing.py retrieval/ingest"),
     Mutation(
         "return ndcg(found, labels), 1 / first, *recalls",
         "return ndcg(found, labels), first, *recalls",

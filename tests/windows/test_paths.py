@@ -7,10 +7,10 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cli.options import searching
-from slimdex.retrieval.cli.options.searching import Queries, SearchOptions
+from slimdex.retrieval.cli import search
+from slimdex.retrieval.cli.search import Queries, SearchOptions
 from slimdex.retrieval.encoders import hub
-from slimdex.retrieval.operations.places import file_of
+from slimdex.retrieval.search.places import file_of
 from slimdex.retrieval.server import service
 from slimdex.retrieval.server.routes import change
 from tests.retrieval.server.asking import asking
@@ -49,7 +49,7 @@ def test_the_hub_is_not_asked_for_a_path(model: str, monkeypatch: pytest.MonkeyP
 
 
 def test_patterns_of_paths_have_either_separator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "sep", "\\")
+    monkeypatch.setattr(search, "sep", "\\")
 
     def where(*globs: str) -> str | None:
         options = SearchOptions(glob=[*globs])

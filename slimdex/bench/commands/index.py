@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cli.options.click_commands import Argument
+from slimdex.retrieval.cli.click_commands import Argument
 
 from ..options import Out
 from ..rows import MEASURED
@@ -28,7 +28,7 @@ def index(
 ) -> None:
     """Measure an index of yours: agreement and times, with conditions, and with a cold disk."""
     from slimdex.retrieval.cli import console
-    from slimdex.retrieval.cli.options.settings import parsed_candidates
+    from slimdex.retrieval.cli.settings import parsed_candidates
     from slimdex.retrieval.sources.source import read_pairs
 
     from ..experiments.index_study import Asked, measure_index

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.indexes import options as choices
-from slimdex.retrieval.cli.options.opening import Json
-from slimdex.retrieval.cli.options.settings import K, NoLexical, Stored
+from slimdex.retrieval.cli.opening import Json
+from slimdex.retrieval.cli.settings import K, NoLexical, Stored
 
 if TYPE_CHECKING:
     from ..workload import Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from slimdex.retrieval.cli.options.click_commands import Argument
+from slimdex.retrieval.cli.click_commands import Argument
 
 from ..options import Out
 from ..rows import MEASURED

@@ -10,8 +10,8 @@ from typing import Any
 from rich.text import Text
 
 from ..documents import Hit, hit_json
-from ..operations.places import file_of
 from ..search.excerpts import are_by_chance, excerpt, on_one_line, shortened, word_places
+from ..search.places import file_of
 from .console import hanging, line
 from .safe_text import visible
 

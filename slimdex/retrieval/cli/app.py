@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import click
 
-from .options.click_commands import Commands
+from .click_commands import Commands
 
 PLACES = {
-    "demo": "documents.demo:demo",
-    "build": "documents.build:build",
-    "search": "documents.search:search",
-    "related": "documents.search:related",
-    "add": "documents.changes:add",
-    "sync": "documents.sync:sync",
-    "delete": "documents.changes:delete",
-    "undo": "documents.changes:undo",
-    "dedup": "documents.changes:dedup",
-    "compact": "documents.changes:compact",
-    "lexical": "index.settings:lexical",
-    "open": "documents.search:open_document",
-    "info": "index.facts:info",
-    "health": "index.facts:health",
-    "push": "publishing.export:push",
-    "verify": "index.integrity:verify",
-    "repair": "index.integrity:repair",
-    "copy": "index.integrity:copy",
-    "doctor": "index.integrity:doctor",
-    "reduce": "index.settings:reduce",
-    "serve": "publishing.serve:serve",
-    "mcp": "publishing.mcp:mcp",
-    "tune": "index.settings:tune",
-    "migrate": "index.migrate:migrate",
-    "export": "publishing.export:export",
-    "map": "publishing.export:map_documents",
-    "models": "index.encoders:models",
-    "distill": "index.encoders:distill",
-    "eval": "index.facts:evaluate",
+    "demo": "build:demo",
+    "build": "build:build",
+    "search": "search:search",
+    "related": "search:related",
+    "add": "changes:add",
+    "sync": "changes:sync",
+    "delete": "changes:delete",
+    "undo": "changes:undo",
+    "dedup": "changes:dedup",
+    "compact": "changes:compact",
+    "lexical": "settings:lexical",
+    "open": "search:open_document",
+    "info": "facts:info",
+    "health": "facts:health",
+    "push": "export:push",
+    "verify": "integrity:verify",
+    "repair": "integrity:repair",
+    "copy": "integrity:copy",
+    "doctor": "integrity:doctor",
+    "reduce": "settings:reduce",
+    "serve": "serve:serve",
+    "mcp": "serve:mcp",
+    "tune": "settings:tune",
+    "migrate": "encoders:migrate",
+    "export": "export:export",
+    "map": "export:map_documents",
+    "models": "encoders:models",
+    "distill": "encoders:distill",
+    "eval": "facts:evaluate",
 }
-"""Commands in the order of `slimdex --help`, and their functions in the folder `commands`."""
+"""Commands in the order of `slimdex --help`, and their functions."""
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
@@ -58,8 +58,7 @@ def program(others: dict[str, str]) -> Commands:
         callback=_print_version,
         help="Print the version and exit.",
     )
-    folder = f"{__package__}.commands"
-    own = {name: f"{folder}.{place}" for name, place in PLACES.items()}
+    own = {name: f"{__package__}.{place}" for name, place in PLACES.items()}
     return Commands(own | others, "Semantic search in a fraction of the memory.", [version])
 
 

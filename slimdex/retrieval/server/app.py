@@ -65,7 +65,7 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
         routes_bulk,
     ):
         app.include_router(module.routes)
-    app.state.agents = agents_server(service.indexes.keys(), service.do)
+    app.state.agents = agents_server(service.indexes.keys(), service.read)
     app.router.routes.extend(agents_routes(app.state.agents))
     app.add_exception_handler(RequestValidationError, _misread)
     for kind in (HTTPException, SlimdexError, OSError, Exception):

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING
 
 from slimdex.indexes.errors import SlimdexError
+from slimdex.indexes.execution.locks import ThreadLock
+
+from .. import commands
+from ..collection import Collection
+from ..sources.origins import SETTLED_NS
+
+if TYPE_CHECKING:
+    from ..sources.asked_sources import AskedSources
+    from ..storage.manifest import Manifest
 
 PATIENCE = 1.0
 """Seconds that an answer waits for the index to follow its sources."""
@@ -48,3 +59,33 @@ class Freshness:
         finally:
             self._running = None
         return ""
+
+
+class Following:
+    """Sources that an index follows.
+
+    Files are looked at each time, but the index only if a file's path, size or time has changed, or
+    had changed so recently that another change could have gone unnoticed; or if another state of
+    the index was restored since.
+    """
+
+    def __init__(self, sources: AskedSources) -> None:
+        self._sources, self._lock = sources, ThreadLock()
+        self._seen, self._since, self._is_settled = "", 0.0, False
+        self._left: Manifest | None = None
+
+    def catch_up(self, collection: Collection) -> None:
+        """Sync with the sources if they have changed; compact if most rows are deleted.
+
+        Raises `InputError` as `syncing.sync` does, and `InUseError` if others write for too long.
+        """
+        with self._lock:
+            now, seen = monotonic(), self._sources.opened().fingerprint()
+            left = self._left
+            is_restored = left is not None and collection.index.snapshot.manifest.replaces(left)
+            if seen != self._seen or is_restored:
+                self._seen, self._since, self._is_settled = seen, now, False
+            if not self._is_settled:
+                commands.sync(collection, self._sources, compacts=True)
+                self._left = collection.index.snapshot.manifest
+                self._is_settled = now - self._since > SETTLED_NS / 1e9

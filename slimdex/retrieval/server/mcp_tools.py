@@ -24,20 +24,24 @@ from starlette.routing import BaseRoute, Route
 from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.execution.progress import listening
 
+from .. import commands
+from ..commands import Command
 from ..documents import Hit, hit_from_json
-from ..operations import commands
-from ..operations.commands import Command, Delete, Lines, Put, Related, Search, Sync
-from ..operations.places import file_of, link_of
 from ..search.excerpts import are_by_chance, excerpt
+from ..search.places import file_of, link_of
 from ..search.request import SearchRequest, narrowed
+from ..sources.asked_sources import AskedSources
 from .json_rpc import CheckedMessages, checked_stdio
 from .limits import Limits
 from .routes.bodies import Named
 from .routes.failures import first_line, unknown
 
-Do = Callable[[str, Command], Awaitable[dict[str, Any]]]
-"""Runs a command on the index of a name; the result may have a "remark" on what it lacks."""
-Done = Callable[[str | None, Command], Awaitable[dict[str, Any]]]
+Do = Callable[[str, Command, str | None], Awaitable[dict[str, Any]]]
+"""Runs a command on the index of a name; with the command's condition, which may take long.
+
+The result may have a "remark" on what it lacks.
+"""
+Asked = Callable[..., Awaitable[dict[str, Any]]]
 """The same for the name that an agent gives, or None; raises `ToolError`."""
 QUOTED = 1200
 """Characters of a passage in an answer."""
@@ -234,22 +238,24 @@ class AgentsServer(MCPServer[Any]):
 
 def agents_server(
     names: Collection[str],
-    do: Do,
+    read: Do,
+    change: Do | None = None,
     *,
-    writes: bool = False,
+    followed: Mapping[str, AskedSources] | None = None,
     places: Mapping[str, Path] | None = None,
 ) -> AgentsServer:
     """Create a server with tools over indexes.
 
-    They are search, related, get, fetch and info, and with `writes` add, delete and sync.
+    They are search, related, get, fetch and info, and with `change` add, delete and sync.
 
     Parameters
     ----------
     names : of the indexes; may change.
+    followed : sources that an index is synced with, in place of those of its last sync.
     places : their folders, for links to files, if the agents are on this machine. A relative path
         of a file is looked up beside its index.
     """
-    about = "`add`, `delete` and `sync` change them for all users. " if writes else ""
+    about = "`add`, `delete` and `sync` change them for all users. " if change else ""
     server = AgentsServer(
         "slimdex",
         instructions="Search documents by meaning: ask in whole phrases. `search` returns passages "
@@ -258,15 +264,15 @@ def agents_server(
         version=version("slimdex"),
         log_level="WARNING",
     )
-    done = partial(_done, names, do)
-    _add_searches(server, done, places or {})
-    _add_readers(server, done, places or {})
-    if writes:
-        _add_writers(server, done)
+    asked = partial(_asked, names, read)
+    _add_searches(server, asked, places or {})
+    _add_readers(server, asked, places or {})
+    if change is not None:
+        _add_writers(server, names, change, followed or {})
     return server
 
 
-def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) -> None:
+def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
     async def search(
         query: Annotated[
@@ -287,7 +293,7 @@ def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) 
         request = SearchRequest(
             texts=[query], limit=limit, where=narrowed(where, glob or (), regex)
         )
-        found = await done(index, Search(request))
+        found = await asked(index, partial(commands.search, request=request), request.where)
         hits = [hit_from_json(hit) for hit in found["hits"][0]]
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
         note = " ".join(filter(None, (found.get("remark"), BY_CHANCE if is_chance else "")))
@@ -302,23 +308,24 @@ def _add_searches(server: AgentsServer, done: Done, places: Mapping[str, Path]) 
         where: Where = None,
     ) -> Passages:
         """Find the documents closest in meaning to a document, each by its closest passage."""
-        found = await done(index, Related(str(id), limit, where))
+        command = partial(commands.related, id=str(id), limit=limit, where=where)
+        found = await asked(index, command, where)
         hits, place = map(hit_from_json, found["hits"]), places.get(found["index"])
         return Passages(
             passages=[_passage(hit, place, "") for hit in hits], note=found.get("remark", "")
         )
 
 
-def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -> None:
+def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
     async def get(
         documents: Annotated[list[LineRange], Field(min_length=1, max_length=MOST)],
         index: IndexName = None,
     ) -> DocumentsRead:
         """Read lines of documents, several at once."""
-        asked = [Lines(str(each.id), each.line, each.last_line) for each in documents]
-        longest = min(READ, READ_TOGETHER // len(asked))
-        found = await done(index, partial(commands.read_lines, asked=asked, longest=longest))
+        lines = [(str(each.id), each.line, each.last_line) for each in documents]
+        longest = min(READ, READ_TOGETHER // len(lines))
+        found = await asked(index, partial(commands.read_lines, asked=lines, longest=longest))
         place = places.get(found["index"])
         read = [_lines_read(one, place) for one in found["documents"]]
         return DocumentsRead(documents=read, note=found.get("remark", ""))
@@ -330,7 +337,7 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
         start: Annotated[int, Field(ge=0, description="Offset of the first character.")] = 0,
     ) -> Text:
         """Read a document, some thousand characters at a time."""
-        found = await done(index, partial(commands.fetch, id=str(id)))
+        found = await asked(index, partial(commands.fetch, id=str(id)))
         return Text(
             id=found["id"],
             title=found["title"],
@@ -344,7 +351,7 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
     @server.tool(annotations=READS)
     async def info(index: IndexName = None) -> About:
         """Describe an index: number of documents, and columns that conditions may use."""
-        facts = await done(
+        facts = await asked(
             index, lambda found: found.info() | {"columns": found.index.store.columns.facts()}
         )
         return About(
@@ -356,14 +363,21 @@ def _add_readers(server: AgentsServer, done: Done, places: Mapping[str, Path]) -
         )
 
 
-def _add_writers(server: AgentsServer, done: Done) -> None:
+def _add_writers(
+    server: AgentsServer,
+    names: Collection[str],
+    change: Do,
+    followed: Mapping[str, AskedSources],
+) -> None:
+    asked = partial(_asked, names, change)
+
     @server.tool(annotations=CHANGES)
     async def add(
         documents: Annotated[list[NewDocument], Field(min_length=1)], index: IndexName = None
     ) -> Changed:
         """Add documents, all or none; each replaces the document of the same id."""
-        put = Put([document.model_dump() for document in documents])
-        return Changed.model_validate(await done(index, put))
+        put = partial(commands.put, documents=[each.model_dump() for each in documents])
+        return Changed.model_validate(await asked(index, put))
 
     @server.tool(annotations=CHANGES)
     async def delete(
@@ -376,25 +390,34 @@ def _add_writers(server: AgentsServer, done: Done) -> None:
         index: IndexName = None,
     ) -> Deleted:
         """Delete documents, either by their ids, all or none, or by a condition."""
-        return Deleted.model_validate(await done(index, Delete(ids, where)))
+        deleted = partial(commands.delete, ids=ids, where=where)
+        return Deleted.model_validate(await asked(index, deleted))
 
     @server.tool(annotations=CHANGES)
     async def sync(index: IndexName = None) -> Synced:
         """Bring an index up to date with the files that it follows or was last synced with."""
+        synced = partial(commands.sync, sources=followed.get(_known(names, index)))
         notes = list[str]()
         with listening(note=notes.append):
-            return Synced.model_validate(await done(index, Sync()) | {"notes": notes})
+            found = await asked(index, synced)
+        return Synced.model_validate(found | {"notes": notes})
 
 
-async def _done(
-    names: Collection[str], do: Do, name: str | None, command: Command
-) -> dict[str, Any]:
+def _known(names: Collection[str], name: str | None) -> str:
+    """Return the name that an agent gives, or the only one; raises `ToolError`."""
     if name is None and len(names) == 1:
         (name,) = names
     if name is None or name not in names:
         raise ToolError(f"index {unknown(str(name), names)}")
+    return name
+
+
+async def _asked(
+    names: Collection[str], do: Do, index: str | None, command: Command, where: str | None = None
+) -> dict[str, Any]:
+    name = _known(names, index)
     try:
-        return await do(name, command) | {"index": name}
+        return await do(name, command, where) | {"index": name}
     except (SlimdexError, OSError) as error:
         raise ToolError(" ".join(str(error).split())) from error
 

@@ -24,7 +24,6 @@ from ..collection import Collection
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
-from ..operations.commands import Command, Related, Search
 from ..quality.refitting import add_settled
 from ..search.request import Hits, SearchRequest, first_stage, joined, reranked
 from ..storage.manifest import Manifest
@@ -183,11 +182,6 @@ class ServedIndex:
             return await asyncio.get_running_loop().run_in_executor(self._conditions, in_time)
         finally:
             self._filtered -= count
-
-    async def do(self, command: Command) -> dict[str, Any]:
-        """Run a command that only reads; one with a condition has a time limit."""
-        where = command.where if isinstance(command, Search | Related) else None
-        return await self.read_where(command, where)
 
     async def read_where(self, function: Callable[[Collection], T], where: str | None) -> T:
         """Run a function that reads the collection, with a time limit if it has a condition."""

@@ -19,7 +19,7 @@ from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
 from slimdex.indexes.suggestions import did_you_mean
 
 from ..collection import Collection
-from ..operations.commands import Command
+from ..commands import Command
 from .limits import LimitError, Limits
 from .metrics import Metrics
 from .root_folder import RootFolder
@@ -155,10 +155,10 @@ class Service:
             )
         return self.indexes[name]
 
-    async def do(self, name: str, command: Command) -> dict[str, Any]:
-        """Run a command that only reads, on the index of a name."""
+    async def read(self, name: str, command: Command, where: str | None) -> dict[str, Any]:
+        """Run a command that only reads, on the index of a name; with the command's condition."""
         try:
-            return await self.named(name).do(command)
+            return await self.named(name).read_where(command, where)
         except EncoderError as error:
             LOG.error("%s", error)
             raise SlimdexError(NO_ENCODER) from error

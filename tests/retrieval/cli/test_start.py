@@ -30,8 +30,7 @@ ENVIRONMENT = ("__", "_distutils", "_virtual", "sitecustomize", "usercustomize",
 FOLDERS = {
     *("indexes.codes", "indexes.execution", "indexes.reducers", "indexes.search"),
     *("indexes.vectors", "retrieval.catalog", "retrieval.cli", "retrieval.encoders"),
-    *("retrieval.lexical", "retrieval.operations", "retrieval.search"),
-    "retrieval.storage",
+    *("retrieval.lexical", "retrieval.search", "retrieval.storage"),
 }
 """Folders of slimdex that a search imports."""
 
@@ -79,7 +78,7 @@ def test_help_imports_no_more_than_click() -> None:
 def test_info_imports_neither_an_encoder_nor_the_readers_of_files(index: Path) -> None:
     found = modules("info", str(index))
     assert libraries(found) <= INFO
-    assert folders(found) == FOLDERS - {"retrieval.operations"} | {"retrieval.quality"}
+    assert folders(found) == FOLDERS | {"retrieval.quality"}
     assert not {
         name for name in found if name.startswith("slimdex.retrieval.encoders.runtimes.net")
     }

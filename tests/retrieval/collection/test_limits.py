@@ -18,7 +18,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part, hit_json
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
-from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.repair import verify
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
 

@@ -32,7 +32,7 @@ from slimdex.retrieval.atomic_files import (
 from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
-from slimdex.retrieval.operations.repair import repair, verify
+from slimdex.retrieval.repair import repair, verify
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow

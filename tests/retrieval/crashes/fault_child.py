@@ -26,7 +26,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding, preparing, replacing
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
-from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.repair import verify
 from tests.encoders import ReadingEncoder
 
 Seen = dict[str, Any]

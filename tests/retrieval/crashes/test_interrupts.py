@@ -13,7 +13,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.operations.repair import repair, verify
+from slimdex.retrieval.repair import repair, verify
 from slimdex.retrieval.storage.manifest import Manifest
 from slimdex.retrieval.storage.snapshot import Loaded
 from tests.conftest import Copies

@@ -15,7 +15,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.rewriting import compacting
 from slimdex.retrieval.locks import FileLock
-from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.repair import verify
 from tests.encoders import WordEncoder
 
 AGAIN = "others changed the index while it was copied; compacting starts over"

@@ -13,7 +13,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.rewriting import fitting
-from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.repair import verify
 from slimdex.retrieval.storage import derived_lexical, index_files
 from tests.encoders import WordEncoder
 

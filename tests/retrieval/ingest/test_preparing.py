@@ -20,11 +20,11 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors, save_tensors
+from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding, preparing, staging
-from slimdex.retrieval.operations.building import build
-from slimdex.retrieval.operations.repair import repair
+from slimdex.retrieval.repair import repair
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.storage.work_folder import left_files, work_folder
 from tests.encoders import WordEncoder, failing
@@ -215,7 +215,7 @@ def test_files_of_one_name_that_two_add_at_once_get_ids_of_their_own(
     _write(two, 10, "beta")
 
     def add(collection: Collection, folder: Path) -> None:
-        from slimdex.retrieval.operations.building import add
+        from slimdex.retrieval.building import add
 
         if is_sync:
             collection.sync(str(folder))

@@ -20,7 +20,7 @@ from slimdex.retrieval.ingest import encoding, writer
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.ingest.undoing import Undone
-from slimdex.retrieval.operations.repair import repair, verify
+from slimdex.retrieval.repair import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.storage import index_files
 from tests.encoders import ReadingEncoder

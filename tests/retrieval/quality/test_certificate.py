@@ -16,7 +16,7 @@ from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.operations.repair import repair, verify
+from slimdex.retrieval.repair import repair, verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 

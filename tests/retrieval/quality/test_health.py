@@ -20,15 +20,15 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.state import Certificate
 from slimdex.retrieval.cli.app import app
-from slimdex.retrieval.cli.reports import health_lines
+from slimdex.retrieval.cli.facts import health_lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.operations.repair import repair
 from slimdex.retrieval.quality.health import Drift, Measured, drift, verdict
 from slimdex.retrieval.quality.trials.query_pools import document_pool
 from slimdex.retrieval.quality.trials.recall_trials import Pool
+from slimdex.retrieval.repair import repair
 from slimdex.retrieval.sources.source import open_source
 from tests.encoders import WordEncoder
 

@@ -16,7 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
-from slimdex.retrieval.operations.repair import repair, verify
+from slimdex.retrieval.repair import repair, verify
 from slimdex.retrieval.search import answer
 from slimdex.retrieval.search.request import SearchRequest
 from tests.encoders import ReadingEncoder, WordEncoder

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.operations import following as following_module
-from slimdex.retrieval.operations.following import Following
-from slimdex.retrieval.server.freshness import BEHIND, Freshness
+from slimdex.retrieval.server import freshness
+from slimdex.retrieval.server.freshness import BEHIND, Following, Freshness
 from slimdex.retrieval.sources.asked_sources import AskedSources
 from tests.encoders import WordEncoder
 
@@ -56,7 +55,7 @@ async def test_concurrent_answers_share_a_sync_that_begins_after_them() -> None:
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to follow, whose files can't have changed unnoticed just now."""
-    monkeypatch.setattr(following_module, "SETTLED_NS", 0)
+    monkeypatch.setattr(freshness, "SETTLED_NS", 0)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text("the cat sat")
     return tmp_path / "notes"

@@ -277,7 +277,7 @@ async def test_agents_sync_with_the_files_that_are_followed(notes: Path, tmp_pat
 async def test_a_service_has_the_same_tools(notes: Path) -> None:
     async with (
         asking({"notes": notes}, encoder=None) as (_, service),
-        Client(agents_server(service.indexes.keys(), service.do)) as client,
+        Client(agents_server(service.indexes.keys(), service.read)) as client,
     ):
         await tools_work(client)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slimdex.indexes.errors import SlimdexError
+from slimdex.retrieval import commands
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.operations.commands import Search
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.server.limits import Limits
 
@@ -30,8 +31,9 @@ async def test_a_condition_is_interrupted_after_the_time_limit(tmp_path: Path) -
         body = {"query": "a cat", "where": REGEXES}
         answer = await client.post("/indexes/notes/search", json=body)
         assert answer.status_code == 504, answer.text
+        request = SearchRequest(texts=["a cat"], where=REGEXES)
         with pytest.raises(SlimdexError, match="no answer after"):
-            await service.do("notes", Search(SearchRequest(texts=["a cat"], where=REGEXES)))
+            await service.read("notes", partial(commands.search, request=request), REGEXES)
 
 
 async def test_a_slow_condition_delays_no_search_without_one(

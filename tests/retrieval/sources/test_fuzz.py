@@ -27,7 +27,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
-from slimdex.retrieval.operations.repair import verify
+from slimdex.retrieval.repair import verify
 from slimdex.retrieval.sources.given_vectors import check_vectors, open_vectors, read_query_vectors
 from slimdex.retrieval.sources.source import open_source, read_pairs
 from tests.chance import CHANCE

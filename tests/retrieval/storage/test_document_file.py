@@ -28,8 +28,8 @@ from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
-from slimdex.retrieval.operations.repair import verify
 from slimdex.retrieval.passages import Passage
+from slimdex.retrieval.repair import verify
 from slimdex.retrieval.storage.document_file import ENTRY, DocumentFile, cut_text
 from slimdex.retrieval.storage.document_lines import UnwritableError, line_of, values_of
 from tests.chance import CHANCE

@@ -26,16 +26,16 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.json_text import received
 
 from ...collection import Collection
+from ...commands import Command
 from ...documents import id_text, json_of
 from ...ingest.writer import Added
-from ...operations.commands import Command
-from ...operations.uploading import add_file, upload_name
 from ...quality.refitting import add_settled
 from ...temporary_files import temporary_parent
 from ..access.middleware import needs, reads_by_line
 from ..access.tokens import Right
 from ..limits import LimitError, Limits
 from ..served_index import ServedIndex
+from ..uploading import add_file, upload_name
 from .bodies import JsonRoute, known_parameters
 from .failures import told_of
 from .search import Index, service_of

@@ -14,10 +14,10 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.options import AUTO
 
+from ... import commands
 from ...collection import Collection
+from ...commands import Command
 from ...documents import Document, check_columns
-from ...operations import commands
-from ...operations.commands import Command, Delete, Sync
 from ...sources.asked_sources import AskedSources
 from ...storage.network_filesystems import is_on_share
 from ..access.middleware import needs
@@ -55,17 +55,19 @@ async def put(index: Index, id: str, body: DocumentBody) -> dict[str, Any]:
 @routes.delete("/indexes/{name}/documents/{id:path}")
 async def delete(index: Index, id: str) -> dict[str, Any]:
     """Delete a document."""
-    return await _deleted(index, Delete([id]))
+    return await _deleted(index, [id])
 
 
 @routes.post("/indexes/{name}/delete")
 async def delete_several(index: Index, body: DeleteBody) -> dict[str, Any]:
     """Delete documents by their ids, all or none, or by a condition."""
-    return await _deleted(index, Delete(body.ids, body.where))
+    return await _deleted(index, body.ids, body.where)
 
 
-async def _deleted(index: ServedIndex, command: Delete) -> dict[str, Any]:
-    counts = await index.change(command)
+async def _deleted(
+    index: ServedIndex, ids: Sequence[str | int] | None, where: str | None = None
+) -> dict[str, Any]:
+    counts = await index.change(partial(commands.delete, ids=ids, where=where))
     return {name: counts[name] for name in ("deleted", "documents")}
 
 
@@ -78,7 +80,8 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
     folders = service_of(request).folders
     _check_places(body.sources, folders)
     options = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
-    command = Sync(AskedSources(body.sources, **options), body.refit)
+    sources = AskedSources(body.sources, **options)
+    command = partial(commands.sync, sources=sources, refit=body.refit)
     return await index.change(partial(_with_notes, command))
 
 

@@ -13,8 +13,8 @@ from slimdex.indexes.arrays import as_matrix
 from slimdex.indexes.errors import InputError
 
 from ...collection import Collection
+from ...commands import listing
 from ...documents import Hit, document_json, hit_json, json_of
-from ...operations.commands import listing
 from ...search.excerpts import part_with, word_places
 from ...search.request import SearchRequest, narrowed
 from ..access.middleware import RIGHT

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import Sources, add, build
 from slimdex.retrieval.encoders.choice import languages
 from slimdex.retrieval.encoders.choice.languages import other_languages
-from slimdex.retrieval.operations.building import Sources, add, build
 from tests.encoders import WordEncoder
 
 GERMAN = [

@@ -11,7 +11,7 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.operations.building import Sources, build
+from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.limits import (
     LARGEST_FILE,

@@ -1,0 +1,170 @@
+"""Building: index documents of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.indexes.execution.workers import HERE, Workers
+from slimdex.indexes.options import Choices
+from slimdex.indexes.settings import Settings
+
+from .atomic_files import is_index, remove_folder
+from .collection import Collection
+from .encoders.base import AUTO, Encoder, passage_tokens
+from .ingest.adding import add_sources
+from .ingest.language_note import language_notes
+from .ingest.rewriting.fitting import refit as refit_index
+from .ingest.writer import Added
+from .locks import WAIT
+from .quality.refitting import settled
+from .quality.tuning import metric_choice
+from .quality.tuning.targets import Target
+from .quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
+from .sources.source import Sources as Sources
+from .storage.work_folder import left_files, work_folders
+
+
+def build(
+    path: Path,
+    sources: Sources,
+    make_encoder: Callable[[], Encoder],
+    settings: Settings,
+    *,
+    wait: float = WAIT,
+    vector_dtype: str = "fp16",
+    passages: str | int | None = AUTO,
+    lexical: bool = True,
+    workers: Workers = HERE,
+    shared_filesystem: bool = False,
+) -> tuple[Collection, Added]:
+    """Build a new index, or finish an interrupted build.
+
+    After a failure, the folder is removed unless it has encoded texts. If it has, another call
+    continues, even with other settings, and encodes only the rest. Raises `InputError` if the
+    folder exists and is not an unfinished build.
+
+    Parameters
+    ----------
+    wait : seconds to wait for changes by other processes.
+    vector_dtype, passages, lexical : as for `Collection.create`; a resumed build keeps its own.
+    workers : processes that encode and code parts of the documents.
+    shared_filesystem : as for `Collection.open`.
+    """
+    if path.exists():
+        if not is_index(path):
+            raise InputError(f"{path} exists and is no slimdex index; expected a new folder")
+        with closing(Collection.open(path, wait=wait)) as found:
+            _check_unfinished(found)  # before a model is loaded, which takes seconds
+        encoder = make_encoder()
+        collection = Collection.open(path, encoder, wait=wait, shared_filesystem=shared_filesystem)
+        with _closed_on_error(collection):
+            request(collection, settings)
+            collection.index.workers = workers
+            added = add(collection, sources)
+            notes = _kept(collection, encoder, vector_dtype, passages)
+            return collection, replace(added, notes=[*notes, *added.notes])
+    collection = Collection.create(
+        path,
+        make_encoder(),
+        settings,
+        vector_dtype=vector_dtype,
+        passages=passages,
+        lexical=lexical,
+        shared_filesystem=shared_filesystem,
+    )
+    collection.index.workers = workers
+    with _closed_on_error(collection, remove=True):
+        return collection, add(collection, sources)
+
+
+def request(collection: Collection, settings: Settings) -> None:
+    """Record other settings for an unfinished build; on a finished one, use `Collection.reduce`."""
+    with collection.index.change() as change:
+        _check_unfinished(collection)
+        requested = settings.checked(change.state.dim)
+        change.commit(replace(change.state, requested=requested))
+
+
+def choose_settings(collection: Collection, target: Target | None = None) -> list[str]:
+    """Choose settings for a target or, without, the metric; returns notes for the user.
+
+    Only if the encoder's vectors are raw, a metric other than the default may be chosen, unless the
+    user chose one: see `metric_choice`. An index of few documents, or without rescoring, stays
+    unchanged.
+    """
+    index, notes = collection.index, list[str]()
+    state = index.state
+    if state.settings is None or not state.settings.rescores:
+        return []
+    if index.snapshot.searchable_count < FEWEST_A_DIMENSION * state.dim:
+        return []
+    if target is not None:
+        try:
+            return tune(index, target, apply=True).said
+        except InputError as error:  # the documents are in and must be kept
+            notes.append(f"{error}; the settings stay as they are")
+    requested, default = state.requested, metric_choice.DEFAULT
+    is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
+    if is_free and index.has_encoder:
+        choice = chosen_metric(index, index.opened())
+        if choice.cell != default:
+            beta, gamma = choice.cell
+            refit_index(index, replace(requested, beta=beta, gamma=gamma))
+            notes.append(choice.why)
+    return notes
+
+
+def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
+    """Add documents; `refit` is as for `Collection.add`."""
+    index = collection.index
+    first = index.state.rows
+    added = settled(index, refit, lambda: add_sources(index, sources))
+    return replace(added, notes=[*added.notes, *language_notes(index.opened(), first)])
+
+
+def _kept(
+    collection: Collection, encoder: Encoder, vector_dtype: str, passages: str | int | None
+) -> list[str]:
+    """Notes on what an unfinished build keeps, although something else is requested now."""
+    state, notes = collection.index.state, list[str]()
+    asked, own = (each.spec().get("precision") for each in (encoder, collection.encoder))
+    if asked != own:
+        notes.append(f"encoded in {own} like the documents before, not in {asked}")
+    if vector_dtype != state.stored:
+        notes.append(f"stored as {state.stored} like the vectors before, not as {vector_dtype}")
+    if passage_tokens(passages, collection.encoder) != (length := state.passages):
+        said = "not cut" if length is None else f"cut into passages of at most {length} tokens"
+        notes.append(f"{said} like the texts before, not by passages={passages}")
+    return notes
+
+
+def _check_unfinished(collection: Collection) -> None:
+    if not collection.index.is_empty:
+        raise InputError(f"{collection.path} exists; expected a new folder (or use `slimdex add`)")
+
+
+@contextmanager
+def _closed_on_error(collection: Collection, remove: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        with collection, suppress(OSError, SlimdexError):
+            if remove:
+                _remove_if_unused(collection)
+        if type(error) is InputError and left_files(collection.path):
+            raise InputError(
+                f"{error}. The encoded texts are kept: build again, with other settings if these "
+                "are the cause"
+            ) from error
+        raise
+
+
+def _remove_if_unused(collection: Collection) -> None:
+    """Remove an index without documents, unless others build it or encoded texts are left."""
+    with collection.index.turn():
+        if collection.index.is_empty and not work_folders(collection.path):
+            remove_folder(collection.path)

@@ -1,0 +1,181 @@
+"""Build an index: `slimdex build`, and `demo` of the standard library's docstrings."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.indexes.execution.progress import listening
+
+from . import console
+from .click_commands import FOLDER, VARIABLE, new_index
+from .encoders import EncoderOptions
+from .errors import StoppedError, is_interrupt
+from .opening import Json, RayOptions, WriteOptions
+from .settings import SettingsOptions, StorageOptions, TargetOptions
+from .sources import SourceOptions, Vectors
+
+if TYPE_CHECKING:
+    from slimdex.indexes.settings import Settings
+
+    from ..encoders.base import Encoder
+    from ..quality.tuning.targets import Target
+
+SOURCE = "python:"
+QUERIES = (
+    "remove a directory tree",
+    "parse a date from a string",
+    "run a command and capture its output",
+    "find the most common elements",
+    "wait until several threads have finished",
+)
+SAMPLE = 200
+"""Sentences of docstrings that are searched for the table."""
+READING = (
+    "Answers to five questions, best first, found by meaning and by words together. The number is "
+    "the similarity of meaning, at most 1; (words) marks answers that owe their place to words."
+)
+
+
+def build(
+    sources: SourceOptions,
+    encoder: EncoderOptions,
+    settings: SettingsOptions,
+    storage: StorageOptions,
+    cluster: RayOptions,
+    target: TargetOptions,
+    writing: WriteOptions,
+    out: Annotated[
+        Path | None, f"A new folder for the index; default: {VARIABLE}, or {FOLDER} here."
+    ] = None,
+    vectors: Vectors = None,
+    as_json: Json = False,
+) -> None:
+    """Build an index. After an interruption, the same command goes on where it stopped."""
+    from ..building import build as build_index
+    from ..building import choose_settings
+    from ..commands import with_addition
+    from ..encoders.given_encoder import GivenEncoder
+    from ..sources.asked_sources import remember_sources
+    from ..temporary_files import offer
+
+    wanted = settings.settings()
+    aim = _target_beside(wanted, target)
+    path = out or new_index()
+    offer(path.absolute())
+    asked = sources.asked(vectors)
+    with listening(note=console.note):
+        opened = asked.opened()
+
+    def make_encoder() -> Encoder:
+        given = opened.vectors if encoder.model is None else None
+        return encoder.opened() if given is None else GivenEncoder(given.dim)
+
+    with _told_if_built(path):
+        with cluster.started() as workers, console.progress(), listening(note=console.note):
+            collection, added = build_index(
+                path,
+                opened,
+                make_encoder,
+                wanted,
+                wait=writing.wait,
+                vector_dtype=storage.vector_dtype,
+                passages=storage.passage_tokens,
+                lexical=not storage.no_lexical,
+                workers=workers,
+                shared_filesystem=writing.shared_filesystem,
+            )
+        remember_sources(collection.path, asked, collection.index.state.origins)
+        with collection, console.progress(), listening(note=console.note):
+            added.notes.extend(choose_settings(collection, aim))
+            facts = with_addition(collection, added)
+        console.show_index(facts, as_json)
+
+
+@contextmanager
+def _told_if_built(path: Path) -> Iterator[None]:
+    """After Ctrl-C, say so if all documents are committed: the same command would be refused."""
+    try:
+        yield
+    except BaseException as error:
+        if not (is_interrupt(error) and _holds_documents(path)):
+            raise
+        raise StoppedError(
+            f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
+        ) from error
+
+
+def _holds_documents(path: Path) -> bool:
+    from ..storage.manifest import Manifest
+
+    with suppress(OSError, SlimdexError):
+        return Manifest.read(path).state.settings is not None
+    return False
+
+
+def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
+    if target == TargetOptions():
+        return None
+    if settings != type(settings)():
+        raise InputError("build: settings beside --agreement, --ram or --p99-ms; expected either")
+    return target.target()
+
+
+def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
+    """Index the docstrings of Python's standard library, search them, and compare the memory."""
+    from ..collection import Collection
+    from ..quality.evaluation.measures import evaluate_self
+    from .answers import show_hits
+    from .facts import show_evaluation
+
+    if not _is_finished(out):
+        _build_demo(out)
+    with Collection.open(out) as collection:
+        cut = collection.info()["passages"]["documents_cut"]
+        passages = f", {cut:,} long ones as several passages" if cut else ""
+        console.line(f"{len(collection):,} docstrings in {out}{passages}")
+        console.prose(READING)
+        console.line("")
+        answered = collection.search_many(QUERIES, limit=3)
+        for query, hits in zip(QUERIES, answered, strict=True):
+            show_hits(query, hits)
+        with console.progress():
+            report = evaluate_self(collection.index, sample=SAMPLE)
+        console.line("")
+        show_evaluation(report)
+        console.line("")
+        console.line(f"Try your own: {_command()} search {out} sort a list")
+
+
+def _command() -> str:
+    """Return the command as the user can type it: its path if the shell does not find it."""
+    called = Path(sys.argv[0])
+    is_hidden = called.name == "slimdex" and shutil.which("slimdex") is None
+    return str(called) if is_hidden else "slimdex"
+
+
+def _build_demo(out: Path) -> None:
+    from slimdex.indexes.settings import Settings
+
+    from ..building import Sources
+    from ..building import build as build_index
+    from ..encoders.transformer import TransformerEncoder
+
+    with console.progress():
+        sources = Sources.open([SOURCE])
+        collection, _ = build_index(out, sources, TransformerEncoder, Settings())
+        collection.close()
+
+
+def _is_finished(path: Path) -> bool:
+    from ..collection import Collection
+
+    if not path.exists():
+        return False
+    with Collection.open(path) as collection:
+        return collection.index.state.settings is not None

@@ -1,0 +1,236 @@
+"""Change documents: `slimdex add`, `sync`, `delete`, `dedup`, `undo` and `compact`."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
+
+from slimdex.indexes.errors import InputError
+
+from . import console
+from .click_commands import Argument
+from .errors import is_interrupt, say
+from .opening import Dir, Index, Json, OpenOptions, RayOptions, Where, WriteOptions
+from .sources import Refit, SourceOptions, Vectors
+
+if TYPE_CHECKING:
+    from ..sources.asked_sources import AskedSources
+    from ..storage.manifest import Manifest
+
+AGAIN = 5.0
+"""Seconds before another attempt after an error."""
+
+
+def add(
+    index: Dir,
+    *,
+    sources: SourceOptions,
+    vectors: Vectors = None,
+    refit: Refit = "auto",
+    opening: OpenOptions,
+    cluster: RayOptions,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """Add documents; one with an existing id replaces the older one."""
+    from .. import commands
+
+    with cluster.started() as workers:
+        command = partial(commands.add, sources=sources.asked(vectors), refit=refit)
+        facts = Index(index, opening, writing, workers).do(command)
+    console.show_index(facts, as_json)
+
+
+def delete(
+    index: Dir,
+    ids: Annotated[list[str] | None, Argument("ID", "Ids of documents.")] = None,
+    *,
+    where: Where = None,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """Delete documents by id, or by a condition."""
+    from .. import commands
+
+    deleted = partial(commands.delete, ids=ids or None, where=where)
+    done = Index(index, writing=writing).do(deleted)
+    gone = done.pop("gone")
+    text = f"{done['deleted']:,} deleted, {done['documents']:,} left"
+    console.show_result(done, text, as_json)
+    if gone > done["documents"] and not as_json:
+        console.note(_still_there(index, gone))
+
+
+def _still_there(index: Path, gone: int) -> str:
+    """Return a note for an index with more deleted rows than live ones."""
+    return f"{gone:,} rows still take space: `slimdex compact {index}` frees it"
+
+
+def compact(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
+    """Free the space of deleted and replaced documents, on disk and in memory."""
+    from .. import commands
+
+    done = Index(index, writing=writing).do(commands.compact)
+    text = f"{done['freed']:,} rows freed, {done['documents']:,} documents left"
+    console.show_result(done, text, as_json)
+
+
+def undo(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
+    """Undo the last change of documents, settings or words; again, to make it again."""
+    done = Index(index, writing=writing).do(
+        lambda collection: asdict(collection.undo()) | {"documents": len(collection)}
+    )
+    text = "the settings and files before"
+    if done["restored"] or done["removed"]:
+        text = f"{done['restored']:,} restored, {done['removed']:,} removed"
+    console.show_result(done, f"{text}; {done['documents']:,} documents", as_json)
+
+
+def dedup(
+    index: Dir,
+    *,
+    min_score: Annotated[
+        float, "COSINE", "Least cosine of the encoder's vectors; 1 for equal ones."
+    ] = 0.95,
+    delete: Annotated[bool, "Delete all documents of a group but the first added."] = False,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """List groups of near-duplicates; the first added of each is named first."""
+    from .. import commands
+
+    found = partial(commands.dedup, min_score=min_score, deletes=delete)
+    report = Index(index, writing=writing).do(found)
+    if as_json:
+        console.print_json(report)
+        return
+    groups = report["groups"]
+    for group in groups:
+        console.line(group["kept"], "bold")
+        for other in group["others"]:
+            console.line(f"  {other['score']:.4f}  {other['id']}")
+    if not groups:
+        console.line(f"no near-duplicates among {report['documents']:,} documents")
+        return
+    text = f"{report['duplicates']:,} near-duplicates of {len(groups):,} documents"
+    if delete:
+        text += f": {report['deleted']:,} deleted, {report['documents']:,} left"
+    console.line(text)
+
+
+def sync(
+    index: Dir,
+    *,
+    sources: SourceOptions,
+    watch: Annotated[bool, "Keep running, and sync whenever files change, until Ctrl-C."] = False,
+    refit: Refit = "auto",
+    opening: OpenOptions,
+    cluster: RayOptions,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """Bring an index up to date with its sources: add what is new, replace what has changed,
+    delete what is gone. Documents of other sources stay. Without sources: with those of the last
+    sync, or else of the build."""
+    from ..sources.asked_sources import last_sources
+
+    with cluster.started() as workers:
+        opened = Index(index, opening, writing, workers)
+        if sources == SourceOptions():
+            collection = opened.opened()
+            asked = last_sources(collection.path, collection.index.state.origins)
+        else:
+            asked = sources.asked()
+        synced = _Synced(asked, opened, refit, as_json)
+        if watch:
+            synced.watch()
+        else:
+            synced.once()
+
+
+@dataclass
+class _Synced:
+    """An index that is kept in sync with its sources."""
+
+    sources: AskedSources
+    index: Index
+    refit: str
+    as_json: bool
+    said: set[str] = field(default_factory=set)
+    left: Manifest | None = None  # by the last sync
+
+    def once(self, *, watched: bool = False) -> None:
+        """Sync and report."""
+        from .. import commands
+        from ..sources.asked_sources import remember_sources
+
+        notes = list[str]()
+        synced = partial(commands.sync, sources=self.sources, refit=self.refit, compacts=watched)
+        found = self.index.do(synced, notes.append)
+        collection = self.index.opened()
+        remember_sources(collection.path, self.sources, collection.index.state.origins)
+        self.left = collection.index.snapshot.manifest
+        if (gone := found.pop("gone")) > found["documents"]:
+            notes.append(_still_there(self.index.path, gone))
+        for line in notes:
+            if line not in self.said:
+                console.note(line)
+        self.said = set(notes)
+        self._report(found)
+
+    def watch(self) -> None:
+        """Sync whenever files have changed, or the index was restored; try again after errors."""
+        from ..sources.watching import ticks
+
+        places = self._places()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            self._follow(ticks(places, self.index.path))
+        except (KeyboardInterrupt, RuntimeError) as stop:
+            if not is_interrupt(stop):
+                raise
+            console.note("no longer watching")
+
+    def _places(self) -> list[Path]:
+        specs = self.sources.specs
+        if missing := [spec for spec in specs if not Path(spec).exists()]:
+            raise InputError(f"{missing[0]}: can't be watched; expected files and folders")
+        return [Path(spec) for spec in specs]
+
+    def _follow(self, ticks: Iterable[bool]) -> None:
+        is_first, again = True, math.inf
+        for changed in ticks:
+            if not changed and monotonic() < again and not self._is_restored():
+                continue
+            try:
+                self.once(watched=True)
+                again = math.inf
+            except InputError as error:
+                if is_first:
+                    raise
+                if str(error) not in self.said:
+                    say(str(error))
+                self.said, again = {str(error)}, monotonic() + AGAIN
+            if is_first:
+                console.note("watching; Ctrl-C ends it")
+            is_first = False
+
+    def _is_restored(self) -> bool:
+        """Return whether a copy of the index was restored since the last sync."""
+        now = self.index.opened().index.snapshot.manifest
+        return self.left is not None and now.replaces(self.left)
+
+    def _report(self, found: dict[str, Any]) -> None:
+        if self.as_json:
+            print(json.dumps(found), flush=True)
+            return
+        counts = ", ".join(f"{found[name]:,} {name}" for name in [*found][:5])
+        texts = "text" if found["encoded"] == 1 else "texts"
+        console.line(f"{counts}; {found['encoded']:,} {texts} encoded")

@@ -1,0 +1,258 @@
+"""Click commands from functions, whose parameters and dataclasses declare the options.
+
+A command that names no index takes the default index, as `git` finds its repository.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache, wraps
+from importlib import import_module
+from inspect import Parameter
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import click
+
+from slimdex.indexes.errors import InputError
+
+FOLDER = ".slimdex"
+VARIABLE = "SLIMDEX_INDEX"
+EXPECTED = (
+    f"an index's folder, {VARIABLE}, or a folder {FOLDER} here or above "
+    "(`slimdex build SOURCE` makes one)"
+)
+SETTINGS = {"max_content_width": 100}
+"""Widest help; a narrower terminal wraps it."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Positional argument: its name in help, and its help.
+
+    With `is_index` it is the index, or several, and may be left out: see `IndexCommand`.
+    """
+
+    metavar: str
+    help: str
+    is_index: bool = False
+
+
+class IndexArgument(click.Argument):
+    """The index of an `IndexCommand`."""
+
+
+class IndexCommand(click.Command):
+    """Command on an index, which is the first word if that is the folder of one.
+
+    Otherwise it is `default_index()`, and the word belongs to the argument that follows. A
+    command without such an argument takes any word as its index.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default index before the words if they name none."""
+        if ctx.resilient_parsing or not self._is_left_out(ctx, args):
+            return super().parse_args(ctx, args)
+        from ..atomic_files import may_name_an_index, no_index
+
+        first, default = self._first_value(ctx, args), default_index()
+        word = first if isinstance(first, str) else ""
+        if default is not None and not may_name_an_index(word):
+            return super().parse_args(ctx, [str(default), *args])
+        with suppress(click.MissingParameter):
+            super().parse_args(ctx, args)  # ends here for --help
+        if word and default is not None:
+            before = f"`slimdex {self.name} {default} {word} ...`"
+            raise InputError(f"{no_index(word)} (for a word that names none: {before})")
+        refused = no_index(word) if word else f"{self.name}: no index given"
+        raise InputError(f"{refused}; expected {EXPECTED}")
+
+    def _is_left_out(self, ctx: click.Context, args: list[str]) -> bool:
+        _, *others = self._arguments()
+        first = self._first_value(ctx, args)
+        if isinstance(first, str):
+            return bool(others) and not is_index(first)
+        return not first or not isinstance(first, tuple)
+
+    def _first_value(self, ctx: click.Context, args: list[str]) -> Any:
+        """Return the first argument as Click parses it: a word, or a tuple of words if given."""
+        first = self._arguments()[0]
+        return self.make_parser(ctx).parse_args([*args])[0].get(first.name or "")
+
+    def _arguments(self) -> list[click.Argument]:
+        return [each for each in self.params if isinstance(each, click.Argument)]
+
+
+class Commands(click.Group):
+    """Group of commands, each imported only when it is used.
+
+    Parameters
+    ----------
+    places : names of commands -> "module:function", or "module:group".
+    """
+
+    def __init__(
+        self, places: Mapping[str, str], help: str, params: list[click.Parameter] | None = None
+    ) -> None:
+        super().__init__(help=help, params=params, no_args_is_help=True, context_settings=SETTINGS)
+        self.places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of `places`."""
+        return list(self.places)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; raises `click.UsageError` with the nearest name for an unknown one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from slimdex.indexes.suggestions import did_you_mean
+
+            near = did_you_mean(args[0], self.places)
+            raise click.UsageError(f"no command {args[0]!r}{near}", ctx) from error
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None if the name is unknown."""
+        if cmd_name not in self.places:
+            return None
+        return _imported(cmd_name, self.places[cmd_name])
+
+
+@cache
+def _imported(name: str, place: str) -> click.Command:
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(module), attribute)
+    return found if isinstance(found, click.Command) else command_of(found, name)
+
+
+def command_of(function: Callable[..., None], name: str) -> click.Command:
+    """Make a command of a function, with an option for each parameter.
+
+    `Annotated[int, "-n", "NUMBER", "Hits."]` declares an option: its names (by default the
+    parameter's), the name of its value in help (by default the type), and its help. A bool is a
+    flag that turns something on. A dict adds settings of `click.Option`. `Argument` in place of
+    the strings declares a positional argument. A parameter whose type is a dataclass stands for
+    the dataclass's fields; if its default is an instance, their defaults are its values.
+    """
+    params, groups = list[click.Parameter](), dict[str, tuple[Any, list[str]]]()
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        group, default = parameter.annotation, parameter.default
+        if is_dataclass(group):
+            given = {} if default is Parameter.empty else vars(default)
+            params += (made := list(_of_fields(group, given)))
+            groups[parameter.name] = group, [each.name for each in made if each.name]
+        else:
+            params.append(_declared(parameter.name, group, default))
+
+    @wraps(function)
+    def called(**given: Any) -> None:
+        for group_name, (group, names) in groups.items():
+            given[group_name] = group(**{field: given.pop(field) for field in names})
+        function(**given)
+
+    help = inspect.getdoc(function) or ""
+    first = " ".join(help.partition("\n\n")[0].split())
+    is_of_index = any(isinstance(param, IndexArgument) for param in params)
+    command = IndexCommand if is_of_index else click.Command
+    return command(
+        name,
+        params=params,
+        callback=called,
+        help=help,
+        short_help=first,
+        context_settings=SETTINGS,
+    )
+
+
+def _of_fields(group: Any, given: Mapping[str, Any]) -> Iterator[click.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        default = Parameter.empty if field.default is MISSING else field.default
+        yield _declared(field.name, hints[field.name], given.get(field.name, default))
+
+
+def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
+    kind, *words = get_args(annotation)
+    is_required = default is Parameter.empty
+    kind, is_list = _value_type(kind)
+    facts: dict[str, Any] = {"required": is_required, "type": _click_type(kind)}
+    if is_list:
+        facts["callback"] = _list_or_none
+    elif not is_required:
+        facts["default"] = default
+    if isinstance(words[0], Argument):
+        declared, nargs = words[0], -1 if is_list else 1
+        is_needed = is_required and not declared.is_index
+        metavar = declared.metavar if is_needed else f"[{declared.metavar}]"
+        metavar += "..." if is_list else ""
+        made = IndexArgument if declared.is_index else click.Argument
+        return made([name], nargs=nargs, metavar=metavar, help=declared.help, **facts)
+    texts = [word for word in words[:-1] if isinstance(word, str)]
+    names = [word for word in texts if word.startswith("-")] or [f"--{name.replace('_', '-')}"]
+    for word in words:
+        if isinstance(word, dict):
+            facts |= word
+    if kind is bool:
+        del facts["type"]
+    return click.Option(
+        [*names, name],
+        metavar=next((word for word in texts if not word.startswith("-")), None),
+        help=words[-1],
+        multiple=is_list,
+        is_flag=True if kind is bool else None,
+        show_default=kind is not bool and default not in (None, ""),
+        **facts,
+    )
+
+
+def _value_type(kind: Any) -> tuple[Any, bool]:
+    """Return the type of one value, and whether there may be several.
+
+    >>> _value_type(list[str] | None), _value_type(int)
+    ((<class 'str'>, True), (<class 'int'>, False))
+    """
+    if get_origin(kind) in (Union, UnionType):
+        (kind,) = (each for each in get_args(kind) if each is not type(None))
+    return (get_args(kind)[0], True) if get_origin(kind) is list else (kind, False)
+
+
+def _click_type(kind: Any) -> Any:
+    return click.Path(path_type=Path) if kind is Path else kind
+
+
+def _list_or_none(ctx: click.Context, param: click.Parameter, value: Any) -> list[Any] | None:
+    return list(value) or None
+
+
+def default_index() -> Path | None:
+    """Return `SLIMDEX_INDEX`, or else the nearest `.slimdex` upwards; None without either.
+
+    Raises `InputError` if the variable names a folder that is no index.
+    """
+    if given := os.environ.get(VARIABLE):
+        if not is_index(given):
+            raise InputError(f"{VARIABLE}={given}: no slimdex index there; expected one")
+        return Path(given)
+    if is_index(FOLDER):
+        return Path(FOLDER)
+    places = (above / FOLDER for above in Path.cwd().parents)
+    return next((place for place in places if is_index(place)), None)
+
+
+def new_index() -> Path:
+    """Return the folder of a build that names none: `SLIMDEX_INDEX`, or `.slimdex` here."""
+    return Path(os.environ.get(VARIABLE) or FOLDER)
+
+
+def is_index(path: str | Path) -> bool:
+    """True for the folder of an index."""
+    from .. import atomic_files
+
+    return atomic_files.is_index(path)

@@ -1,1 +1,0 @@
-"""Commands of `slimdex`: functions whose dataclasses of options Typer sees as separate options."""

@@ -1,1 +1,0 @@
-"""Commands about documents: add, update, find, show and delete them."""

@@ -1,1 +1,0 @@
-"""Commands about an index: its cost, its quality, its settings and its integrity."""

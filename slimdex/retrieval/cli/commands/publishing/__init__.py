@@ -1,1 +1,0 @@
-"""Commands that make an index available to other programs, machines and agents."""

@@ -1,0 +1,260 @@
+"""Encoders: `slimdex models`, `distill` and `migrate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import listening
+
+from . import console
+from .click_commands import Argument
+from .opening import ApiKeyFile, Dir, Index, Json, Labels, Trust, WriteOptions
+from .sources import Text, note_if_typed
+
+if TYPE_CHECKING:
+    from ..collection import Collection
+    from ..encoders.base import Encoder
+    from ..encoders.choice.known_models import KnownModel
+    from ..quality.migration import Migration
+
+Pooling = Annotated[
+    str | None,
+    "How token vectors are pooled: cls, mean, max, last, pooler or wk, and @ with the "
+    "layers to average: mean@1,-1; default: the model's own, or mean@-1. For word vectors: "
+    "mean or sif.",
+]
+MaxLength = Annotated[
+    int | None, "Most tokens to read of a text; default: the model's own, or 256."
+]
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """The encoder of a new index."""
+
+    model: Annotated[
+        str | None,
+        "The encoder's model: a folder, a file of word vectors, a hub id, a name of "
+        "`slimdex models`, or a server's http://HOST/v1#NAME; default: all-MiniLM-L6-v2, or none "
+        "with --vectors.",
+    ] = None
+    pooling: Pooling = None
+    max_length: MaxLength = None
+    precision: Annotated[str, "Precision to encode in: auto, fp32, bf16, fp16 or int8."] = "auto"
+    query_prompt: Annotated[
+        str | None, "Text before each query; default: the model's own prompt."
+    ] = None
+    document_prompt: Annotated[
+        str | None, "Text before each document; default: the model's own prompt."
+    ] = None
+    trust_remote_code: Trust = False
+    dimensions: Annotated[
+        int | None, "Dimensions to ask a server for; default: all that its model has."
+    ] = None
+    api_key_file: ApiKeyFile = None
+
+    def opened(self) -> Encoder:
+        """Load the encoder."""
+        from ..encoders.hub import DEFAULT_MODEL
+        from ..encoders.opening import open_encoder
+
+        return open_encoder(**asdict(self) | {"model": self.model or DEFAULT_MODEL})
+
+
+def models(as_json: Json = False) -> None:
+    """List well-known small encoders; `--model` takes their names."""
+    from ..encoders.choice.known_models import BEIR, KNOWN, MULTILINGUAL
+
+    if as_json:
+        console.print_json({name: asdict(model) for name, model in KNOWN.items()})
+        return
+    heads = ("model", "M weights", "languages", "dim", "tokens", "licence", "BEIR", "MTEB", "")
+    rows = [
+        (
+            name,
+            f"{model.parameters}",
+            model.languages,
+            f"{model.dimensions}",
+            f"{model.tokens:,}",
+            model.licence,
+            *(_score(model, measure) for measure in (BEIR, MULTILINGUAL)),
+            "needs the extra torch" if model.needs_torch else "",
+        )
+        for name, model in KNOWN.items()
+    ]
+    console.show_table(heads, rows)
+    console.line("")
+    console.prose(
+        "BEIR and MTEB (multilingual retrieval): published nDCG@10 times 100, where verified; "
+        "--json names the sources. They are downloaded from the model hub at the first use."
+    )
+
+
+def _score(model: KnownModel, measure: str) -> str:
+    is_known = model.score is not None and model.measure == measure
+    return f"{model.score:.2f}" if is_known else ""
+
+
+def distill(
+    model: Annotated[
+        str,
+        Argument("MODEL", "A transformer, or word vectors, as for `build --model`."),
+    ],
+    out: Annotated[Path, "A new folder, which `build --model` takes."],
+    dim: Annotated[
+        int | None, "Dimensions to keep, by PCA; default: 256, or all of word vectors."
+    ] = None,
+    sif: Annotated[
+        bool,
+        "Weight words by their frequency in --corpus, and remove what the vectors of its "
+        "texts have in common.",
+    ] = False,
+    corpus: Annotated[
+        list[str] | None, "Texts like those to be searched, a source as for build; can be repeated."
+    ] = None,
+    frequencies: Annotated[
+        Path | None, "A file with a word and its count per line, instead of --corpus's counts."
+    ] = None,
+    text: Text = None,
+    trust_remote_code: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """Distill a transformer into static word vectors: less accurate, and many times as fast."""
+    from ..atomic_files import check_new
+    from ..encoders.distillation import distill as distilled
+
+    if sif != bool(corpus or frequencies):
+        raise InputError(
+            "distill: expected --sif with --corpus or --frequencies, or none of the three"
+        )
+    check_new(out)
+    texts = _texts(corpus, text) if corpus else None
+    with console.progress():
+        encoder = distilled(
+            model,
+            out,
+            dim=dim,
+            texts=texts,
+            frequencies=frequencies,
+            trust_remote_code=trust_remote_code,
+        )
+    facts = {"tokens": encoder.vectors.tokens, "dimensions": encoder.dim, "folder": str(out)}
+    text = f"{facts['tokens']:,} tokens of {encoder.dim} dimensions in {out}"
+    console.show_result(facts, text, as_json)
+
+
+def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
+    from ..sources.asked_sources import AskedSources
+
+    note_if_typed(corpus)
+    with listening(note=console.note):
+        opened = AskedSources(corpus, text).opened()
+    return (document.content for document in opened.documents())
+
+
+def migrate(
+    index: Dir,
+    *,
+    encoder: EncoderOptions,
+    queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None,
+    qrels: Labels = None,
+    sample: Annotated[
+        int | None,
+        "Documents to encode for the comparison, besides those that queries ask for; default: 5%, "
+        "from 2,000 to 10,000.",
+    ] = None,
+    go_on: Annotated[
+        bool, "--continue", "Encode all documents again, by MODEL or that of the last run."
+    ] = False,
+    minutes: Annotated[
+        float | None, "With --continue: end after so many minutes; the next run goes on."
+    ] = None,
+    undo: Annotated[bool, "Drop unfinished new vectors."] = False,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """Measure what another encoder would give; change to it by encoding all documents again."""
+    if [undo, go_on or encoder.model is not None].count(True) != 1:
+        raise InputError("migrate: expected --model, --continue or --undo")
+    if minutes is not None and not go_on:
+        raise InputError("migrate: --minutes without --continue; expected both")
+    if (go_on or undo) and (queries or qrels or sample is not None):
+        raise InputError(
+            "migrate: --continue or --undo with options of the comparison; expected it alone"
+        )
+    if (queries is None) != (qrels is None):
+        raise InputError("migrate: --queries and --qrels; expected both or neither")
+    opened = Index(index, writing=writing).opened()
+    if undo:
+        opened.undo_migration()
+        console.line(f"{index}: the unfinished new vectors are dropped")
+    elif go_on:
+        _encode_again(index, opened, encoder, minutes, as_json)
+    else:
+        _compare(opened, encoder, queries, qrels, sample, as_json)
+
+
+def _compare(
+    opened: Collection,
+    encoder: EncoderOptions,
+    queries: Path | None,
+    qrels: Path | None,
+    sample: int | None,
+    as_json: bool,
+) -> None:
+    from ..quality.evaluation.labels import read_qrels
+    from ..sources.source import read_pairs
+
+    labels = read_qrels(qrels) if qrels else None
+    asked = read_pairs(str(queries)) if queries else None
+    with console.progress():
+        found = opened.migrate(encoder.opened(), queries=asked, labels=labels, sample=sample)
+    if as_json:
+        console.print_json(found.as_dict())
+        return
+    _show_migration(found)
+    console.line("--continue encodes all documents again")
+
+
+def _encode_again(
+    index: Path,
+    opened: Collection,
+    encoder: EncoderOptions,
+    minutes: float | None,
+    as_json: bool,
+) -> None:
+    with console.progress():
+        given = None if encoder.model is None else encoder.opened()
+        found = opened.reencode(given, minutes=minutes)
+    for text in found.notes:
+        console.note(text)
+    text = f"{index} has the new encoder and its vectors"
+    if not found.finished:
+        text = f"{found.rows:,} of {found.total:,} encoded again; --continue goes on"
+    console.show_result(asdict(found), text, as_json)
+
+
+def _show_migration(found: Migration) -> None:
+    """Print a row for each option, then the advice and its reason."""
+    rows = [
+        (
+            option.name,
+            f"{100 * option.estimate:.1f}",
+            f"{100 * option.bound:.1f}",
+            "" if option.gain is None else f"{100 * option.gain:+.1f}",
+            "" if option.gain_bound is None else f"{100 * option.gain_bound:+.1f}",
+            f"{option.hours:.2f}",
+        )
+        for option in found.options
+    ]
+    console.show_table(["option", "nDCG@10", "at least", "gain", "gain at least", "hours"], rows)
+    console.line("")
+    console.line(
+        f"by {found.queries:,} queries ({found.pool}) among {found.searched:,} documents that both "
+        f"encoded; 95% confidence"
+    )
+    console.line(f"advice: {found.advice}: {found.why}")

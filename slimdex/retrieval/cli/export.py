@@ -1,0 +1,109 @@
+"""Give an index to other programs: `slimdex export`, `map` and `push`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from slimdex.indexes.execution.progress import listening
+
+from . import console
+from .opening import Dir, Index, Json, OpenOptions, Where
+
+if TYPE_CHECKING:
+    from ..exporting.export import Exported
+
+
+def export(
+    index: Dir,
+    *,
+    to: Annotated[
+        str,
+        "FORMAT",
+        "parquet, jsonl, csv or faiss: documents with their vectors; "
+        "sentence-transformers: the encoder with the reducer.",
+    ],
+    out: Annotated[Path, "A new file or folder."],
+    vectors: Annotated[
+        str | None,
+        "full|reduced",
+        "The encoder's, as for `build --vectors`, the default for files; or those that the "
+        "codes are made of, the default for folders.",
+    ] = None,
+    where: Where = None,
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Write documents and vectors, or the encoder with the reducer, for other programs."""
+    from ..exporting.export import export as write
+
+    with Index(index, opening).opened() as collection:
+        with console.progress():
+            done = write(collection, out, to, vectors=vectors, where=where)
+        for text in done.notes:
+            console.note(text)
+    console.show_result(asdict(done), _described(done), as_json)
+
+
+def _described(done: Exported) -> str:
+    """Describe in one line what was written."""
+    if done.rows is None:
+        return f"a model of {done.vectors} vectors of {done.dim} dimensions in {done.path}"
+    rows = f"{done.documents:,} documents"
+    if done.rows != done.documents:
+        rows += f" ({done.rows:,} passages)"
+    return f"{rows} with {done.vectors} vectors of {done.dim} dimensions in {done.path}"
+
+
+def map_documents(
+    index: Dir,
+    *,
+    out: Annotated[Path, "A new file: map.html."],
+    where: Where = None,
+    as_json: Json = False,
+) -> None:
+    """Write a page with a map of the documents, for a browser, without a network."""
+    from ..mapping.document_map import write_map
+
+    collection = Index(index).opened()
+    with console.progress(), listening(note=console.note):
+        made = write_map(collection, out, where=where)
+    sample = f", a sample of {made.total:,}" if made.total > made.documents else ""
+    text = f"{made.documents:,} documents{sample} in {len(made.clusters)} clusters: {out}"
+    console.show_result(asdict(made), text, as_json)
+
+
+def push(
+    index: Dir,
+    *,
+    milvus: Annotated[
+        str, "URI", "http://HOST:19530 of a server, or a file NAME.db for the embedded server."
+    ],
+    name: Annotated[
+        str | None, "Name of the index in Milvus; default: its folder's, with underscores."
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None, "COLUMN", "A column not to push; can be repeated."
+    ] = None,
+    token: Annotated[
+        str,
+        {"envvar": "MILVUS_TOKEN"},
+        "Credentials for the server: USER:PASSWORD, or an API key.",
+    ] = "",
+    insecure: Annotated[bool, "Send the token to another machine without TLS."] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring Milvus up to date with an index: send what is new or changed, remove what is gone."""
+    from ..cluster.milvus_push import push as push_rows
+    from ..cluster.milvus_server import Server
+
+    with (
+        Index(index).opened() as collection,
+        Server(milvus, token, insecure=insecure) as connected,
+        console.progress(),
+        listening(note=console.note),
+    ):
+        done = push_rows(collection, connected, name, leave_out or ())
+    text = f"{done.sent:,} sent, {done.removed:,} removed, {done.rows:,} in {done.collection}"
+    console.show_result(asdict(done), text, as_json)

@@ -1,0 +1,209 @@
+"""Facts about an index: `slimdex info`, `health` and `eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.options import AUTO
+
+from . import console
+from .opening import Dir, Index, Json, Labels, OpenOptions
+
+if TYPE_CHECKING:
+    from ..quality.evaluation.labels import Qrels
+
+UNKNOWN = "not known"
+VERDICTS = {
+    "holds": "which still holds",
+    "not proved": "which is no longer proved: the lower bound is below it",
+    "broken": "which no longer holds: agreement@10 is below it",
+    None: "by queries that were given, which can't be compared with these",
+}
+"""State of the certified agreement."""
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """Queries to measure quality with: labelled, or made of the documents."""
+
+    queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None
+    qrels: Labels = None
+    drop_self: Annotated[bool, "Leave out the document that has the query's own id."] = False
+    sample: Annotated[int, "Without labels: how many queries to make of the documents."] = 500
+
+    def read(self) -> tuple[list[tuple[str, str]], Qrels] | None:
+        """Read the queries and their labels; None without --queries or without --qrels."""
+        from ..quality.evaluation.labels import read_qrels
+        from ..sources.source import read_pairs
+
+        if self.queries is None or self.qrels is None:
+            return None
+        return read_pairs(str(self.queries)), read_qrels(self.qrels)
+
+
+def info(
+    index: Dir,
+    *,
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Show what an index holds, how it was made and what it costs."""
+    facts = Index(index, opening).do(lambda collection: collection.info())
+    if as_json:
+        console.print_json(facts)
+        return
+    for line in facts.pop("notes"):
+        console.note(line)
+    console.show_pairs(info_lines(facts))
+
+
+def health(
+    index: Dir,
+    *,
+    sample: Annotated[int, "Queries made of the documents: more give a closer bound."] = 2000,
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Measure how far the documents are from those the index was fitted on, and what that costs."""
+    opened = Index(index, opening)
+    report = opened.do(lambda collection: collection.health(sample=sample))
+    if as_json:
+        console.print_json(report)
+        return
+    console.show_pairs(health_lines(report, opened.opened().index.snapshot.noun))
+    for line in report["advice"]:
+        console.note(line)
+
+
+def evaluate(
+    index: Dir,
+    *,
+    labels: LabelOptions,
+    by_itself: Annotated[
+        bool, "--self", "Without labels: take sentences of the documents as queries."
+    ] = False,
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Measure quality, time and memory, compared with uncompressed exact search."""
+    from ..quality.evaluation.measures import evaluate as measure
+    from ..quality.evaluation.measures import evaluate_self
+
+    if by_itself != (labels.queries is None) or by_itself != (labels.qrels is None):
+        raise InputError("eval: expected either --queries and --qrels, or --self")
+    given = labels.read()
+    with Index(index, opening).opened() as collection, console.progress():
+        if given:
+            report = measure(collection.index, *given, drop_self=labels.drop_self)
+        else:
+            report = evaluate_self(collection.index, sample=labels.sample)
+    if as_json:
+        console.print_json(report)
+    else:
+        show_evaluation(report)
+
+
+def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return names and values in words, for the facts of `Collection.info` that have a value.
+
+    >>> info_lines({"settings": {"k": 192, "beta": 0.0, "candidates": None}, "certificate": None})
+    {'settings': 'k=192, beta=0, candidates=auto'}
+    """
+    chosen = {name: facts.get(name) or {} for name in ("settings", "requested")}
+    shown = dict(facts) | {
+        name: {key: AUTO if value is None else value for key, value in values.items()}
+        for name, values in chosen.items()
+    }
+    if certificate := facts.get("certificate"):
+        shown["certificate"] = certificate["said"]
+    if encoder := facts.get("encoder"):
+        shown["encoder"] = {key: value for key, value in encoder.items() if key != "fingerprint"}
+        if "prompts" in encoder:
+            shown["encoder"]["prompts"] = [repr(text) for text in encoder["prompts"]]
+    lines = {name: _plain(shown[name]) for name in facts}
+    return {name: line for name, line in lines.items() if line}
+
+
+def _plain(value: Any) -> str:
+    """Format a value in words.
+
+    >>> _plain({"model": "m", "revision": None, "cut": True, "head": ["Dense", "Norm"], "n": 1800})
+    'model=m, cut=yes, head=Dense Norm, n=1,800'
+    >>> _plain(0.1234567), _plain(1953.7), _plain(None)
+    ('0.1235', '1,954', '')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}={_plain(v)}" for k, v in value.items() if v is not None)
+    if isinstance(value, list | tuple):
+        return " ".join(map(_plain, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return "" if value is None else str(value)
+
+
+def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str, str]:
+    """Return names and values in words, for the report of `Collection.health`.
+
+    `noun` is what it counts: documents, or passages if texts are cut.
+    """
+    kept, error, agreed = report["variance_kept"], report["code_error"], report["agreement"]
+    since = report["rows_since_fit"]
+    lines = {
+        noun: f"{report['rows']:,}, of which {since:,} came after the fit",
+        "variance kept": _now_and_then(kept["now"], kept["at_fit"]),
+        "code error": _now_and_then(error["old_rows"], error["at_fit"]),
+        f"of new {noun}": _figure(error["new_rows"]),
+        "agreement@10": (
+            f"{agreed['estimate']:.4f} with exact search, at least {agreed['bound']:.4f} with "
+            f"{100 * (1 - agreed['error']):.4g}% confidence, by {agreed['queries']:,} queries: "
+            f"{agreed['pool']}"
+        ),
+    }
+    if not since:
+        del lines[f"of new {noun}"]
+    if kept.get("refitted") is not None:
+        lines["variance kept"] += f"; {kept['refitted']:.3f} by a new fit"
+    if report["certified"] is not None:
+        lines["certified"] = f"{report['certified']:.4g}, {VERDICTS[report['verdict']]}"
+    if (refit := report["refit"]) is not None:
+        lines["after a new fit"] = (
+            f"agreement@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
+            f"{refit['seconds']:.1f} s; of the ten that it ranks first, "
+            f"{refit['found_of_its_order']:.4f} are found now"
+        )
+    return lines
+
+
+def _figure(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.3f}"
+
+
+def _now_and_then(now: float | None, then: float | None) -> str:
+    """Format a figure, and that of the fit.
+
+    >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
+    ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
+    """
+    if now is None:
+        return UNKNOWN
+    return f"{now:.3f}, and {_figure(then)} at the fit"
+
+
+def show_evaluation(report: Mapping[str, Any]) -> None:
+    """Print what a search finds and costs beside exact search, and explain each measure."""
+    from ..quality.evaluation.measures import COLUMNS, LABELS, explained
+
+    console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
+    console.line("")
+    console.show_measures({name: report[name] for name in COLUMNS if name in report}, LABELS)
+    console.line("")
+    for text in explained(report):
+        console.prose(text)

@@ -1,0 +1,128 @@
+"""Find damage, mend it and provide for it: `slimdex verify`, `repair`, `copy` and `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from slimdex.indexes.errors import InputError
+
+from . import console
+from .click_commands import VARIABLE, Argument, default_index, is_index
+from .errors import BAD_INPUT, say
+from .opening import DEFAULT, Dir, Index, Json, WriteOptions
+
+if TYPE_CHECKING:
+    from .diagnosis import Finding
+
+PROBLEMS = 1
+"""Exit code if there is something to remedy."""
+
+
+def verify(index: Dir, *, as_json: Json = False) -> None:
+    """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
+    from ..repair import verify as find_faults
+
+    faults = find_faults(index)
+    if as_json:
+        console.print_json({"faults": faults})
+    elif not faults:
+        console.line(f"{index}: all files and numbers are right")
+    else:
+        for fault in faults:
+            say(fault)
+    if faults:
+        raise SystemExit(BAD_INPUT)
+
+
+def repair(
+    index: Dir,
+    *,
+    untrusted: Annotated[
+        bool, "Rebuild all of it without reading it first: for an index that others made."
+    ] = False,
+    encode: Annotated[bool, "Encode documents again whose vectors are lost or damaged."] = False,
+    model: Annotated[
+        str | None, "Record a new location of the encoder's model: a folder, a file or a hub id."
+    ] = None,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """Rebuild what is derived from documents and vectors, where it is damaged."""
+    from ..repair import repair as mend
+
+    with console.progress():
+        mended = mend(
+            index,
+            untrusted=untrusted,
+            encode=encode,
+            model=model,
+            wait=writing.wait,
+            shared_filesystem=writing.shared_filesystem,
+        )
+    if as_json:
+        console.print_json({"mended": mended})
+    else:
+        for fault in mended:
+            console.line(f"was: {fault}")
+        console.line(f"{index}: " + ("rebuilt" if mended else "nothing to repair"))
+
+
+def copy(
+    index: Dir,
+    *,
+    out: Annotated[Path, "A new folder."],
+    as_json: Json = False,
+) -> None:
+    """Copy an index, even while others change it: a backup, which is verified."""
+    collection = Index(index).opened()
+    with console.progress():
+        version = collection.copy_to(out)
+    result = {"path": str(out), "version": version}
+    console.show_result(result, f"{out}: {index} at version {version}, verified", as_json)
+
+
+def doctor(
+    index: Annotated[Path | None, Argument("DIR", f"An index's folder; {DEFAULT}")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Check the installation, the machine, the cache and an index; exit with code 1 if something
+    needs a remedy."""
+    from .diagnosis import installation_findings
+
+    if index is not None and not is_index(index):
+        from ..atomic_files import no_index
+
+        raise InputError(no_index(index))
+    found = [*installation_findings(), *_of_index(index)]
+    remedies = [each for each in found if each.remedy is not None]
+    if as_json:
+        console.print_json({"well": not remedies, "findings": [asdict(each) for each in found]})
+    else:
+        console.show_pairs({each.name: each.value for each in found})
+        console.line("")
+        for each in remedies:
+            console.line(f"{each.name}: {each.remedy}", style="bold")
+        if not remedies:
+            console.line("all well")
+    if remedies:
+        raise SystemExit(PROBLEMS)
+
+
+def _of_index(index: Path | None) -> Iterator[Finding]:
+    from .diagnosis import Finding, index_findings
+
+    try:
+        path = index or default_index()
+        if path is None:
+            yield Finding("index", "none here; `slimdex build SOURCE` makes one")
+            return
+        yield from index_findings(path)
+        yield Finding("not checked", f"every byte of its files: `slimdex verify {path}` does")
+    except InputError as error:
+        yield Finding("index", str(error), f"set {VARIABLE} to an index's folder, or unset it")
+    except ModuleNotFoundError as error:  # a finding about libraries has the remedy
+        yield Finding("index", f"can't be read: {error}")

@@ -1,1 +1,0 @@
-"""Options of commands, each declared once: a field of a dataclass, or a type of its own."""

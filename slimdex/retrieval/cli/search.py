@@ -1,0 +1,221 @@
+"""Find documents, and show one: `slimdex search`, `related` and `open`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from os import sep
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from slimdex.indexes.errors import InputError
+
+from . import console
+from .click_commands import Argument
+from .opening import Dir, Index, Json, OpenOptions, Where
+
+if TYPE_CHECKING:
+    from slimdex.indexes.arrays import Matrix
+
+    from ..search.request import SearchRequest
+
+WAYS = "QUERY, --query, --queries or --query-vector"
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Texts or vectors; those from a file have ids."""
+
+    texts: Sequence[str] | None = None
+    vectors: Matrix | None = None
+    ids: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """Queries, given in one of four ways."""
+
+    words: Annotated[
+        list[str] | None,
+        Argument("QUERY", "What to search for; all words are one query."),
+    ] = None
+    query: Annotated[list[str] | None, "A query; can be repeated."] = None
+    queries: Annotated[Path | None, "A file of queries: .txt with one per line, or any source."] = (
+        None
+    )
+    query_vector: Annotated[
+        str | None, "A vector in place of QUERY: a .npy file with one or more, or a JSON array."
+    ] = None
+
+    def read(self) -> Queries:
+        """Read the queries.
+
+        Raises `InputError` if there are none or several sources of them, or the file can't be read.
+        """
+        values = (self.words, self.query, self.queries, self.query_vector)
+        names = ("QUERY", "--query", "--queries", "--query-vector")
+        ways = [name for name, value in zip(names, values, strict=True) if value]
+        if len(ways) != 1:
+            raise InputError(f"search: {' and '.join(ways) or 'no query'}; expected {WAYS}")
+        if self.query_vector:
+            from ..sources.given_vectors import read_query_vectors
+
+            return Queries(vectors=read_query_vectors(self.query_vector))
+        if self.queries:
+            from ..sources.source import read_pairs
+
+            pairs = read_pairs(str(self.queries))
+            if not pairs:
+                raise InputError(f"{self.queries}: no queries; expected at least one")
+            return Queries([text for _, text in pairs], ids=[id for id, _ in pairs])
+        texts = [" ".join(self.words)] if self.words else list(self.query or ())
+        if any(not text.strip() for text in texts):
+            raise InputError("search: an empty query; expected text")
+        return Queries(texts)
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Fields of a `SearchRequest`."""
+
+    limit: Annotated[int, "-n", "--limit", "NUMBER", "Hits per query."] = 10
+    where: Where = None
+    glob: Annotated[
+        list[str] | None, "PATTERN", "Only files with such a path: '*.py'; can be repeated."
+    ] = None
+    regex: Annotated[
+        str | None, "PATTERN", "Only documents whose text matches: '^def test_'; (?i) ignores case."
+    ] = None
+    group_by: Annotated[
+        str,
+        "What a hit is: a document with its nearest passage, or a passage; one document "
+        "may then have several hits.",
+    ] = "document"
+    min_score: Annotated[
+        float | None, "SCORE", "Leave out hits that score less: a cosine, -1 to 1."
+    ] = None
+    candidates: Annotated[
+        int | None,
+        "How many candidates to rescore with their full vectors in this search, at least "
+        "--limit; 0: none. By default the index's setting, or more beyond ten results.",
+    ] = None
+    hybrid: Annotated[
+        str,
+        "auto|off|rrf|WEIGHT",
+        "Combine with lexical search: auto, as `tune` chose, else by rule; off; rrf, by ranks; "
+        "or by a lexical weight from 0 to 1.",
+    ] = "auto"
+    rerank: Annotated[str | None, "MODEL", "A cross-encoder that reorders the hits."] = None
+    rerank_depth: Annotated[int, "N", "Hits to rerank; more if --limit asks for more."] = 50
+
+    def request(self, queries: Queries, *, trust_remote_code: bool) -> SearchRequest:
+        """Build the request for queries; a cross-encoder is loaded after all else is checked."""
+        from ..search.request import SearchRequest, narrowed
+
+        globs = [glob.replace(sep, "/") for glob in self.glob or ()]  # as paths are stored
+        request = SearchRequest(
+            texts=queries.texts,
+            vectors=queries.vectors,
+            limit=self.limit,
+            where=narrowed(self.where, globs, self.regex),
+            candidates=self.candidates,
+            group_by=self.group_by,
+            hybrid=self.hybrid,
+            min_score=self.min_score,
+            rerank_depth=self.rerank_depth,
+        )
+        if self.rerank is None:
+            return request
+        from ..search.reranking import CrossEncoder
+
+        return replace(
+            request, rerank=CrossEncoder(self.rerank, trust_remote_code=trust_remote_code)
+        )
+
+
+def search(
+    index: Dir,
+    *,
+    queries: QueryOptions,
+    options: SearchOptions,
+    show: Annotated[
+        list[str] | None, "Columns to show with the text, separated by commas; can be repeated."
+    ] = None,
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Find the documents nearest in meaning."""
+    from .. import commands
+    from ..documents import hit_from_json
+    from ..encoders.runtimes.quick_start import quick_start
+    from ..search.request import first_stage, reranked
+    from . import answers
+
+    given = queries.read()
+    request = options.request(given, trust_remote_code=opening.trust_remote_code)
+    found = partial(
+        commands.search,
+        request=first_stage(request),
+        excerpts=not as_json and request.rerank is None,
+        columns=show or [],
+    )
+    with quick_start():
+        answer = Index(index, opening).do(found)
+    hits = [[hit_from_json(hit) for hit in each] for each in answer["hits"]]
+    if request.rerank is not None:
+        answer["chance_score"] = None
+        with console.progress():
+            hits = reranked(request, hits)
+    if as_json:
+        by_query = answers.as_json(request.names, given.ids, hits)
+        console.print_json({"queries": by_query, "chance_score": answer["chance_score"]})
+        return
+    texts = answer["excerpts"] or [None] * len(hits)
+    is_text = request.texts is not None
+    for name, of_query, parts in zip(request.names, hits, texts, strict=True):
+        answers.show_hits(name, of_query, parts, answer["columns"], is_text=is_text)
+    for line in answers.by_chance(request.names, hits, answer["chance_score"]):
+        console.note(line)
+
+
+def related(
+    index: Dir,
+    id: Annotated[str, Argument("ID", "The document's id or path.")],
+    *,
+    limit: Annotated[int, "-n", "--limit", "NUMBER", "Documents to find."] = 10,
+    where: Where = None,
+    as_json: Json = False,
+) -> None:
+    """Find the documents nearest in meaning to a document."""
+    from .. import commands
+    from ..documents import hit_from_json
+    from .answers import show_hits
+
+    found = Index(index).do(partial(commands.related, id=id, limit=limit, where=where))
+    if as_json:
+        console.print_json(found)
+        return
+    show_hits(found["id"], [hit_from_json(hit) for hit in found["hits"]], is_text=False)
+
+
+def open_document(
+    index: Dir,
+    id: Annotated[str, Argument("ID", "The document's id or path.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Print a whole document."""
+    from .. import commands
+
+    document = Index(index).do(partial(commands.fetch, id=id))
+    if as_json:
+        console.print_json(document)
+        return
+    console.line(document["title"] or document["id"], style="bold")
+    facts = {name: str(v) for name, v in document["metadata"].items() if v is not None}
+    passages = len(document["passages"]) or 1
+    console.show_pairs({"id": document["id"], **facts, "passages": passages})
+    console.line("")
+    for text in document["text"].split("\n"):
+        console.line(text)

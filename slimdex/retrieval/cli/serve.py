@@ -1,0 +1,213 @@
+"""Serve indexes: `slimdex serve` over HTTP, and `mcp` to agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from slimdex.indexes.errors import InputError
+
+from . import console
+from .click_commands import EXPECTED, default_index
+from .opening import Dirs, Index, Model, OpenOptions, SomeDirs, WriteOptions
+
+if TYPE_CHECKING:
+    from ..commands import Command
+    from ..server.root_folder import RootFolder
+    from ..server.running import Listening
+
+
+@dataclass(frozen=True)
+class ListenOptions:
+    """Address, tokens and limits of a service."""
+
+    host: Annotated[
+        str, "Address to listen on; one that other machines reach needs --token-file."
+    ] = "127.0.0.1"
+    port: Annotated[int, "Port; 0 takes a free one."] = 8000
+    token_file: Annotated[
+        Path | None, "A file with lines 'read TOKEN' or 'write TOKEN', which only you can read."
+    ] = None
+    allow_host: Annotated[
+        list[str] | None, "NAME", "A host name that callers may use; can be repeated."
+    ] = None
+    cors: Annotated[
+        list[str] | None, "ORIGIN", "An origin whose pages may call, or *; can be repeated."
+    ] = None
+    tls_certificate: Annotated[Path | None, "Certificate, a PEM file."] = None
+    tls_key: Annotated[Path | None, "Its key, a PEM file; default: in the certificate's file."] = (
+        None
+    )
+    insecure: Annotated[bool, "Take tokens of other machines without TLS."] = False
+
+    def checked(self) -> Listening:
+        """Read the tokens, and check the other options against them."""
+        from ..server.access.hosts import Hosts
+        from ..server.access.tokens import Tokens
+        from ..server.running import Listening
+
+        tokens = None if self.token_file is None else Tokens.read(self.token_file)
+        hosts = Hosts([*(self.allow_host or []), self.host], self.cors or [])
+        tls = (self.tls_certificate, self.tls_key)
+        return Listening(self.host, self.port, tokens, hosts, *tls, self.insecure)
+
+
+@dataclass(frozen=True)
+class RootOptions:
+    """The folder in which callers create indexes, and how those are encoded."""
+
+    root: Annotated[
+        Path | None,
+        "FOLDER",
+        "A folder whose indexes NAME.index are served, and in which callers with a write token "
+        "create and drop indexes.",
+    ] = None
+    model: Annotated[
+        str | None, "The encoder's model for new indexes; default: all-MiniLM-L6-v2."
+    ] = None
+
+    def default_indexes(self) -> list[str]:
+        """The default index, if there is one, in place of a folder."""
+        found = default_index() if self.root is None else None
+        return [] if found is None else [str(found)]
+
+    def opened(self, writing: WriteOptions) -> RootFolder | None:
+        """Open the folder; the encoder is loaded for the first new index."""
+        from ..encoders.hub import DEFAULT_MODEL
+        from ..encoders.opening import open_encoder
+        from ..server.root_folder import RootFolder
+
+        if self.root is None:
+            if self.model is not None:
+                raise InputError(f"--model {self.model} without --root; expected both")
+            return None
+        make_encoder = partial(open_encoder, model=self.model or DEFAULT_MODEL)
+        return RootFolder(self.root, make_encoder, writing.wait, writing.shared_filesystem)
+
+
+def serve(
+    listen: ListenOptions,
+    root: RootOptions,
+    writing: WriteOptions,
+    indexes: SomeDirs = None,
+    files: Annotated[
+        list[Path] | None, "FOLDER", "A folder that callers may sync from; can be repeated."
+    ] = None,
+    rerank: Annotated[
+        str | None, "MODEL", "A cross-encoder that reorders the hits of searches that ask for it."
+    ] = None,
+) -> None:
+    """Serve indexes over HTTP: searches and changes, for programs, people and agents."""
+    import logging
+
+    from ..collection import Collection
+    from ..search.reranking import CrossEncoder
+    from ..server.running import run
+    from ..server.service import Service, named_places
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    listening = listen.checked()
+    places = named_places(indexes or root.default_indexes())
+    open_one = partial(
+        Collection.open, wait=writing.wait, shared_filesystem=writing.shared_filesystem
+    )
+    own = root.opened(writing)
+    if not places and own is None:
+        raise InputError(f"serve: no index given; expected {EXPECTED}, or --root")
+    service = Service.open(
+        places,
+        folders=files or [],
+        root=own,
+        reranker=None if rerank is None else CrossEncoder(rerank),
+        open_one=open_one,
+    )
+    console.note(f"{', '.join(service.indexes) or 'no index yet'}: Ctrl-C ends it")
+    run(service, listening, lambda url: console.line(url))
+
+
+def mcp(
+    indexes: Dirs,
+    *,
+    write: Annotated[bool, "Add the tools add, delete and sync."] = False,
+    sync: Annotated[
+        list[str] | None,
+        "SOURCE",
+        "A folder or file to follow: before an answer, what has changed in it is read, for up to "
+        "a second; can be repeated. NAME=SOURCE for one of several indexes.",
+    ] = None,
+    http: Annotated[bool, "Serve streamable HTTP at /mcp in place of stdin and stdout."] = False,
+    port: Annotated[int, "With --http: the port; 0 takes a free one."] = 8001,
+    model: Model = None,
+    writing: WriteOptions,
+) -> None:
+    """Give agents the tools search, related, get, fetch and info, over the Model Context Protocol.
+
+    Any number of processes may serve and change an index: answers contain what others have
+    committed by then, and changes take turns.
+    """
+    from ..server.service import named_places
+
+    places, opening = named_places(indexes), OpenOptions(model)
+    opened = {name: Index(place, opening, writing) for name, place in places.items()}
+    for at in opened.values():  # errors are for the user to see now, not for the agent later
+        collection = at.opened()
+        if write or sync:
+            collection.index.check_writable()
+    followed = _followed(sync or [], [*places])
+    _serve_agents(opened, followed, write=write, port=port if http else None)
+
+
+def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the sources that each index follows, as absolute paths.
+
+    Raises `InputError` if a word is not SOURCE or NAME=SOURCE, or there is no such file or folder.
+    """
+    followed = dict[str, list[str]]()
+    for word in words:
+        name, _, source = word.partition("=")
+        if not source or Path(word).exists():
+            name, source = names[0] if len(names) == 1 else "", word
+        if name not in names:
+            raise InputError(f"--sync {word}; expected NAME=SOURCE, NAME one of {', '.join(names)}")
+        if not Path(source).exists():
+            raise InputError(f"--sync {source}: no such file or folder; expected an existing one")
+        followed.setdefault(name, []).append(str(Path(source).absolute()))
+    return followed
+
+
+def _serve_agents(
+    opened: dict[str, Index], followed: dict[str, list[str]], *, write: bool, port: int | None
+) -> None:
+    """Serve the tools over stdin and stdout, or over HTTP at a port."""
+    import anyio
+
+    from ..server.freshness import Following, Freshness
+    from ..server.mcp_tools import agents_server
+    from ..sources.asked_sources import AskedSources
+
+    sources = {name: AskedSources(specs) for name, specs in followed.items()}
+
+    def kept_fresh(name: str) -> Freshness:
+        following = Following(sources[name])
+        return Freshness(lambda: following.catch_up(opened[name].opened()))
+
+    fresh = {name: kept_fresh(name) for name in sources}
+
+    async def change(name: str, command: Command, where: str | None) -> dict[str, Any]:
+        return await anyio.to_thread.run_sync(lambda: command(opened[name].opened()))
+
+    async def read(name: str, command: Command, where: str | None) -> dict[str, Any]:
+        remark = await fresh[name].remark() if name in fresh else ""
+        return await change(name, command, where) | {"remark": remark}
+
+    places = {name: index.path for name, index in opened.items()}
+    server = agents_server(
+        [*opened], read, change if write else None, followed=sources, places=places
+    )
+    if port is None:
+        server.run()
+    else:
+        server.run("streamable-http", port=port)

@@ -1,0 +1,270 @@
+"""Change how an index is made: `slimdex reduce`, `lexical` and `tune`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from slimdex.indexes import options as choices
+from slimdex.indexes.codes import kinds
+from slimdex.indexes.errors import InputError
+
+from . import console
+from .opening import Dir, Index, Json, Labels, OpenOptions, RayOptions, WriteOptions
+
+if TYPE_CHECKING:
+    from slimdex.indexes.settings import Settings
+
+    from ..collection import Collection
+    from ..quality.tuning.targets import Target, Tuning
+
+UNITS = {"": 1, "b": 1}
+UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
+UNITS |= {f"{letter}ib": 1024**i for i, letter in enumerate("kmgt", 1)}
+"""Unit in lower case -> bytes."""
+DEFAULTS = choices.Choices()
+K = Annotated[
+    int | None,
+    "Dimensions to keep of each vector: fewer take less memory and are less accurate; "
+    "default of a new index: half.",
+]
+NoLexical = Annotated[bool, "Leave out the lexical index: searches are by meaning alone."]
+Stored = Annotated[
+    str,
+    "How full vectors are stored on disk: fp16, or int8 in half the bytes, which finds "
+    "as much unless gamma is near 1.",
+]
+
+
+@dataclass(frozen=True)
+class SettingsOptions:
+    """Options of reducing and coding vectors; None leaves a setting unchanged."""
+
+    k: K = None
+    beta: Annotated[
+        float | None, "How much of the vectors' mean to subtract: 0 none, 1 all of it."
+    ] = DEFAULTS.beta
+    gamma: Annotated[
+        float | None,
+        "How far to equalize the variances of the vectors' principal directions "
+        "(whitening): 0 not at all, which keeps the model's own ranking, 1 fully.",
+    ] = DEFAULTS.gamma
+    kind: Annotated[
+        str | None,
+        f"How reduced vectors are coded in memory: {', '.join(kinds.KINDS)} or any FAISS "
+        f"factory string; auto: pq, or ivf-pq from {kinds.LISTS_FROM:,} documents.",
+    ] = DEFAULTS.kind
+    candidates: Annotated[
+        str | None,
+        "How many of the nearest by their codes to rescore with their full vectors, read "
+        "from disk, for ten results, and proportionally more for a larger limit: more is "
+        "more accurate and slower; 0: none, and no vector is read; auto: "
+        f"{choices.CANDIDATES}, or more from {choices.CANDIDATES_TO:,} documents.",
+    ] = choices.AUTO
+    reducer: Annotated[
+        str | None,
+        f"How dimensions are reduced: {', '.join(choices.REDUCERS[:-1])} or "
+        f"{choices.REDUCERS[-1]}.",
+    ] = DEFAULTS.reducer
+
+    def changes(self) -> dict[str, Any]:
+        """Return the settings that are given, by their names in `Settings`.
+
+        >>> UNCHANGED.changes(), SettingsOptions(8).changes()["candidates"]
+        ({}, None)
+        """
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if "candidates" in given:
+            given["candidates"] = parsed_candidates(given["candidates"])
+        return given
+
+    def settings(self) -> Settings:
+        """Return the settings of a new index."""
+        from slimdex.indexes.settings import Settings
+
+        return Settings(**self.changes())
+
+
+UNCHANGED = SettingsOptions(None, None, None, None, None, None)
+
+
+@dataclass(frozen=True)
+class StorageOptions:
+    """Options of texts and vectors in a new index."""
+
+    vector_dtype: Stored = "fp16"
+    passages: Annotated[
+        str,
+        "TOKENS|off",
+        "Cut longer texts into passages of this many tokens, each with a vector; default: "
+        "as many as the encoder reads, if it has a limit; off: only the beginning of a longer "
+        "text is found.",
+    ] = "auto"
+    no_lexical: NoLexical = False
+
+    @property
+    def passage_tokens(self) -> int | str:
+        """Parse a number of tokens, auto or off."""
+        return int(self.passages) if self.passages.isdecimal() else self.passages
+
+
+def parsed_candidates(text: str) -> int | None:
+    """Parse a number of candidates; None for auto.
+
+    >>> parsed_candidates("auto"), parsed_candidates("400")
+    (None, 400)
+    """
+    if text == choices.AUTO:
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InputError(f"candidates={text!r}; expected auto or a whole number") from error
+
+
+def parsed_size(text: str) -> int:
+    """Parse the number of bytes of --ram; raises `InputError` if it is invalid or less than 1.
+
+    >>> parsed_size("200MB"), parsed_size("1.5 GiB"), parsed_size("4096")
+    (200000000, 1610612736, 4096)
+    >>> parsed_size("many")
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: --ram 'many'; expected bytes, such as 200MB or 1.5GiB
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*+([a-zA-Z]*)\s*", text)
+    unit = UNITS.get(found[2].lower()) if found else None
+    if found is None or unit is None or round(float(found[1]) * unit) < 1:
+        raise InputError(f"--ram {text!r}; expected bytes, such as 200MB or 1.5GiB")
+    return round(float(found[1]) * unit)
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """Target of tuning, and limits of cost."""
+
+    agreement: Annotated[
+        float | None,
+        "SHARE",
+        "Agreement with exact search: the share of its ten nearest, in the index's own "
+        "metric, that a search is to find; proved with 95% confidence.",
+    ] = None
+    ram: Annotated[str | None, "SIZE", "Most memory that the index may take: 200MB."] = None
+    p99_ms: Annotated[
+        float | None,
+        "MS",
+        "Longest that 99 of 100 searches may take on this machine, from a vector to rows.",
+    ] = None
+
+    def target(self) -> Target:
+        """Return the checked target."""
+        from ..quality.tuning.targets import Target
+
+        return Target(
+            Target.agreement if self.agreement is None else self.agreement,
+            None if self.ram is None else parsed_size(self.ram),
+            self.p99_ms,
+        ).checked()
+
+
+def reduce(
+    index: Dir,
+    *,
+    settings: SettingsOptions = UNCHANGED,
+    writing: WriteOptions,
+    cluster: RayOptions,
+    as_json: Json = False,
+) -> None:
+    """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
+    from .. import commands
+
+    with cluster.started() as workers:
+        command = partial(commands.reduce, settings=settings.changes())
+        facts = Index(index, writing=writing, workers=workers).do(command)
+    console.show_index(facts, as_json)
+
+
+def lexical(
+    index: Dir,
+    *,
+    off: Annotated[bool, "Remove it; searches are by meaning alone."] = False,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """Build the lexical index (BM25) of an index without one; changes keep it up to date."""
+
+    def indexed(collection: Collection) -> dict[str, Any]:
+        collection.index_lexical(not off)
+        return {"documents": len(collection), "lexical": collection.info()["lexical"]}
+
+    done = Index(index, writing=writing).do(indexed)
+    text = "lexical index removed"
+    if (words := done["lexical"]) is not None:
+        each = words["disk_bytes_per_vector"]
+        text = f"words of {done['documents']:,} documents, {each:,.0f} bytes a vector"
+    console.show_result(done, text, as_json)
+
+
+def tune(
+    index: Dir,
+    *,
+    target: TargetOptions,
+    queries: Annotated[
+        Path | None, "Real queries, as from a log: .txt with one per line, or any source."
+    ] = None,
+    qrels: Labels = None,
+    apply: Annotated[bool, "Apply the settings to the index, and record what is proved."] = False,
+    opening: OpenOptions,
+    writing: WriteOptions,
+    as_json: Json = False,
+) -> None:
+    """Find the settings of least memory that agree with exact search, and prove that they do."""
+    from ..quality.evaluation.labels import read_qrels
+    from ..sources.source import read_pairs
+
+    if qrels is not None and queries is None:
+        raise InputError("tune: --qrels without --queries; expected both")
+    wanted = target.target()
+    labels = read_qrels(qrels) if qrels else None
+    asked = read_pairs(str(queries)) if queries else None
+    with Index(index, opening, writing).opened() as collection, console.progress():
+        tuning = collection.tune(wanted, queries=asked, labels=labels, apply=apply)
+    if as_json:
+        console.print_json(tuning.as_dict())
+        return
+    _show_tuning(tuning)
+    if tuning.chosen is not None:
+        console.line(
+            f"{index} has these settings now" if apply else "--apply gives the index these settings"
+        )
+
+
+def _show_tuning(tuning: Tuning) -> None:
+    """Print a row for each measured setting, then the choice and its reason."""
+    if tuning.tried:
+        heads = ["kind", "k", "candidates", "bytes", "agreement", "at least", "p50 ms", "p99 ms"]
+        rows = [
+            (
+                tried.settings.kind,
+                str(tried.settings.k),
+                _candidates(tried.settings.candidates),
+                f"{tried.ram:,}",
+                f"{tried.estimate:.4f}",
+                f"{tried.bound:.4f}",
+                f"{tried.p50_ms:.2f}",
+                f"{tried.p99_ms:.2f}",
+                tried.verdict,
+            )
+            for tried in tuning.tried
+        ]
+        console.show_table([*heads, ""], rows)
+        console.line("")
+    for text in tuning.said:
+        console.line(text)
+
+
+def _candidates(number: int | None) -> str:
+    return choices.AUTO if number is None else f"{number:,}"

@@ -1,0 +1,325 @@
+"""Commands on an open index: functions from a collection to JSON values.
+
+The command line, the service and agents run them. Each imports its own dependencies when it runs,
+so that searches do not wait for those of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import note
+from slimdex.indexes.suggestions import did_you_mean
+
+from .collection import Collection
+from .documents import Document, document_json, hit_json, id_text, json_of
+from .search.request import SearchRequest
+
+if TYPE_CHECKING:
+    from .ingest.writer import Added
+    from .sources.asked_sources import AskedSources
+    from .storage.snapshot import Snapshot
+
+LISTED_AT_ONCE = 10
+LISTED_CHARACTERS = 4 << 20
+"""A page of a listing ends when its documents have this many characters."""
+ID_DIGITS = 16
+"""Length of an id made of a document's content."""
+
+
+Command = Callable[[Collection], dict[str, Any]]
+
+
+def add(collection: Collection, sources: AskedSources, refit: str) -> dict[str, Any]:
+    """Add the documents of sources; returns `Collection.info` after that, with "added"."""
+    from . import building
+    from .quality.refitting import check_refit
+
+    check_refit(refit)
+    return with_addition(collection, building.add(collection, sources.opened(), refit=refit))
+
+
+def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
+    """Report an addition's notes; returns `Collection.info` with "added" and others."""
+    for line in added.notes:
+        note(line)
+    return collection.info() | {
+        "added": added.documents,
+        "replaced": added.replaced,
+        "unchanged": added.unchanged,
+        "refitted": added.refitted,
+        "file_notes": added.file_notes,
+    }
+
+
+def put(collection: Collection, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add documents that the caller has, as if one after the other.
+
+    Each has a "text", and optionally "id", "title" and "metadata"; without an id, its id is a
+    digest of the rest, so that the same document is added once. Returns the documents' "ids", the
+    counts and "notes" of `Added`, and the number of all "documents".
+    """
+    from .quality.refitting import add_settled
+
+    new = [_put_document(**given) for given in documents]
+    added = add_settled(collection.index, [*{each.id: each for each in new}.values()])
+    return {
+        "ids": [each.id for each in new],
+        "added": added.documents,
+        "replaced": added.replaced,
+        "unchanged": added.unchanged,
+        "documents": len(collection),
+        "notes": added.notes,
+    }
+
+
+def _put_document(
+    text: str,
+    id: str | int | None = None,
+    title: str = "",
+    metadata: Mapping[str, Any] | None = None,
+) -> Document:
+    metadata = metadata or {}
+    if id is None:
+        content = {"title": title, "text": text, "metadata": dict(sorted(metadata.items()))}
+        id = sha256(json_of(content, ensure_ascii=True).encode()).hexdigest()[:ID_DIGITS]
+    return Document(id_text(id), text, title, metadata)
+
+
+def sync(
+    collection: Collection,
+    sources: AskedSources | None = None,
+    refit: str = "auto",
+    *,
+    compacts: bool = False,
+) -> dict[str, Any]:
+    """Bring an index up to date with sources, by default with those of its last sync.
+
+    If it `compacts`, an index with more deleted rows than documents is compacted. Returns the
+    counts of `syncing.counts`, "gone" (deleted rows that still take space) and "file_notes" as
+    `Added` has them.
+    """
+    from .ingest import syncing
+    from .quality.refitting import settled
+    from .sources.asked_sources import last_sources
+
+    index = collection.index
+    opened = (sources or last_sources(collection.path, index.state.origins)).opened()
+    added = settled(index, refit, lambda: syncing.sync(index, opened))
+    documents, gone = len(collection), index.snapshot.deleted_count
+    if compacts and gone > documents:
+        collection.compact()
+        gone = 0
+    for line in added.notes:
+        note(line)
+    return syncing.counts(added, documents) | {"gone": gone, "file_notes": added.file_notes}
+
+
+def delete(
+    collection: Collection, ids: Sequence[str | int] | None = None, where: str | None = None
+) -> dict[str, Any]:
+    """Delete documents by their ids, or by a condition.
+
+    Returns the numbers of deleted and left documents, and "gone": rows that still take space.
+    """
+    deleted = collection.delete(None if ids is None else [*ids], where=where)
+    gone = collection.index.snapshot.deleted_count
+    return {"deleted": deleted, "documents": len(collection), "gone": gone}
+
+
+def dedup(collection: Collection, min_score: float, deletes: bool) -> dict[str, Any]:
+    """Find near-duplicates, and delete all but the first of each group if it `deletes`.
+
+    Returns the "groups", and the numbers of duplicates, deleted and left documents.
+    """
+    from .quality.near_duplicates import delete_near_duplicates
+
+    if deletes:
+        groups = delete_near_duplicates(collection.index, min_score)
+    else:
+        groups = collection.near_duplicates(min_score)
+    duplicates = sum(len(group.others) for group in groups)
+    return {
+        "groups": [
+            {"kept": group.kept, "others": [other._asdict() for other in group.others]}
+            for group in groups
+        ],
+        "duplicates": duplicates,
+        "deleted": duplicates if deletes else 0,
+        "documents": len(collection),
+    }
+
+
+def compact(collection: Collection) -> dict[str, Any]:
+    """Compact; returns the numbers of freed rows and of documents."""
+    freed = collection.compact()
+    return {"freed": freed, "documents": len(collection)}
+
+
+def reduce(collection: Collection, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Reduce the vectors again, with some settings changed; returns `Collection.info` then."""
+    wanted = collection.index.state.requested.changed(settings, collection.index.state.dim)
+    for line in collection.reduce(wanted):
+        note(line)
+    return collection.info()
+
+
+def search(
+    collection: Collection,
+    request: SearchRequest,
+    *,
+    excerpts: bool = False,
+    columns: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Answer a search request without reranking.
+
+    Returns the "hits" of each query, "excerpts" of their texts, the "chance_score" of random
+    documents, and the "columns" to show.
+
+    Parameters
+    ----------
+    excerpts : find the best passage of each text.
+    columns : metadata columns to return, each a name or several separated by commas.
+    """
+    from .search.excerpts import beginning, nearest_passages
+
+    names = chosen_columns(columns, list(collection.index.snapshot.columns))
+    found = collection.answer(request)
+    texts = None
+    if excerpts and request.texts is None:
+        texts = [[beginning(hit) for hit in hits] for hits in found]
+    elif excerpts and request.texts is not None:
+        texts = nearest_passages(collection.encoder, request.texts, found)
+    chance = collection.chance_score(request.where) if request.has_chance_score else None
+    return {
+        "hits": [[hit_json(hit) for hit in hits] for hits in found],
+        "excerpts": texts,
+        "chance_score": chance,
+        "columns": names,
+    }
+
+
+def chosen_columns(asked: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Columns to show, each a name or several separated by commas.
+
+    Raises `InputError` if there is no such column.
+
+    >>> chosen_columns(["Year,kind", "a,b"], ["year", "kind", "a,b"])
+    ['year', 'kind', 'a,b']
+    """
+    by_lower = {name.lower(): name for name in known}
+    names = []
+    for word in asked:
+        names += [word] if word.lower() in by_lower else [n.strip() for n in word.split(",")]
+    if unknown := [name for name in names if name.lower() not in by_lower]:
+        there = ", ".join(known) or "none: this index has no columns"
+        suggestion = did_you_mean(unknown[0], known)
+        raise InputError(f"column {unknown[0]!r}: no such column; expected {there}{suggestion}")
+    return [by_lower[name.lower()] for name in names]
+
+
+def fetch(collection: Collection, id: str) -> dict[str, Any]:
+    """Fetch a whole document by its id or, if none has this id, by a path with one document."""
+    return document_json(collection.get(_id_of(collection, id)))
+
+
+def read_lines(
+    collection: Collection, asked: Sequence[tuple[str, int, int | None]], longest: int
+) -> dict[str, Any]:
+    """Read lines of documents, in the order asked for, at most `longest` characters of each.
+
+    Each is a document, named as by `fetch`, and the numbers of its first and last line, from 1;
+    None is the document's end. Of more than `longest` characters, the first lines are
+    returned; or, if the first line is longer, its beginning.
+
+    Raises `InputError` if there are no such lines.
+    """
+    found = collection.get([_id_of(collection, id) for id, _, _ in asked])
+    pairs = zip(asked, found, strict=True)
+    return {
+        "documents": [_lines(each, first, last, longest) for (_, first, last), each in pairs],
+    }
+
+
+def _lines(document: Document, first: int, last: int | None, longest: int) -> dict[str, Any]:
+    """Lines of a document, and where they are in its text."""
+    lines = document.text.split("\n")
+    if not 1 <= first <= len(lines) or (last is not None and last < first):
+        asked = f"lines {first}-{'' if last is None else last} of {document.id!r}"
+        raise InputError(f"{asked}; expected FIRST-LAST, within its lines 1-{len(lines)}")
+    text = "\n".join(lines[first - 1 : last])
+    if len(text) > longest:
+        end = text.rfind("\n", 0, longest + 1)
+        text = text[: longest if end < 0 else end]
+    return {
+        "id": document.id,
+        "title": document.title,
+        "text": text,
+        "line": first,
+        "last_line": first + text.count("\n"),
+        "lines": len(lines),
+        "start": sum(map(len, lines[: first - 1])) + first - 1,
+        "metadata": dict(document.metadata),
+    }
+
+
+def related(
+    collection: Collection, id: str, limit: int = 10, where: str | None = None
+) -> dict[str, Any]:
+    """Find the documents nearest to one, named as by `fetch`.
+
+    Returns its "id" and the "hits".
+    """
+    found = _id_of(collection, id)
+    hits = collection.related(found, limit, where)
+    return {"id": found, "hits": [hit_json(hit) for hit in hits]}
+
+
+def _id_of(collection: Collection, id: str) -> str:
+    """Return an id or, if it is unknown, the id of the only document with this path."""
+    if id in collection or "path" not in collection.index.snapshot.columns:
+        return id
+    from .catalog.where.conditions import Compare, as_sql
+
+    found = collection.get(where=as_sql(Compare("path", "=", id)), limit=2)
+    return found[0].id if len(found) == 1 else id
+
+
+def listing(
+    collection: Collection, where: str | None = None, after: str | None = None, limit: int = 100
+) -> dict[str, Any]:
+    """List documents by the order of their addition, a page at a time.
+
+    Returns "documents", the "count" of all that match, whether there are "more", and "version".
+    Raises `InputError` if the condition is invalid, or `after` unknown.
+
+    Parameters
+    ----------
+    after : id of the last document of the page before.
+    limit : documents of a page; it has fewer, but at least one, if they are long.
+    """
+    version = collection.version
+    return collection.index.read(partial(_page, where=where, after=after, limit=limit)) | {
+        "version": version
+    }
+
+
+def _page(snapshot: Snapshot, where: str | None, after: str | None, limit: int) -> dict[str, Any]:
+    rows = snapshot.rows_where(where)
+    count = len(rows)
+    if after is not None:
+        rows = rows[rows > snapshot.row_of(after)]
+    found = list[Document]()
+    for part in batches(min(limit, len(rows)), LISTED_AT_ONCE):
+        numbers = rows[:limit][part].tolist()
+        read = snapshot.documents(numbers)
+        found += [read[row] for row in numbers]
+        if sum(len(document.text) for document in found) >= LISTED_CHARACTERS:
+            break
+    documents = [document_json(document) for document in found]
+    return {"documents": documents, "count": count, "more": len(found) < len(rows)}

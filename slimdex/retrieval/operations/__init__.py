@@ -1,1 +1,0 @@
-"""Operations: build, sync, repair, diagnosis, and commands on an open index."""

@@ -1,0 +1,112 @@
+"""Integrity: verify an index by its path, and rebuild damaged files."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from slimdex.indexes.codes.kinds import KINDS
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.options import AUTO
+
+from .collection import Collection
+from .index import Index
+from .ingest import writer
+from .ingest.reencoding import encode_lost
+from .ingest.replacing import undo
+from .locks import WAIT
+from .storage.verification import (
+    derived_faults,
+    replacement_faults,
+    segment_faults,
+    vector_faults,
+)
+from .storage.work_folder import remove_left_work
+
+CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
+
+
+def verify(path: str | Path) -> list[str]:
+    """Return one line for each fault, naming the file; an empty list if there is none.
+
+    Reads every byte: checksums of derived files, of each block of vectors and norms, and of
+    segments, and of the weights of a transformer on this machine; the numbers of
+    documents, vectors, codes and moments must agree.
+    """
+    with closing(Collection.open(path)) as collection:
+        return collection.verify()
+
+
+def repair(
+    path: str | Path,
+    *,
+    untrusted: bool = False,
+    encode: bool = False,
+    model: str | None = None,
+    wait: float = WAIT,
+    shared_filesystem: bool = False,
+) -> list[str]:
+    """Rebuild what `verify` finds damaged; returns the faults that were repaired.
+
+    Parameters
+    ----------
+    encode : encode again the documents whose vectors are missing or damaged, and no others. After
+        an interruption, the next call continues.
+    model : where the encoder's model is, if it has moved; see `Collection.move_model`.
+    untrusted : rebuild all that is derived from documents and vectors without reading it first. A
+        FAISS file from others may contain anything, and so may its checksum in the manifest.
+    wait : seconds to wait for changes by other processes.
+    shared_filesystem : as for `Collection.open`.
+
+    Raises
+    ------
+    CorruptError
+        If a segment is damaged, or vectors are damaged and `encode` is false. Then nothing is
+        changed.
+    InputError
+        If an untrusted index has its own FAISS factory string.
+    """
+    opened = Collection.open(path, wait=wait, shared_filesystem=shared_filesystem)
+    index = opened.index
+    with closing(opened), index.turn():
+        if lost := segment_faults(index.snapshot):
+            raise CorruptError(f"{lost[0].partition(';')[0]}; {CANT_REBUILD}")
+        if model is not None:
+            opened.move_model(model)
+        lost = vector_faults(index.snapshot)
+        if lost and not encode:
+            raise CorruptError(f"{lost[0]}; {_way_out(index)}")
+        if lost:
+            encode_lost(index)
+        if damaged := replacement_faults(index.snapshot):
+            undo(index)  # the next run of the migration encodes them from the first
+            lost += damaged
+        if untrusted:
+            return lost + _replaced(index)
+        derived = derived_faults(index.snapshot)
+        if derived:
+            writer.rebuild(index)
+        return lost + derived
+
+
+def _way_out(index: Index) -> str:
+    if not index.has_encoder:
+        return "vectors given from elsewhere can't be rebuilt: restore the file from a copy"
+    return f"`slimdex repair {index.path} --encode` encodes these documents again"
+
+
+def _replaced(index: Index) -> list[str]:
+    """Rebuild all derived files; returns a line for each file that existed."""
+    state = index.state
+    kinds = {settings.kind for settings in (state.requested, state.settings) if settings}
+    for kind in kinds - KINDS.keys() - {AUTO}:
+        raise InputError(
+            f"{index.path}: kind {kind!r} is an untrusted factory string; expected one "
+            f"of {', '.join(KINDS)} (`slimdex reduce {index.path}` chooses one)"
+        )
+    remove_left_work(index.path, kept_seconds=0)  # vectors of texts that may be others
+    writer.rebuild(index, fit_again=True)
+    kept = {state.vectors, *([state.replacement.vectors] if state.replacement else [])}
+    kept |= {segment.name for segment in state.segments} | {state.readings or state.vectors}
+    names = sorted(state.file_names - kept)
+    return [f"{index.path / name}: untrusted" for name in names]

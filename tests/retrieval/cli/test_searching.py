@@ -1,0 +1,93 @@
+"""`slimdex search` as a whole, and what it adds: patterns, notes and cross-encoders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.search.reranking import CrossEncoder
+from tests.encoders import make_cross_encoder
+
+from .running import PETS, Runner
+
+
+def test_from_documents_to_answers_with_the_default_encoder(slimdex: Runner) -> None:
+    """Meaning finds what shares no word with the question."""
+    slimdex.encoder = ()
+    assert slimdex("build pets.jsonl --out pets --json").json["dimensions"] == 384
+    asked = "--query 'a kitten lay upon a rug' --query 'bad weather over a house'"
+    found = slimdex(f"search pets {asked} --json").json["queries"]
+    assert [query["hits"][0]["id"] for query in found] == ["cat", "rain"]
+
+
+def test_meaning_ranks_what_patterns_leave(slimdex: Runner) -> None:
+    files = {
+        "code/valve.c": "int shut(void) { return 0; }",
+        "code/deep/valve.py": "import os\n\ndef shut():\n    return 'shut the valve'\n",
+        "code/deep/test_valve.py": "def test_shut():\n    pass\n\nclass Rain: pass\n",
+        "code/it's.md": "Shut the rain.\n\nThen import the def.",
+    }
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    assert slimdex("build code --out x").code == 0
+
+    def found(*options: str) -> set[str]:
+        return {hit["id"] for hit in slimdex.found("x shut the valve", *options)}
+
+    everything = {name.removeprefix("code/") for name in files}
+    assert found() == everything
+    for glob, names in {
+        "*.py": {"deep/valve.py", "deep/test_valve.py"},
+        "valve.*": {"valve.c", "deep/valve.py"},
+        "deep/*": {"deep/valve.py", "deep/test_valve.py"},
+        "test_[a-w]*.py": {"deep/test_valve.py"},
+        "valve": set(),
+    }.items():
+        assert found("--glob", glob) == names, glob
+    assert found("--glob", "*.c", "--glob", "*.md") == {"valve.c", "it's.md"}
+    for regex, names in {
+        r"^def \w+\(": {"deep/valve.py", "deep/test_valve.py"},
+        r"^class|^int": {"valve.c", "deep/test_valve.py"},
+        "(?i)shut": everything,
+        "'shut": {"deep/valve.py"},
+    }.items():
+        assert found("--regex", regex) == names, regex
+    both = ("--glob", "*.py", "--regex", "^import", "--where")
+    assert found(*both, "folder = 'deep' OR true") == {"deep/valve.py"}
+    assert found(*both, "folder = '' -- no file") == set()
+
+
+def test_a_best_hit_no_nearer_than_chance_is_noted(bare: Runner) -> None:
+    """A query beside all that the documents span, and one that is a document's own vector."""
+    X = np.random.default_rng(0).standard_normal((120, 256))
+    with Collection.create("x", GivenEncoder(256), Settings(kind="flat", gamma=0)) as collection:
+        collection.add([Document(f"d{i}", "text") for i in range(120)], vectors=X)
+        score = collection.chance_score()
+    np.save("asked.npy", np.stack([X[3], np.linalg.svd(X)[2][-1]]))
+    both = bare("search x --query-vector asked.npy")
+    assert both.err.startswith("note: the best hit is no nearer than a random document would be")
+    assert both.err.endswith("for 'vector 2'\n")
+    answer = bare("search x --query-vector asked.npy --json")
+    assert (answer.json["chance_score"], answer.err) == (pytest.approx(score), "")
+
+
+@pytest.mark.slow
+def test_a_cross_encoder_reorders_hits(pets: Runner, tmp_path: Path) -> None:
+    model = str(make_cross_encoder(tmp_path / "cross"))
+    hits = pets.found(f"pets cat --rerank {model} -n 2")
+    texts = [str(pet["text"]) for pet in PETS]
+    scores = CrossEncoder(model).scores("cat", texts)
+    assert [hit["id"] for hit in hits] == [PETS[i]["id"] for i in np.argsort(-scores)[:2]]
+    assert [hit["score"] for hit in hits] == pytest.approx(sorted(scores, reverse=True)[:2])
+    (first,) = pets.found(f"pets cat --rerank {model} --rerank-depth 1 -n 1")
+    assert first["id"] == pets.found("pets cat -n 1")[0]["id"]
+    wrong = pets.refuses("search pets cat --rerank nowhere")  # one line: no retries
+    assert wrong.startswith("error: cross-encoder nowhere: none found (")
+    pets.refuses(f"search pets cat --rerank {model} --rerank-depth 0")

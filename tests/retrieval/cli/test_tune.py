@@ -1,0 +1,86 @@
+"""`slimdex tune`, a build for a target, and `eval --self`, on the command line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex.retrieval.quality.tuning import targets
+from slimdex.retrieval.quality.tuning import tuner as tuning
+
+from .running import Runner, write
+
+BUILD = "build d.jsonl --vectors v.npy --out x"
+
+
+@pytest.fixture
+def run(bare: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """`slimdex` beside 900 documents and their vectors."""
+    monkeypatch.setattr(tuning, "CHOOSING", 100)
+    monkeypatch.setattr(targets, "PROVING", 400)
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(30, 16))
+    vectors = centres[rng.integers(30, size=900)] + 0.6 * rng.normal(size=(900, 16))
+    np.save("v.npy", vectors.astype(np.float32))
+    write("d.jsonl", [{"id": i, "text": "a"} for i in range(900)])
+    return bare
+
+
+def test_tune_prints_what_it_chooses_and_apply_keeps_the_proof(run: Runner) -> None:
+    assert run(BUILD).code == 0
+    facts = run("info x --json").json
+    assert facts["certificate"] is None
+    assert "candidates=auto" in run("info x").out
+    code, out, _ = run("tune x --agreement 0.9")
+    lines = out.splitlines()
+    assert code == 0
+    heads = "kind k candidates bytes agreement at least p50 ms p99 ms"
+    assert lines[0].split() == heads.split()
+    assert any(line.rstrip().endswith("chosen") for line in lines)
+    assert "with 95% confidence, by 400 queries" in out
+    assert lines[-1] == "--apply gives the index these settings"
+    assert run("info x --json").json["settings"] == facts["settings"]
+
+    report = run("tune x --agreement 0.9 --apply --json").json
+    assert report["applied"] is True
+    now = run("info x --json").json
+    assert now["settings"] == report["chosen"]["settings"]
+    assert now["certificate"]["target"] == 0.9
+    assert now["certificate"]["bound"] == report["certificate"]["bound"] >= 0.9
+    shown = run("info x").out
+    (line,) = [line for line in shown.splitlines() if line.startswith("certificate ")]
+    assert line.split() == ["certificate", *now["certificate"]["said"].split()]
+    assert not re.search(r"[{}\[\]']|None|True|False|\d\.\d{5}", shown)  # nothing of Python's
+
+    report = run("eval x --self --sample 80 --json").json
+    proved = report["proved"]
+    assert proved["bound"] < proved["estimate"] == report["index"]["agreement@10"]
+    shown = " ".join(run("eval x --self --sample 80").out.split())
+    assert f"at least {proved['bound']:.4f} with 95% confidence, by 80 queries: vectors" in shown
+
+
+def test_a_build_for_a_target(run: Runner) -> None:
+    code, _, err = run(f"{BUILD} --agreement 0.9 --ram 1MB")
+    assert code == 0
+    assert "chosen: " in err
+    assert run("info x --json").json["certificate"]["target"] == 0.9
+
+
+def test_an_unreachable_target_keeps_the_default_settings(run: Runner) -> None:
+    code, _, err = run(f"{BUILD} --agreement 0.95 --ram 100")
+    assert code == 0
+    assert "0.95 is not proved within 100 B; the nearest that reaches 0.95 takes" in err
+    assert "; the settings stay as they are" in err
+    assert run("info x --json").json["certificate"] is None
+    without_encoder = "--queries d.jsonl"
+    for options in ("--agreement 1", "--ram much", "--p99-ms -1", "--qrels q", without_encoder):
+        run.refuses(f"tune x {options}")
+
+
+def test_a_target_is_refused_before_anything_is_built(run: Runner) -> None:
+    for options in ("--agreement 0.999", "--agreement 0.9 --k 8"):
+        run.refuses(f"{BUILD} {options}")
+        assert not Path("x").exists()

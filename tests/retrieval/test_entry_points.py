@@ -1,0 +1,197 @@
+"""Documents by every way in: one rule for the types of their columns, and all can come again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import Sources, add, build
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import _other
+from tests.chance import CHANCE
+from tests.encoders import WordEncoder
+from tests.slow import slow
+
+from .storage.test_document_file import relation
+
+Rows = list[dict[str, Any]]
+
+
+def in_process(given: Callable[[Rows], Any]) -> Callable[[Path, Rows], None]:
+    """A way by `Collection.add`."""
+
+    def put(path: Path, rows: Rows) -> None:
+        kept = Collection.open if path.exists() else Collection.create
+        with kept(path, WordEncoder()) as collection:
+            collection.add(given(rows))
+
+    return put
+
+
+def as_frame(rows: Rows) -> Any:
+    return pytest.importorskip("pandas").DataFrame(rows)
+
+
+def by_file(path: Path, rows: Rows) -> None:
+    lines = path.with_suffix(".jsonl")
+    lines.write_text("".join(f"{line(row)}\n" for row in rows))
+    sources = Sources.open(str(lines))
+    if not path.exists():
+        build(path, sources, WordEncoder, Settings())[0].close()
+        return
+    with Collection.open(path, WordEncoder()) as collection:
+        add(collection, sources)
+
+
+WAYS: Mapping[str, Callable[[Path, Rows], None]] = {
+    "dicts": in_process(lambda rows: rows),
+    "pandas": in_process(as_frame),
+    "arrow": in_process(pa.Table.from_pylist),
+    "jsonl": by_file,
+}
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """A row as JSON, with what a program may write for infinity."""
+    return json.dumps(row, default=_other).replace("Infinity", "1e999")
+
+
+def without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def held(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """The types of the columns, and each document's metadata."""
+    with Collection.open(path, WordEncoder()) as collection:
+        return dict(collection.index.store.columns.types), {
+            d.id: dict(d.metadata) for d in collection
+        }
+
+
+def row(id: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": id, "text": f"text {id}", **columns}
+
+
+SCALARS: dict[str, st.SearchStrategy[Any]] = {
+    "VARCHAR": st.text("xyz ", max_size=3),
+    "BIGINT": st.integers(-(2**63), 2**63 - 1),
+    "DOUBLE": st.floats(allow_nan=False, allow_infinity=False).map(lambda x: x + 0.5),
+    "BOOLEAN": st.booleans(),
+}
+LISTS = SCALARS.items()
+
+
+@pytest.mark.parametrize("first", ["dicts", *slow(["jsonl", "pandas", "arrow"])])
+@settings(max_examples=CHANCE.examples(2), deadline=None)
+@given(data=st.data())
+def test_a_list_is_a_list_whichever_way_it_comes(
+    tmp_path_factory: pytest.TempPathFactory, first: str, data: st.DataObject
+) -> None:
+    """A column of lists of each type, begun by one way and gone on with by all."""
+    path = tmp_path_factory.mktemp("ways") / "x"
+    begun = data.draw(st.fixed_dictionaries({n: st.lists(s, min_size=1) for n, s in LISTS}))
+    WAYS[first](path, [row("a", begun), row("n", {name: [] for name in SCALARS})])
+    expected: dict[str, Any] = {"a": begun, "n": {name: [] for name in SCALARS}}
+    for way, put in WAYS.items():
+        expected[way] = data.draw(st.fixed_dictionaries({n: st.lists(s) for n, s in LISTS}))
+        put(path, [row(way, expected[way])])
+    columns, found = held(path)
+    assert columns == {name: f"{name}[]" for name in SCALARS}
+    assert found == expected
+    with Collection.open(path, WordEncoder()) as collection:
+        empty = [id for id, lists in expected.items() if not lists["BIGINT"]]
+        assert [d.id for d in collection.get(where='len("BIGINT") = 0')] == empty
+        assert collection.add([*collection]).unchanged == len(expected)
+
+
+@pytest.mark.parametrize("first", ["dicts", *slow(["jsonl", "arrow"])])
+def test_empty_lists_alone_take_the_type_of_the_first_item(tmp_path: Path, first: str) -> None:
+    path, ways = tmp_path / "x", ("dicts", "jsonl", "arrow")
+    WAYS[first](path, [row("a", {way: [] for way in ways})])
+    assert held(path)[0] == dict.fromkeys(ways, "VARCHAR[]")
+    for way in ways:
+        WAYS[way](path, [row(way, {way: [1, 2]})])
+    columns, found = held(path)
+    assert columns == dict.fromkeys(ways, "BIGINT[]")
+    assert found["a"] == {way: [] for way in ways}
+    assert [found[way][way] for way in ways] == [[1, 2]] * 3
+
+
+READ: list[tuple[str, Any, Any]] = [
+    ("TIMESTAMP", "2024-05-01T10:00:00", "soon"),
+    ("DATE", "2024-05-01", "2024-05-32"),
+    ("BIGINT", "17", "007"),
+    ("DOUBLE", "1.5", "many"),
+    ("BOOLEAN", "true", "maybe"),
+    ("DATE[]", ["2024-05-01"], ["soon"]),
+]
+"""Types, each with a text that is a value of it, and one that is none."""
+
+
+@pytest.mark.parametrize("way", ["dicts", *slow(["jsonl", "arrow", "pandas"])])
+def test_a_text_is_read_as_the_column_type_or_refused(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "x"
+    types = {f"v{i}": type_ for i, (type_, _, _) in enumerate(READ)}
+    with Collection.create(path, WordEncoder()) as made, made.index.change() as change:
+        change.store.columns.declare(types)
+        change.commit()
+    right = {f"v{i}": text for i, (_, text, _) in enumerate(READ)}
+    WAYS["dicts"](path, [row("a", right)])
+    WAYS[way](path, [row("b", right)])
+    columns, found = held(path)
+    assert columns == types
+    assert found["a"] == found["b"]
+    assert not any(isinstance(value, str) for value in found["b"].values())
+    for i, (type_, _, wrong) in enumerate(READ):
+        said = wrong if isinstance(wrong, str) else wrong[0]
+        with pytest.raises(InputError, match=re.escape(said)) as raised:
+            WAYS[way](path, [row("c", right), row("d", right | {f"v{i}": wrong})])
+        assert type_ == "DATE[]" or type_ in str(raised.value)
+    assert held(path) == (columns, found)
+
+
+@pytest.mark.parametrize("way", ["dicts", *slow(["arrow", "jsonl"])])
+def test_a_document_of_every_type_can_be_added_again(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "x"
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add(relation())
+    columns, before = held(path)
+    left = {name for name, type_ in columns.items() if is_beyond(way, type_)}
+    rows = [row(f"again {id}", without(before[id], *left)) for id in before]
+    for part in [[each] for each in rows] if way == "arrow" else [rows]:  # it has no mixed columns
+        WAYS[way](path, part)
+    after, found = held(path)
+    if way != "jsonl":  # numbers of files have the widest type of their kind
+        assert after == columns
+    for id, values in before.items():
+        assert found[f"again {id}"] == values | dict.fromkeys(left)
+
+
+def is_beyond(way: str, type_: str) -> bool:
+    """Whether what the way goes through has no such values: Arrow no larger numbers, and texts
+    within objects are not read as bytes."""
+    if way == "arrow":
+        return type_ in ("HUGEINT", "UBIGINT")
+    return way == "jsonl" and "BLOB" in type_.removeprefix("BLOB")
+
+
+@pytest.mark.parametrize("way", ["dicts", "jsonl", *slow(["pandas"])])
+def test_a_number_is_finite_or_missing(tmp_path: Path, way: str) -> None:
+    """NaN is a missing number, as dataframes have it; infinity is refused."""
+    path = tmp_path / "x"
+    put = WAYS[way]
+    put(path, [{"id": "a", "text": "one", "n": 1}, {"id": "b", "text": "two", "n": float("nan")}])
+    assert held(path)[1] == {"a": {"n": 1}, "b": {"n": None}}
+    with pytest.raises(InputError, match=r"document 'c', column 'n': inf; expected a finite"):
+        put(path, [{"id": "c", "text": "three", "n": float("inf")}])
+    assert [*held(path)[1]] == ["a", "b"]

@@ -1,0 +1,66 @@
+"""A build chooses another metric for raw encoders only, unless the user chose one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import choose_settings
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.quality.tuning.metric_choice import DEFAULT
+from tests.encoders import WordEncoder, direction
+
+
+class LopsidedEncoder(WordEncoder):
+    """All texts point one way, as those of raw language models do, and differ most in length."""
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        lengths = np.array([len(text) % 97 for text in texts], dtype=np.float32)[:, None]
+        unit = super().encode(texts)
+        unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-9)
+        out = unit + direction("all", self.dim) + lengths / 100 * direction("n", self.dim)
+        return np.asarray(out, dtype=np.float32)
+
+    def spec(self) -> dict[str, Any]:
+        return {"type": "lopsided", "dim": self.dim}
+
+
+@pytest.mark.slow
+def test_a_raw_encoder_gets_another_metric(tmp_path: Path, docstrings: list[Document]) -> None:
+    with Collection.create(tmp_path / "x", LopsidedEncoder()) as collection:
+        collection.add(docstrings)
+        notes = choose_settings(collection)
+        settings = collection.index.state.settings
+        assert settings is not None
+        assert (settings.beta, settings.gamma) != DEFAULT
+        assert f"beta={settings.beta:g}, gamma={settings.gamma:g}: the encoder is raw" in notes[0]
+        assert collection.index.state.certificate is None
+        assert collection.verify() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [Settings(gamma=0.0), Settings(reducer="pca")])
+def test_what_the_user_chose_stays(
+    tmp_path: Path, docstrings: list[Document], settings: Settings
+) -> None:
+    with Collection.create(tmp_path / "x", LopsidedEncoder(), settings) as collection:
+        collection.add(docstrings)
+        before = collection.index.state.settings
+        assert choose_settings(collection) == []
+        assert collection.index.state.settings == before
+
+
+def test_a_tuned_encoder_keeps_the_default(tmp_path: Path, docstrings: list[Document]) -> None:
+    with Collection.create(tmp_path / "x", WordEncoder()) as collection:
+        collection.add(docstrings)
+        assert choose_settings(collection) == []
+        settings = collection.index.state.settings
+        assert settings is not None
+        assert (settings.beta, settings.gamma) == DEFAULT
