@@ -14,14 +14,14 @@ def search(
 
     Other stores require the extra `peers`.
     """
-    from ..engines.document_stores import STORES, missing_stores
+    from ..engines.engine import DOCUMENTS
+    from ..engines.registry import missing, names_of, packages_of
     from ..experiments.search_study import QUERIES, QUICK_ROUNDS, ROUNDS, measure_search
     from ..runner import Runner
 
-    names, missing = chosen("--only", only, list(STORES)), missing_stores()
-    absent = [name for name in names if name in missing]
-    names = [name for name in names if name not in missing]
-    packages = {package for name in names for package in STORES[name].packages}
+    names = chosen("--only", only, names_of(DOCUMENTS))
+    absent = [name for name in names if name in missing(DOCUMENTS)]
+    names = [name for name in names if name not in absent]
     Runner(
         "search",
         lambda job: measure_search(
@@ -33,7 +33,7 @@ def search(
             folder=CACHE,
             rounds=QUICK_ROUNDS if options.quick else ROUNDS,
         ),
-        sorted({"duckdb", "openvino"} | packages),
+        sorted({"duckdb", "openvino", *packages_of(names)}),
         {},
         QUERIES,
         absent,

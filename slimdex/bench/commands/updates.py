@@ -16,16 +16,17 @@ def updates(out: Out = MEASURED) -> None:
     """
     from slimdex.retrieval.cli import console
 
-    from ..engines.changed_stores import STORES, missing_stores
+    from ..engines.engine import CHANGES
+    from ..engines.registry import missing, names_of, packages_of
     from ..experiments.update_study import measure_updates
     from ..machine import provenance
     from ..rows import ResultsFile
     from ..runner import note_absent, tell
 
-    missing = missing_stores()
-    note_absent([*missing])
-    names = [name for name in STORES if name not in missing]
-    about = provenance(["duckdb", *(package for _, own in STORES.values() for package in own)])
+    absent, every = missing(CHANGES), names_of(CHANGES)
+    note_absent([*absent])
+    names = [name for name in every if name not in absent]
+    about = provenance(["duckdb", *packages_of(every)])
     results = ResultsFile(out / "processes-random.jsonl")
     with console.progress():
         measure_updates(names, DOCUMENTS, SECONDS, results, about)

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 import slimdex.bench.commands.start as command
-from slimdex.bench.engines import environments, peer_programs
-from slimdex.bench.engines.environments import run
+from slimdex.bench.engines import peer_programs
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments import start_study
+from slimdex.bench.experiments.start_study import Environment, run
 from slimdex.bench.reporting.tables.studies import start
 from slimdex.bench.rows import read_rows
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
@@ -106,8 +106,8 @@ def test_an_environment_is_installed_and_its_tools_are_left_out(
         (tmp_path / "made").mkdir(exist_ok=True)
         return f"{site}\n"
 
-    monkeypatch.setattr(environments, "run", run)
-    made = environments.Environment.installed(tmp_path / "made", ["numpy"], "torch==2\n")
+    monkeypatch.setattr(start_study, "run", run)
+    made = Environment.installed(tmp_path / "made", ["numpy"], "torch==2\n")
     limits = tmp_path / "made" / "constraints.txt"
     assert limits.read_text() == "torch==2\n"
     assert commands[1][-3:] == ["--constraint", str(limits), "numpy"]
