@@ -100,6 +100,7 @@ def in_this_process(method: Method, task: Task, folder: Path) -> tuple[Engine, R
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:legacy embedding function config")  # by Chroma
 @pytest.mark.parametrize("name", names_of(VECTORS))
 def test_a_peer_finds_what_exact_search_finds(task: Task, name: str, tmp_path: Path) -> None:
     if name in missing(VECTORS):
