@@ -155,14 +155,13 @@ def test_what_is_missing_is_one_line_with_its_extra(
 ) -> None:
     from slimdex.bench import machine
     from slimdex.bench.engines import encoders
-    from slimdex.bench.engines.engine import VECTORS
     from slimdex.bench.engines.registry import missing as missing_of
     from slimdex.bench.runner import note_absent
 
     there = {"faiss-cpu", "duckdb", "pyarrow"}
     monkeypatch.setattr(machine, "version_of", lambda name: "1" if name in there else None)
     asked = ("hnswlib", "FAISS HNSW", "Chroma", "DuckDB arrays")
-    note_absent([name for name in asked if name in missing_of(VECTORS)])
+    note_absent([*missing_of(asked)])
     advised = install_command("peers")
     assert capsys.readouterr().err == f"note: not installed: hnswlib, Chroma; {advised}\n"
     note_absent([])

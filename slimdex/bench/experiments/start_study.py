@@ -29,7 +29,7 @@ from ..engines.remote_object import WorkerError
 from ..machine import not_installed
 from ..rows import ResultsFile, Row, key_of
 
-ROUNDS, QUICK_ROUNDS = 10, 3
+ROUNDS, QUICK_ROUNDS, QUICK_DOCUMENTS = 10, 3, 300
 MODEL, QUERY = "all-MiniLM-L6-v2", "remove a directory tree"
 ROOT = Path(__file__).parents[3]
 OURS = "slimdex"

@@ -30,6 +30,8 @@ from ..engines.registry import LIBRARIES
 from ..engines.remote_object import Subprocess
 from ..rows import ResultsFile, Row, key_of
 
+DOCUMENTS, SECONDS = 10_000, 10.0
+"""Documents of each store at first, and how long the processes write and search."""
 DIM = 384
 LIMIT = 10
 WRITERS, SIZES = (1, 2, 4), (1, 100)

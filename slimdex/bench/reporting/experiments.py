@@ -9,7 +9,8 @@ from shlex import quote
 
 from slimdex.indexes.errors import InputError
 
-from ..rows import MEASURED, Row, read_rows
+from ..cli import MEASURED
+from ..rows import Row, read_rows
 from .tables.retrieval import beside_peers, headline
 from .tables.similarity import study_tables
 from .tables.studies import encoders, hybrid, indexes, loads, processes, search, start, tuning

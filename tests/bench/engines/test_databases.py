@@ -49,8 +49,8 @@ def test_documents_come_in_parts_that_belong_together(tmp_path: Path) -> None:
     "name", [OURS, *slow(name for name in names_of(DOCUMENTS) if name != OURS)]
 )
 def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: Path) -> None:
-    if name in missing(DOCUMENTS):
-        pytest.skip(f"{name} is not installed: pip install {missing(DOCUMENTS)[name]}")
+    if absent := missing([name]):
+        pytest.skip(f"{name} is not installed: pip install {absent[name]}")
     dataset, library = task.dataset, LIBRARIES[name]
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as process:
         assert process.remote.build(task.documents) > 0

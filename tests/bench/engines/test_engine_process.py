@@ -103,8 +103,8 @@ def in_this_process(method: Method, task: Task, folder: Path) -> tuple[Engine, R
 @pytest.mark.filterwarnings("ignore:legacy embedding function config")  # by Chroma
 @pytest.mark.parametrize("name", names_of(VECTORS))
 def test_a_peer_finds_what_exact_search_finds(task: Task, name: str, tmp_path: Path) -> None:
-    if name in missing(VECTORS):
-        pytest.skip(f"{name} is not installed: pip install {missing(VECTORS)[name]}")
+    if absent := missing([name]):
+        pytest.skip(f"{name} is not installed: pip install {absent[name]}")
     engine, rows = in_this_process(Method.of_peer(name), task, tmp_path)
     least = {"ST binary": 0.2, "ST int8": 0.8, "usearch i8": 0.9}.get(name, 0.97)
     assert agreement(rows, brute_force(task, 10), 10).mean() >= least
