@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from slimdex.bench.data.local_encoder import open_local
+from slimdex.bench.data.vectors import open_local
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.opening import is_static

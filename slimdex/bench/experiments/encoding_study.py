@@ -16,7 +16,7 @@ from time import perf_counter
 
 import numpy as np
 
-from slimdex.bench.data.local_encoder import open_local
+from slimdex.bench.data.vectors import open_local
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS
 from slimdex.retrieval.encoders.runtimes.processor import openvino_library

@@ -12,9 +12,9 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.quality.evaluation.measures import latency
 
-from ..data.cached_vectors import encoded
 from ..data.datasets import Dataset
 from ..data.paired_measures import Judge, depth_for
+from ..data.vectors import encoded
 from ..engines.engine import Documents, Footprint, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
 from ..engines.registry import Method, missing
@@ -24,7 +24,7 @@ from ..rows import ResultsFile, Row, key_of
 from .measured_methods import GRID_PEERS, grid, uncompressed
 
 if TYPE_CHECKING:
-    from slimdex.bench.data.local_encoder import LocalEncoder
+    from slimdex.bench.data.vectors import LocalEncoder
 
 TIMED_QUERIES = 300
 """Queries timed one at a time, on one thread and on all."""

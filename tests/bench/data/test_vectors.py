@@ -9,7 +9,7 @@ from time import sleep
 import numpy as np
 import pytest
 
-from slimdex.bench.data.cached_vectors import WINDOW, content_key, encoded
+from slimdex.bench.data.vectors import WINDOW, content_key, encoded
 from slimdex.indexes.arrays import Matrix
 from tests.encoders import WordEncoder
 
