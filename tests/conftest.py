@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from slimdex.bench.cli import MEASURED
+from slimdex.bench.options import MEASURED
 from slimdex.bench.rows import ResultsFile, Row, key_of
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection

@@ -12,10 +12,10 @@ from slimdex.retrieval.cli import console
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.extras import install_command
 
-from .cli import CACHE, SetOptions
 from .data.datasets import Dataset, load_dataset, names_of
 from .experiments.retrieval_study import Task, results_file
 from .machine import provenance
+from .options import CACHE, SetOptions
 from .rows import ResultsFile, Row
 
 if TYPE_CHECKING:

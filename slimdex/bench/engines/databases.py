@@ -163,7 +163,8 @@ class LanceDb(Database):
         self._lancedb, self._arrow = lancedb, pyarrow
 
     def open(self, place: Place) -> None:
-        self.place, self._table = place, None
+        self.place = place
+        self._table: Any = None
         always = timedelta(0) if place.ability is CHANGES else None  # look for new versions
         self._connection = self._lancedb.connect(
             str(place.folder), read_consistency_interval=always
@@ -306,14 +307,15 @@ class SqliteVec(Database):
             ((row,),) = connection.execute('SELECT ifnull(max("row") + 1, 0) FROM documents')
             for _, ids, texts, vectors in parts:
                 rows = range(row, row := row + len(ids))
-                each = zip(rows, map(np.ndarray.tobytes, vectors), strict=True)
-                many("INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", each)
-                if texts is not None:
-                    each = zip(rows, ids, texts, strict=True)
-                    many("INSERT INTO documents VALUES (?, ?, ?)", each)
-                    if self.place.ability is CHANGES:
-                        each = zip(rows, texts, strict=True)
-                        many("INSERT INTO words(rowid, text) VALUES (?, ?)", each)
+                encoded = zip(rows, map(np.ndarray.tobytes, vectors), strict=True)
+                many("INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", encoded)
+                if texts is None:
+                    continue
+                documents = zip(rows, ids, texts, strict=True)
+                many("INSERT INTO documents VALUES (?, ?, ?)", documents)
+                if self.place.ability is CHANGES:
+                    words = zip(rows, texts, strict=True)
+                    many("INSERT INTO words(rowid, text) VALUES (?, ?)", words)
 
     def close(self) -> None:
         self._connection.close()

@@ -23,9 +23,9 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.encoders.pooling import WK
 
-from ..cli import CACHE
 from ..data.pairs import Pairs, correlations
 from ..data.vectors import encoded
+from ..options import CACHE
 from ..rows import ResultsFile, Row, key_of
 
 if TYPE_CHECKING:

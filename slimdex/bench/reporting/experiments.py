@@ -9,7 +9,7 @@ from shlex import quote
 
 from slimdex.indexes.errors import InputError
 
-from ..cli import MEASURED
+from ..options import MEASURED
 from ..rows import Row, read_rows
 from .tables.retrieval import beside_peers, headline
 from .tables.studies import (

@@ -175,6 +175,7 @@ class SlimdexIndex(_OneCorpus):
         self.sizes: Sizes | None = None
         self._parent = folder
         self._new: list[Matrix] = []  # not in the collection yet
+        self._dim = 0
         self._sample: Matrix = np.empty((0, 0), np.float32)  # of the documents
 
     def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
