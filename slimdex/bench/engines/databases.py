@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -100,16 +101,12 @@ class Database(PeerEngine):
 class Chroma(Database):
     """Chroma's embedded client; effort is ef_search."""
 
-    def __init__(self) -> None:
-        import chromadb
-        from chromadb.api.shared_system_client import SharedSystemClient
-
-        self._chromadb, self._clients = chromadb, SharedSystemClient
+    library = "chromadb"
 
     def open(self, place: Place) -> None:
         self.place = place
-        quiet = self._chromadb.Settings(anonymized_telemetry=False)
-        self._client = self._chromadb.PersistentClient(str(place.folder), settings=quiet)
+        quiet = self._library.Settings(anonymized_telemetry=False)
+        self._client = self._library.PersistentClient(str(place.folder), settings=quiet)
         graph: dict[str, Any] = {"space": "cosine"}
         if place.ability is VECTORS:
             graph |= {"max_neighbors": GRAPH_LINKS, "ef_construction": GRAPH_EFFORT}
@@ -125,10 +122,12 @@ class Chroma(Database):
                 self._collection.add(ids=ids, documents=texts, embeddings=part.vectors[few])
 
     def set_effort(self, effort: int) -> None:
+        from chromadb.api.shared_system_client import SharedSystemClient
+
         if effort != self.effort:  # an open collection does not notice: open it again
             self.effort = effort
             self._collection.modify(configuration={"hnsw": {"ef_search": effort}})
-            self._clients.clear_system_cache()
+            SharedSystemClient.clear_system_cache()
             self.open(self.place)
 
     def nearest(self, query: Query, k: int) -> Any:
@@ -156,24 +155,20 @@ class Chroma(Database):
 class LanceDb(Database):
     """LanceDB, HNSW over 8-bit rows in inverted lists; effort is ef, with 2k rows rescored."""
 
-    def __init__(self) -> None:
-        import lancedb
-        import pyarrow
-
-        self._lancedb, self._arrow = lancedb, pyarrow
+    library = "lancedb"
 
     def open(self, place: Place) -> None:
         self.place = place
         self._table: Any = None
         always = timedelta(0) if place.ability is CHANGES else None  # look for new versions
-        self._connection = self._lancedb.connect(
+        self._connection = self._library.connect(
             str(place.folder), read_consistency_interval=always
         )
         if (place.folder / "documents.lance").exists():
             self._table = self._connection.open_table("documents")
 
     def add(self, parts: Iterable[Part]) -> None:
-        rows = _arrow_batches(self._arrow, self.place, parts)
+        rows = _arrow_batches(self.place, parts)
         if self._table is None:
             self._table = self._connection.create_table("documents", rows)
         else:
@@ -211,13 +206,10 @@ class LanceDb(Database):
 class QdrantEdge(Database):
     """Qdrant in the process; effort is hnsw_ef."""
 
-    def __init__(self) -> None:
-        import qdrant_edge
-
-        self._edge = qdrant_edge
+    library = "qdrant_edge"
 
     def open(self, place: Place) -> None:
-        self.place, edge = place, self._edge
+        self.place, edge = place, self._library
         if any(place.folder.iterdir()):
             self._shard = edge.EdgeShard.load(str(place.folder))
             return
@@ -234,7 +226,7 @@ class QdrantEdge(Database):
         self._shard = edge.EdgeShard.create(str(place.folder), config)
 
     def add(self, parts: Iterable[Part]) -> None:
-        edge = self._edge
+        edge = self._library
         for rows, ids, texts, vectors in parts:
             payloads: Iterable[Any] = [None] * len(rows)
             if texts is not None:
@@ -257,7 +249,7 @@ class QdrantEdge(Database):
         return [(payload["id"], payload["text"]) for payload in payloads]
 
     def _found(self, query: Query, k: int, *, with_payload: bool) -> Any:
-        edge = self._edge
+        edge = self._library
         nearest = edge.Query.Nearest(query.vector.tolist())
         harder = edge.SearchParams(hnsw_ef=max(self.effort, k)) if self.effort else None
         return self._shard.query(
@@ -271,11 +263,7 @@ class SqliteVec(Database):
     Changes have a write-ahead log, and FTS5 indexes their words.
     """
 
-    def __init__(self) -> None:
-        import apsw  # many Pythons are built with an sqlite3 that loads no extensions
-        import sqlite_vec
-
-        self._apsw, self._extension = apsw, sqlite_vec.loadable_path()
+    library = "apsw"  # many Pythons are built with an sqlite3 that loads no extensions
 
     def open(self, place: Place) -> None:
         self.place, self._own = place, threading.local()  # a connection is one thread's
@@ -293,10 +281,12 @@ class SqliteVec(Database):
     @property
     def _connection(self) -> Any:
         if not hasattr(self._own, "connection"):
-            made = self._apsw.Connection(str(self.place.folder / "documents.db"))
+            from sqlite_vec import loadable_path
+
+            made = self._library.Connection(str(self.place.folder / "documents.db"))
             made.set_busy_timeout(BUSY_MS)
             made.enable_load_extension(True)
-            made.load_extension(self._extension)
+            made.load_extension(loadable_path())
             self._own.connection = made
         return self._own.connection
 
@@ -339,20 +329,20 @@ class SqliteVec(Database):
 class DuckDb(Database):
     """DuckDB's array_cosine_similarity over a FLOAT[d] column, exact, no index."""
 
-    def __init__(self) -> None:
-        import duckdb
-        import pyarrow
+    library = "duckdb"
 
-        self._duckdb, self._arrow = duckdb, pyarrow
+    def __init__(self) -> None:
+        super().__init__()
+        import_module("pyarrow")  # so that its memory is not counted
 
     def open(self, place: Place) -> None:
         self.place = place
-        self._connection = self._duckdb.connect(str(place.folder / "vectors.duckdb"))
+        self._connection = self._library.connect(str(place.folder / "vectors.duckdb"))
         column = f"vector FLOAT[{place.dim}]"
         self._connection.execute(f"CREATE TABLE vectors (id BIGINT, {column})")
 
     def add(self, parts: Iterable[Part]) -> None:
-        self._connection.register("batches", _arrow_batches(self._arrow, self.place, parts))
+        self._connection.register("batches", _arrow_batches(self.place, parts))
         self._connection.execute("INSERT INTO vectors SELECT * FROM batches")
 
     def finish(self) -> None:
@@ -373,10 +363,10 @@ class Txtai(Database):
     It encodes queries itself, by a function that it is given.
     """
 
-    def __init__(self) -> None:
-        import txtai
+    library = "txtai"
 
-        self._embeddings = txtai.Embeddings
+    def __init__(self) -> None:
+        super().__init__()
         self._given: list[Matrix] = []
 
     def write(self, documents: Documents, place: Place) -> None:
@@ -387,7 +377,7 @@ class Txtai(Database):
             row += len(texts)
             return np.array(vectors[row - len(texts) : row], dtype=np.float32)
 
-        made = self._embeddings(method="external", transform=encode, content=True)
+        made = self._library.Embeddings(method="external", transform=encode, content=True)
         made.index(zip(documents.ids or (), documents.texts or (), strict=True))
         made.save(str(place.folder / "documents"))
         made.close()
@@ -397,7 +387,7 @@ class Txtai(Database):
             assert place.encoder is not None
             return self._given.pop()[None] if self._given else encode_queries(place.encoder, texts)
 
-        self._opened = self._embeddings()
+        self._opened = self._library.Embeddings()
         config = {"transform": encode, "faiss": {}}
         self._opened.load(str(place.folder / "documents"), config=config)
 
@@ -415,8 +405,10 @@ class Txtai(Database):
         return [(hit["id"], hit["text"]) for hit in self._opened.search(text, k)]
 
 
-def _arrow_batches(arrow: Any, place: Place, parts: Iterable[Part]) -> Any:
+def _arrow_batches(place: Place, parts: Iterable[Part]) -> Any:
     """Return a reader of id, text unless vectors are alone, and vector, in batches."""
+    import pyarrow as arrow
+
     kinds: list[Any] = [arrow.string(), arrow.string(), arrow.list_(arrow.float32(), place.dim)]
     fields = [*zip(("id", "text", "vector"), kinds, strict=True)]
     if place.ability is VECTORS:

@@ -6,6 +6,7 @@ settings are from its documentation; only the effort of a search varies.
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import sqrt
 from pathlib import Path
 from time import perf_counter
@@ -57,10 +58,17 @@ def unit_rows(vectors: VectorFile) -> Matrix:
 
 
 class PeerEngine:
-    """Base of adapters: times the build, and reports the index's own size if it has one."""
+    """Base of adapters: times the build, and reports the index's own size if it has one.
 
+    `library` is the module to import.
+    """
+
+    library: str
     effort = 0
     row_bytes: float | None = None
+
+    def __init__(self) -> None:
+        self._library: Any = import_module(self.library)
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         self.rows, self.dim, self.folder = len(vectors), vectors.dim, folder
@@ -83,13 +91,10 @@ class PeerEngine:
 class Hnswlib(PeerEngine):
     """hnswlib, M=16, efConstruction=200; effort is ef."""
 
-    def __init__(self) -> None:
-        import hnswlib
-
-        self._hnswlib = hnswlib
+    library = "hnswlib"
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self._index = self._hnswlib.Index(space="ip", dim=vectors.dim)
+        self._index = self._library.Index(space="ip", dim=vectors.dim)
         self._index.init_index(len(vectors), ef_construction=GRAPH_EFFORT, M=GRAPH_LINKS)
         for chunk in vectors.scan():
             self._index.add_items(normalize_rows(chunk))
@@ -104,13 +109,14 @@ class Hnswlib(PeerEngine):
 class Usearch(PeerEngine):
     """usearch with the same graph; effort is expansion_search."""
 
-    def __init__(self, dtype: str) -> None:
-        from usearch.index import Index
+    library = "usearch.index"
 
-        self._class, self._dtype = Index, dtype
+    def __init__(self, dtype: str) -> None:
+        super().__init__()
+        self._dtype = dtype
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self._index = self._class(
+        self._index = self._library.Index(
             ndim=vectors.dim,
             metric="cos",
             dtype=self._dtype,
@@ -139,7 +145,10 @@ class Faiss(PeerEngine):
     parameters : of a search, with {} for the effort.
     """
 
+    library = "faiss"
+
     def __init__(self, factory: str, parameters: str) -> None:
+        super().__init__()
         self._factory, self._parameters = factory, parameters
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
@@ -161,10 +170,7 @@ class Faiss(PeerEngine):
 class TurboQuant(PeerEngine):
     """turboquant-pro: PCA to d/2 and 4 bits, its ADC scan; effort is its rerank, from disk."""
 
-    def __init__(self) -> None:
-        import turboquant_pro
-
-        self._library = turboquant_pro
+    library = "turboquant_pro"
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         X = unit_rows(vectors)
@@ -197,14 +203,13 @@ class SentenceTransformers(PeerEngine):
     Its binary search runs on FAISS, its int8 search on usearch, both exact over their codes.
     """
 
-    def __init__(self, precision: str) -> None:
-        from sentence_transformers.util import quantization
+    library = "sentence_transformers.util.quantization"
 
-        self._library, self._precision = quantization, precision
-        self._search = {
-            "ubinary": quantization.semantic_search_faiss,
-            "int8": quantization.semantic_search_usearch,
-        }[precision]
+    def __init__(self, precision: str) -> None:
+        super().__init__()
+        self._precision = precision
+        searched_by = {"ubinary": "faiss", "int8": "usearch"}[precision]
+        self._search = getattr(self._library, f"semantic_search_{searched_by}")
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         X = unit_rows(vectors)
@@ -240,12 +245,7 @@ class SentenceTransformers(PeerEngine):
 class RabitqLists(PeerEngine):
     """rabitqlib's inverted lists of 7 bits for each dimension; effort is nprobe."""
 
-    BITS = 7
-
-    def __init__(self) -> None:
-        import rabitqlib
-
-        self._library = rabitqlib
+    library, BITS = "rabitqlib", 7
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         X, lists = unit_rows(vectors), lists_for(len(vectors))
@@ -269,12 +269,7 @@ class RabitqLists(PeerEngine):
 class RabitqGraph(PeerEngine):
     """rabitqlib's SymphonyQG graph with 32 links; effort is ef."""
 
-    LINKS = 32
-
-    def __init__(self) -> None:
-        import rabitqlib
-
-        self._library = rabitqlib
+    library, LINKS = "rabitqlib", 32
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         self._index = self._library.SymqgIndex(vectors.dim, self.LINKS)
@@ -293,10 +288,7 @@ class RabitqGraph(PeerEngine):
 class Scann(PeerEngine):
     """ScaNN: a tree, anisotropic hashes, and bfloat16 rows to reorder; effort is leaves."""
 
-    def __init__(self) -> None:
-        import scann
-
-        self._library = scann
+    library = "scann"
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         X = unit_rows(vectors)
