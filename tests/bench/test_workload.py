@@ -1,4 +1,4 @@
-"""Formulas: those of the page, and the files of indexes that are built."""
+"""`slimdex plan`: formulas of the page, files of indexes that are built, and the command."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import math
 import random
 import re
 import string
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from slimdex.bench.workload import BYTES_PER_TOKEN, Workload
+from slimdex.command_line import app
 from slimdex.indexes.codes.kinds import ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
@@ -22,7 +26,9 @@ from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 
-PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "plan.md"
+ASKED = ["plan", "--documents", "1e9", "--dim", "768", "--tokens-per-s", "1e5"]
 HEADER = 1024
 """Bytes of a file that no formula counts."""
 COUNT, TOKENS, PLACE = 1500, 250, 30
@@ -142,3 +148,68 @@ def test_memory_and_hours_by_hand() -> None:
     assert (planned.lists, planned.memory) == (lists, held + 4 * 768 * (385 + 769))
     assert planned.hours == 100
     assert Workload(10**6).hours is None
+
+
+def test_one_json_object() -> None:
+    done = CliRunner().invoke(app, [*ASKED, "--json"])
+    report = json.loads(done.stdout)
+    assert (report["documents"], report["kind"], report["k"]) == (10**9, "ivf-pq", 384)
+    assert report["memory_bytes"] == pytest.approx(56.6e9, rel=0.01)
+    assert report["disk_bytes"] == sum(report["files"].values())
+    assert report["files"]["vectors"] == 10**9 * 2 * 768
+    assert report["encoding_hours"] == 10**6 / 3600
+
+
+def test_a_table_for_a_terminal() -> None:
+    said = CliRunner().invoke(app, ASKED).stdout
+    assert said.startswith("1,000,000,000 documents: ivf-pq (244,141 lists), k=384 of 768\n")
+    assert [line.split()[0] for line in said.splitlines()[1:14]] == [
+        *("index", "index", "vectors", "norms", "codes", "reducer", "rescorer", "moments"),
+        *("documents", "offsets", "segment", "words", "encoding"),
+    ]
+    assert max(map(len, said.splitlines()[:14])) <= 80
+    one = CliRunner().invoke(app, ["plan", "--documents", "100000"]).stdout
+    assert "hours: unknown without --tokens-per-s" in one
+
+
+def test_words_are_in_the_plan_unless_left_out() -> None:
+    def planned(*words: str) -> tuple[dict[str, float], str]:
+        said = CliRunner().invoke(app, [*ASKED, *words]).stdout
+        report = json.loads(CliRunner().invoke(app, [*ASKED, *words, "--json"]).stdout)
+        files: dict[str, float] = report["files"]
+        assert report["disk_bytes"] == sum(files.values())
+        return files, said
+
+    files, said = planned()
+    without, said_without = planned("--no-lexical")
+    assert files["words"] > 10**9
+    assert without == {name: size for name, size in files.items() if name != "words"}
+    assert "words (the lexical index) as of English texts" in said
+    assert "without words (the lexical index)" in said_without
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--documents", "nan"], "--documents nan; expected"),
+        (["--tokens-per-s", "0"], "--tokens-per-s 0; expected"),
+    ],
+)
+def test_what_can_not_be_planned(words: list[str], said: str) -> None:
+    usual = ["plan", "--documents", "10000", "--dim", "768"]
+    with pytest.raises(InputError, match=said):
+        CliRunner().invoke(app, [*usual, *words], catch_exceptions=False)
+
+
+def test_a_plain_install_is_enough() -> None:
+    """Nothing of the extra `bench` is imported, nor anything that takes seconds."""
+    heavy = ["scipy", "psutil", "threadpoolctl", "altair", "torch", "faiss", "duckdb"]
+    heavy += ["transformers", "openvino"]
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({heavy})); "
+        f"sys.argv = {['slimdex', *ASKED, '--json']}; "
+        "from slimdex.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["documents"] == 10**9

@@ -286,8 +286,7 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
 class SlimdexSearch(_OneCorpus):
     """slimdex as a whole, from texts to documents, as mteb's `SearchProtocol`.
 
-    Each corpus becomes an index, as by `slimdex build`, and answers are those that `slimdex eval`
-    measures by default; those beyond the hundredth follow, ranked by their codes.
+    Each corpus becomes an index, as by `slimdex build`.
 
     Parameters
     ----------
@@ -356,18 +355,16 @@ class SlimdexSearch(_OneCorpus):
             raise InputError(RERANKING)
         if self._collection is None:
             raise InputError("search: no corpus; expected `index` before, for each search")
-        names, found = [str(id) for id in queries["id"]], Found()
-        if not len(self._collection) or not names:
-            found = {name: {} for name in names}
-        else:
+        collection, names = self._collection, [str(id) for id in queries["id"]]
+        found: Found = {name: {} for name in names}
+        if len(collection) and names:
             texts = _texts(queries)
             asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
-            ids = self._collection.store.ids.by_row(self._collection.state.rows)
+            ids = collection.store.ids.by_row(collection.state.rows)
             more = not set(ids).isdisjoint(names)  # `evaluate` asks for one more, to drop
-            for name, answer in zip(
-                names, _answers(self._collection, asked, top_k, more), strict=True
-            ):
-                found[name] = {ids[row]: score for score, row in zip(*answer, strict=True)}
+            answers = _answers(collection, asked, top_k, more)
+            for name, (scores, rows) in zip(names, answers, strict=True):
+                found[name] = {ids[row]: score for row, score in zip(rows, scores, strict=True)}
         self.clear()
         return found
 
