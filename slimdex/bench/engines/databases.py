@@ -1,7 +1,7 @@
 """Databases: libraries that keep vectors in a folder, most of them with ids and texts.
 
-Each is used as its documentation shows, and imported when its class is made, so that memory
-measured later is that of the library's data, or of both. They require the extra `peers`.
+Each is used as its documentation shows, and imported when an object of its class is made: memory
+is measured from before that for texts, and from after it for vectors. The extra `peers` has them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Libraries that index vectors in memory, each as `Engine`; they require the extra `peers`.
 
-Each is imported when its class is made, so that memory measured later is that of the index. Its
-settings are from its documentation; only the effort of a search varies.
+Each is imported when an object of its class is made, so that memory measured later is that of the
+index. Its settings are from its documentation; only the effort of a search varies.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ CANDIDATES = (100, 150, 200, 300, 400, 600, 1000, 2000, 4000)
 GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
 LIST_EFFORTS = (16, 32, 64, 128, 256, 512, 1024)
 USUAL = (0,)
+"""The library's own effort alone."""
 
 
 @dataclass(frozen=True)
