@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from .retrieval.cli.app import program
 
-app = program({"plan": "slimdex.bench.commands.planning:plan", "bench": "slimdex.bench.cli:app"})
+app = program({"plan": "slimdex.bench.workload:plan", "bench": "slimdex.bench.cli:app"})

@@ -1,7 +1,7 @@
-"""An index of slimdex's in mteb's evaluations: a backend for vectors, and a search of texts."""
+"""slimdex in mteb's evaluations: a search of texts, and a backend for vectors."""
 
-from .retrieval.integrations.mteb_index import Sizes as Sizes
-from .retrieval.integrations.mteb_index import SlimdexIndex as SlimdexIndex
+from .retrieval.integrations.mteb_search import Sizes as Sizes
+from .retrieval.integrations.mteb_search import SlimdexIndex as SlimdexIndex
 from .retrieval.integrations.mteb_search import SlimdexSearch as SlimdexSearch
 from .retrieval.integrations.mteb_search import SlimdexSearchWrapper as SlimdexSearchWrapper
 from .retrieval.integrations.mteb_tasks import folder_task as folder_task

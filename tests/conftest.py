@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from slimdex.bench.rows import MEASURED, ResultsFile, Row, key_of
+from slimdex.bench.options import MEASURED
+from slimdex.bench.rows import ResultsFile, Row, key_of
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document

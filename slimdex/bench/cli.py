@@ -1,16 +1,329 @@
-"""`slimdex bench`: experiments on search, each of which writes rows of results."""
+"""`slimdex bench`: experiments on search, each of which writes rows of results.
+
+Commands import what they run, since `slimdex --help` imports this file.
+"""
 
 from __future__ import annotations
 
-from slimdex.retrieval.cli.click_commands import Commands
+from pathlib import Path
+from typing import Annotated
+
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.cli.click_commands import Argument, Commands
+
+from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
 NAMES = (
     *("retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
     *("tune", "hybrid", "sts", "report", "tables"),
 )
-PLACES = {"tables": "report"}
-"""Command -> its module in `commands`, if that is not of its name."""
 app = Commands(
-    {name: f"{__package__}.commands.{PLACES.get(name, name)}:{name}" for name in NAMES},
-    "Measure quality against memory and time.",
+    {name: f"{__name__}:{name}" for name in NAMES}, "Measure quality against memory and time."
 )
+
+
+def retrieval(options: SetOptions) -> None:
+    """Measure quality, memory and time of every method on sets; existing rows are kept."""
+    from .engines.registry import missing, packages_of
+    from .experiments.measured_methods import GRID_PEERS
+    from .experiments.retrieval_study import measure_grid
+    from .runner import Runner
+
+    Runner(
+        "retrieval",
+        lambda job: measure_grid(job.task, job.results, job.about, quick=options.quick),
+        packages_of(GRID_PEERS),
+        {"seed": 0},
+        absent=[*missing(GRID_PEERS)],
+    ).run(options)
+
+
+def search(
+    *, only: Annotated[str, "Stores to measure, separated by commas."] = "", options: SetOptions
+) -> None:
+    """Time searches from text to documents, beside other stores.
+
+    Other stores require the extra `peers`.
+    """
+    from .engines.engine import DOCUMENTS
+    from .engines.registry import missing, names_of, packages_of
+    from .experiments.search_study import QUERIES, QUICK_ROUNDS, ROUNDS, measure_search
+    from .runner import Runner
+
+    names = chosen("--only", only, names_of(DOCUMENTS))
+    absent = missing(names)
+    names = [name for name in names if name not in absent]
+    Runner(
+        "search",
+        lambda job: measure_search(
+            job.task,
+            job.open_encoder,
+            names,
+            job.results,
+            job.about,
+            folder=CACHE,
+            rounds=QUICK_ROUNDS if options.quick else ROUNDS,
+        ),
+        sorted({"duckdb", "openvino", *packages_of(names)}),
+        {},
+        QUERIES,
+        [*absent],
+        timed=True,
+    ).run(options)
+
+
+def peers(
+    *, only: Annotated[str, "Peers to measure, separated by commas."] = "", options: SetOptions
+) -> None:
+    """Measure slimdex and vector databases and libraries in turns; requires the extra `peers`."""
+    from .engines.engine import VECTORS
+    from .engines.registry import missing, names_of, packages_of
+    from .experiments.peer_study import QUERIES, contenders, measure_peers
+    from .runner import Job, Runner
+
+    names = chosen("--only", only, names_of(VECTORS))
+
+    def measure(job: Job) -> list[str]:
+        methods = contenders(job.task.vectors.dim, len(job.task.vectors), names)
+        return measure_peers(job.task, methods, job.results, job.about)
+
+    absent, packages = [*missing(names)], packages_of(names)
+    Runner("peers", measure, packages, {"seed": 0}, QUERIES, absent).run(options)
+
+
+def start(
+    install: Annotated[
+        bool, "--install", "Install each library into a new environment, and time that too."
+    ] = False,
+    out: Out = MEASURED,
+    quick: Quick = False,
+) -> None:
+    """Time commands from their start to their answer, beside other libraries doing the same."""
+    from tempfile import TemporaryDirectory
+
+    from slimdex.retrieval.cli import console
+
+    from .experiments.start_study import (
+        PACKAGES,
+        QUICK_DOCUMENTS,
+        QUICK_ROUNDS,
+        ROUNDS,
+        Job,
+        measure_start,
+    )
+    from .machine import not_installed, provenance
+    from .rows import ResultsFile
+    from .runner import note_absent, tell
+
+    if not install:
+        note_absent([*not_installed(PACKAGES)])
+    packages = {"duckdb", "openvino", *(each for own in PACKAGES.values() for each in own)}
+    about = provenance(sorted(packages))
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, console.progress():
+        job = Job.of_docstrings(Path(folder), QUICK_DOCUMENTS if quick else None)
+        results = ResultsFile(out / f"start-{job.name}.jsonl")
+        rounds = QUICK_ROUNDS if quick else ROUNDS
+        failed = measure_start(job, rounds, install=install, results=results, about=about)
+    for line in failed:
+        console.note(line)
+    tell(results, "start")
+
+
+def encode(
+    data: Annotated[
+        Path | None, "Folder with sts/ and retrieval/scifact; default: docstrings, without STS."
+    ] = None,
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+) -> None:
+    """Measure how fast texts are encoded, by slimdex and other libraries in turns."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.encoders.opening import model_place
+
+    from .engines.encoders import missing_contenders
+    from .experiments.encoding_study import LIBRARIES, Texts, measure_encoders
+    from .machine import provenance
+    from .rows import ResultsFile
+    from .runner import tell
+
+    texts = Texts.read(data)
+    about = provenance(LIBRARIES)
+    for model in models.split(","):
+        full_name, place = model_place(model)
+        for contender, reason in missing_contenders(full_name).items():
+            console.note(f"{contender} is missing: {reason}")
+        results = ResultsFile(out / f"encode-{Path(full_name).name}.jsonl")
+        with console.progress():
+            failed = measure_encoders(full_name, place, texts, results, about)
+        for line in failed:
+            console.note(line)
+        tell(results, "encode")
+
+
+def index(
+    path: Annotated[Path, Argument("DIR", "The index's folder.")],
+    queries: Annotated[
+        Path | None,
+        "A file of queries, as for `slimdex search`; default: documents without some of the words.",
+    ] = None,
+    candidates: Annotated[
+        str, "Numbers of candidates, separated by commas; auto: the index's own."
+    ] = "200,400,auto",
+    where: Annotated[
+        list[str] | None, "CONDITION", "A condition to search with; can be repeated."
+    ] = None,
+    out: Out = MEASURED,
+) -> None:
+    """Measure an index of yours: agreement and times, with conditions, and with a cold disk."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.cli.settings import parsed_candidates
+    from slimdex.retrieval.sources.source import read_pairs
+
+    from .experiments.index_study import Asked, measure_index
+    from .machine import provenance
+    from .rows import ResultsFile
+    from .runner import tell
+
+    numbers = [parsed_candidates(word) for word in candidates.split(",")]
+    if bad := [number for number in numbers if number is not None and number < 1]:
+        raise InputError(f"candidates={bad[0]}; expected 1 or more")
+    texts = None if queries is None else [text for _, text in read_pairs(str(queries))]
+    about = provenance(["duckdb", "openvino"])
+    results = ResultsFile(out / f"index-{path.absolute().name}.jsonl")
+    with console.progress():
+        measure_index(path, Asked(numbers, where or (), texts), results, about)
+    tell(results, "index")
+
+
+def serve(
+    path: Annotated[Path, Argument("DIR", "The index's folder.")],
+    queries: Annotated[Path, "A file of queries, as for `slimdex search`."],
+    out: Out = MEASURED,
+) -> None:
+    """Measure a service under load (by wrk), and the same index in process."""
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.sources.source import read_pairs
+
+    from .experiments.serve_study import measure_serve
+    from .machine import provenance
+    from .rows import ResultsFile
+    from .runner import tell
+
+    texts = [text for _, text in read_pairs(str(queries))]
+    about = provenance(["fastapi", "uvicorn", "faiss-cpu", "chromadb"])
+    results = ResultsFile(out / "serve-load.jsonl")
+    with console.progress():
+        measure_serve(path, texts, results, about)
+    tell(results, "serve")
+
+
+def updates(out: Out = MEASURED) -> None:
+    """Measure 1, 2 and 4 processes that add documents to one store while another searches it.
+
+    Other stores require the extra `peers`.
+    """
+    from slimdex.retrieval.cli import console
+
+    from .engines.engine import CHANGES
+    from .engines.registry import missing, names_of, packages_of
+    from .experiments.update_study import DOCUMENTS, SECONDS, measure_updates
+    from .machine import provenance
+    from .rows import ResultsFile
+    from .runner import note_absent, tell
+
+    every = names_of(CHANGES)
+    absent = missing(every)
+    note_absent([*absent])
+    names = [name for name in every if name not in absent]
+    about = provenance(["duckdb", *packages_of(every)])
+    results = ResultsFile(out / "processes-random.jsonl")
+    with console.progress():
+        measure_updates(names, DOCUMENTS, SECONDS, results, about)
+    tell(results, "processes")
+
+
+def tune(options: SetOptions) -> None:
+    """Compare what `slimdex tune` chooses and proves with defaults, oracles and real queries."""
+    from .experiments.tuning_study import measure_tuning
+    from .runner import Runner
+
+    Runner(
+        "tune",
+        lambda job: measure_tuning(job.task, job.encoder, job.results, job.about),
+        ["faiss-cpu", "numpy"],
+        {"seed": 0},
+    ).run(options)
+
+
+def hybrid(
+    *,
+    names: Annotated[bool, "Also ask for documents by their ids: half of all queries."] = False,
+    options: SetOptions,
+) -> None:
+    """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
+    from .experiments.hybrid_study import measure_hybrid
+    from .runner import Runner
+
+    Runner(
+        "hybrid",
+        lambda job: measure_hybrid(
+            job.task, job.encoder, CACHE, job.results, job.about, names=names
+        ),
+        ["tantivy", "faiss-cpu", "numpy"],
+        {"seed": 0},
+    ).run(options)
+
+
+def sts(
+    data: Annotated[Path, "Folder with sts/: its seven English sets."],
+    models: Models = "all-MiniLM-L6-v2",
+    out: Out = MEASURED,
+) -> None:
+    """Measure how whitening and fewer dimensions change similarity, by several poolings."""
+    from slimdex.retrieval.cli import console
+
+    from .data.pairs import read_seven
+    from .experiments.similarity_study import measure_model
+    from .machine import provenance
+    from .runner import tell
+
+    sets = read_seven(data / "sts")
+    about = provenance(["openvino"]) | {"seed": 0}
+    for model in models.split(","):
+        with console.progress():
+            results = measure_model(model, sets, out, about)
+        tell(results, "sts")
+
+
+def report(
+    results: Annotated[Path, "Folder with the rows of results."] = MEASURED,
+    out: Annotated[Path, "Folder for the page and pictures."] = Path("bench-report"),
+) -> None:
+    """Write one self-contained page of pictures and tables, and the pictures as PNG."""
+    from slimdex.retrieval.cli import console
+
+    from .reporting.experiments import read_all
+    from .reporting.page import write_report
+
+    for path in write_report(out, read_all(results)):
+        console.line(str(path))
+
+
+def tables() -> None:
+    """Write results into README.md and docs of this checkout, between marks, and pictures."""
+    from slimdex.retrieval.cli import console
+
+    from .reporting.experiments import read_all
+    from .reporting.page import write_pictures
+    from .reporting.sections import marked, section, sections_with_rows, write_section
+    from .rows import FOLDER
+
+    with_rows = sections_with_rows(FOLDER)
+    if not with_rows:
+        raise InputError(f"{FOLDER}: no rows of results; expected retrieval-, peers- or others")
+    for page, names in marked(Path()).items():
+        written = [name for name in names if name in with_rows]
+        changed = [name for name in written if write_section(page, name, section(name, FOLDER))]
+        console.line(f"{page}: {', '.join(changed) or 'nothing'} changed")
+    for picture in write_pictures(Path("docs/research"), read_all(FOLDER)):
+        console.line(str(picture))

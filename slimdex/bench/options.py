@@ -9,11 +9,10 @@ from typing import Annotated
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli.encoders import MaxLength, Pooling
 
-from .rows import MEASURED
-
+MEASURED = Path("bench-results")
+"""Default folder of new rows, also for the report."""
 Models = Annotated[str, "Models, as for `slimdex build --model`, separated by commas."]
 Out = Annotated[Path, "Folder for the rows of results."]
-Results = Annotated[Path, "Folder with the rows of results."]
 Quick = Annotated[bool, "--quick", "Measure a small part, in under 3 minutes."]
 CACHE = Path("bench-cache")
 """Folder where encoded vectors are kept."""

@@ -19,8 +19,6 @@ from .columns import check_row
 Row = dict[str, Any]
 FOLDER = Path("slimdex/bench/results")
 """Rows of this repository, from which README is made; not part of wheels."""
-MEASURED = Path("bench-results")
-"""Default folder of new rows, also for the report."""
 
 
 def key_of(facts: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from slimdex.bench.data.local_encoder import open_local
+from slimdex.bench.data.vectors import open_local
 from slimdex.retrieval.cli import console
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.extras import install_command
@@ -19,7 +19,7 @@ from .options import CACHE, SetOptions
 from .rows import ResultsFile, Row
 
 if TYPE_CHECKING:
-    from slimdex.bench.data.local_encoder import LocalEncoder
+    from slimdex.bench.data.vectors import LocalEncoder
 
 
 @dataclass(frozen=True)

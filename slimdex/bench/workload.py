@@ -1,14 +1,16 @@
-"""Workload: documents to search, and the bytes of their index by the formulas of docs/plan.md."""
+"""`slimdex plan`: the bytes of an index of some documents, by the formulas of docs/plan.md."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
+from slimdex.retrieval.cli.opening import Json
+from slimdex.retrieval.cli.settings import K, NoLexical, Stored
 
 LEAST, MOST = 1000, 10**13
 """Limits of the documents of a plan."""
@@ -34,41 +36,32 @@ texts."""
 EMPTY_SEGMENT, BLOCKS = 45_000, 1.05
 """Bytes of DuckDB's tables, however few documents they have, and those of blocks per byte."""
 
+UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
 
 @dataclass(frozen=True)
 class Workload:
-    """Documents, and settings of their index.
+    """Documents to plan for, and settings of their index.
 
-    Parameters
-    ----------
-    documents : number of documents, or of passages if texts are cut: each has a vector.
-    dim : of the encoder's vectors.
-    tokens : of a document.
-    columns : bytes of a document's title and metadata.
-    k : reduced dimensions; by default half of the encoder's.
-    kind : pq, ivf-pq, or auto: by the number of documents.
-    vector_dtype : type of full vectors, fp16 or int8.
-    lexical : whether there is a lexical index.
-    tokens_per_s : tokens that are encoded per second; None if unknown.
-
-    Raises
-    ------
-    InputError
-        If a value is out of bounds.
+    Raises `InputError` if a value is out of bounds.
 
     >>> Workload(100_000).resolved_kind, Workload(10_000_000).lists
     ('pq', 2441)
     """
 
-    documents: int
-    dim: int = 384
-    tokens: float = 100
-    columns: float = 0
-    k: int | None = None
-    kind: str = AUTO
-    vector_dtype: str = "fp16"
-    lexical: bool = True
-    tokens_per_s: float | None = None
+    documents: Annotated[float, "How many, as 1e9; count passages if texts are cut into them."]
+    dim: Annotated[int, "Dimensions of the encoder's vectors."] = 384
+    tokens: Annotated[float, "Tokens of a document, of 4 bytes each."] = 100
+    columns: Annotated[float, "Bytes of a document's title and metadata."] = 0
+    k: K = None
+    kind: Annotated[str, "How vectors are coded: pq, ivf-pq or auto."] = AUTO
+    vector_dtype: Stored = "fp16"
+    no_lexical: NoLexical = False
+    tokens_per_s: Annotated[
+        float | None,
+        "Tokens that are encoded per second, as `slimdex bench encode` measures; default: "
+        "encoding is not timed.",
+    ] = None
 
     def __post_init__(self) -> None:
         check_range("--documents", self.documents, LEAST, MOST)
@@ -89,6 +82,11 @@ class Workload:
                 raise InputError(f"{name} {value!r}; expected {', '.join(allowed)}")
 
     @property
+    def count(self) -> int:
+        """Number of documents."""
+        return round(self.documents)
+
+    @property
     def kept(self) -> int:
         """Reduced dimensions."""
         return KINDS[self.resolved_kind].dimensions(self.dim) if self.k is None else self.k
@@ -96,12 +94,12 @@ class Workload:
     @property
     def resolved_kind(self) -> str:
         """Kind of index, chosen by the number of documents if it is auto."""
-        return by_size(self.documents).name if self.kind == AUTO else self.kind
+        return by_size(self.count).name if self.kind == AUTO else self.kind
 
     @property
     def lists(self) -> int:
         """Number of inverted lists; 0 for a kind without them."""
-        return ivf_lists(self.documents) if self.resolved_kind == IVF_PQ.name else 0
+        return ivf_lists(self.count) if self.resolved_kind == IVF_PQ.name else 0
 
     @property
     def memory(self) -> float:
@@ -122,12 +120,12 @@ class Workload:
         """
         if self.tokens_per_s is None:
             return None
-        return self.documents * self.tokens / self.tokens_per_s / 3600
+        return self.count * self.tokens / self.tokens_per_s / 3600
 
     def as_dict(self) -> dict[str, Any]:
         """All figures as JSON values."""
         return {
-            "documents": self.documents,
+            "documents": self.count,
             "dim": self.dim,
             "k": self.kept,
             "kind": self.resolved_kind,
@@ -145,9 +143,9 @@ class Workload:
     @property
     def files(self) -> dict[str, float]:
         """Start of a file's name -> its bytes."""
-        n, id_bytes = self.documents, len(str(self.documents))
+        n, id_bytes = self.count, len(str(self.count))
         said = BYTES_PER_TOKEN * self.tokens + self.columns + id_bytes
-        words = {"words": n * (said / WORD_SHARE + WORD_BYTES)} if self.lexical else {}
+        words = {"words": n * (said / WORD_SHARE + WORD_BYTES)} if not self.no_lexical else {}
         return {
             "vectors": n * self._vector,
             "norms": n * FLOAT32,
@@ -172,8 +170,8 @@ class Workload:
         lists."""
         code = math.ceil(self.kept / CODED_TOGETHER * CODE_BITS / 8)
         codebooks = CENTROIDS * FLOAT32 * self.kept
-        padded = code * (self.documents + PADDED_TO / 2 * max(self.lists, 1))
-        ids = INT64 * self.documents if self.lists else 0
+        padded = code * (self.count + PADDED_TO / 2 * max(self.lists, 1))
+        ids = INT64 * self.count if self.lists else 0
         return padded + codebooks + ids + self.lists * (FLOAT32 * self.kept + LIST_LENGTHS)
 
     @property
@@ -189,3 +187,53 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
     """Raise `InputError` unless a number is finite and within the limits."""
     if not math.isfinite(value) or not least <= value <= most:
         raise InputError(f"{name} {value:,g}; expected {least:,g} to {most:,g}")
+
+
+def plan(workload: Workload, as_json: Json = False) -> None:
+    """Estimate what an index will take: memory, disk, and hours of encoding."""
+    from slimdex.retrieval.cli import console
+
+    if as_json:
+        console.print_json(workload.as_dict())
+        return
+    lists = f" ({workload.lists:,} lists)" if workload.lists else ""
+    kind = f"{workload.resolved_kind}{lists}, k={workload.kept} of {workload.dim}"
+    console.line(f"{workload.count:,} documents: {kind}")
+    console.show_pairs(_figures(workload))
+    for line in _left_out(workload):
+        console.line(line)
+
+
+def _figures(planned: Workload) -> dict[str, str]:
+    found = {"index in memory": size_text(planned.memory), "index on disk": size_text(planned.disk)}
+    found |= {f"  {name}": size_text(size) for name, size in planned.files.items()}
+    hours = planned.hours
+    return found if hours is None else found | {"encoding": f"{_digits(hours)} h"}
+
+
+def _left_out(planned: Workload) -> list[str]:
+    """Say what the figures leave out."""
+    lexical = "words (the lexical index)"
+    words = f"without {lexical}" if planned.no_lexical else f"{lexical} as of English texts"
+    is_timed = planned.hours is not None
+    return [
+        "memory: codes, reducer and metric; Python, its libraries and the encoder are extra",
+        f"disk: the segments as if their texts were not compressed; {words}",
+        "hours: encoding alone; fitting, coding and writing are extra"
+        if is_timed
+        else "hours: unknown without --tokens-per-s",
+    ]
+
+
+def size_text(size: float) -> str:
+    """Format bytes in three digits.
+
+    >>> size_text(56e9), size_text(999.6e6), size_text(1234)
+    ('56 GB', '1 GB', '1.23 kB')
+    """
+    unit, scale = next((each for each in UNITS if size >= each[1] * 0.9995), UNITS[-1])
+    return f"{_digits(size / scale)} {unit}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"

@@ -14,8 +14,8 @@ from slimdex.bench import runner
 from slimdex.bench.cli import app
 from slimdex.bench.data.datasets import load_dataset
 from slimdex.bench.data.pairs import SEVEN
-from slimdex.bench.engines.engine_specs import Method
 from slimdex.bench.engines.measured import MeasuredEngine
+from slimdex.bench.engines.registry import Method
 from slimdex.bench.experiments import peer_study, retrieval_study, search_study, similarity_study
 from slimdex.bench.experiments.measured_methods import part, uncompressed
 from slimdex.bench.rows import FOLDER

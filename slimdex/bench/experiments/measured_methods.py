@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from slimdex.indexes.options import CANDIDATES
 from slimdex.indexes.settings import Settings
 
-from ..engines.engine_specs import Method
+from ..engines.registry import Method
 
 RESCORED = CANDIDATES
 DEFAULTS = Settings(kind="pq", candidates=RESCORED)

@@ -15,15 +15,17 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.settings import Settings
 
 from ..data.paired_measures import Judge, depth_for
-from ..engines.engine import Seconds
-from ..engines.engine_specs import PEERS, Method, missing_peers
+from ..engines.engine import VECTORS, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
+from ..engines.registry import Method, missing, names_of
 from ..engines.remote_object import Subprocess, WorkerError
 from ..rows import ResultsFile, Row, key_of
 from .contenders import Contender, in_turns, replace_rows
 from .measured_methods import RESCORED, part, uncompressed
 from .retrieval_study import ANSWERS, Task, sizes
 
+QUERIES = 1000
+"""Most queries of a set: some peers take 30 ms for one."""
 ROUNDS, ROUND_QUERIES = 8, 40
 BUILDS, SHORT_BUILD = 3, 12.0
 """Builds of each method, and seconds above which there is only one."""
@@ -58,9 +60,9 @@ def contenders(dim: int, rows: int, names: Sequence[str] = ()) -> list[Method]:
     ]
     if (kind := by_size(rows).name) != "pq":
         ours.append(Method(f"slimdex {kind}", Settings(part(dim, 2), 0.0, 0.0, kind), efforts))
-    missing = missing_peers()
-    peers = [name for name in PEERS if name not in missing and (not names or name in names)]
-    return [*ours, *map(Method.of_peer, peers)]
+    peers = [name for name in names_of(VECTORS) if not names or name in names]
+    absent = missing(peers)
+    return [*ours, *(Method.of_peer(name) for name in peers if name not in absent)]
 
 
 def measure_peers(

@@ -12,20 +12,19 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.quality.evaluation.measures import latency
 
-from ..data.cached_vectors import encoded
 from ..data.datasets import Dataset
 from ..data.paired_measures import Judge, depth_for
-from ..engines.document_stores import Documents
-from ..engines.engine import Footprint, Seconds
-from ..engines.engine_specs import Method, missing_peers
+from ..data.vectors import encoded
+from ..engines.engine import Documents, Footprint, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
+from ..engines.registry import Method, missing
 from ..engines.remote_object import WorkerError
 from ..machine import Resident
 from ..rows import ResultsFile, Row, key_of
-from .measured_methods import grid, uncompressed
+from .measured_methods import GRID_PEERS, grid, uncompressed
 
 if TYPE_CHECKING:
-    from slimdex.bench.data.local_encoder import LocalEncoder
+    from slimdex.bench.data.vectors import LocalEncoder
 
 TIMED_QUERIES = 300
 """Queries timed one at a time, on one thread and on all."""
@@ -57,8 +56,8 @@ class Task:
 
     @property
     def documents(self) -> Documents:
-        """Documents in the form of document stores."""
-        return Documents(self.dataset.ids, self.dataset.texts, self.vectors.reopened())
+        """Documents in the form of databases."""
+        return Documents(self.vectors.reopened(), self.dataset.ids, self.dataset.texts)
 
     def facts(self) -> Row:
         """Columns of every row of this task, with the name of its vectors."""
@@ -75,8 +74,8 @@ class Task:
 def measure_grid(task: Task, results: ResultsFile, about: Row, *, quick: bool = False) -> None:
     """Append the rows of the grid that are missing; `about` are columns of every row."""
     methods = grid(task.vectors.dim, len(task.vectors), quick=quick)
-    missing = missing_peers()
-    methods = [method for method in methods if method.name not in missing]
+    absent = missing(GRID_PEERS)
+    methods = [method for method in methods if method.name not in absent]
     stage, judge = f"{task.dataset.name}, {task.model}", None
     for done, method in enumerate(methods):
         efforts = unmeasured(task, method, results)

@@ -24,8 +24,9 @@ from slimdex.retrieval.encoders.base import Encoder
 
 from ..data.datasets import Dataset
 from ..data.paired_measures import AGREEMENT, Judge, depth_for
-from ..engines.document_stores import STORES, Answer
+from ..engines.engine import DOCUMENTS, Answer
 from ..engines.measured import MeasuredStore, store_process
+from ..engines.registry import LIBRARIES
 from ..engines.remote_object import Subprocess, WorkerError
 from ..rows import ResultsFile, Row, key_of
 from .contenders import Contender, in_turns, replace_rows
@@ -89,7 +90,7 @@ def measure_search(
 
     Parameters
     ----------
-    names : in `STORES`.
+    names : of databases in `LIBRARIES`.
     open_encoder : makes the encoder of the task, in another process.
     folder : on a disk, for the stores' files; empty again afterwards.
     """
@@ -153,32 +154,34 @@ def _built(
     folder.mkdir()
     texts = task.dataset.query_texts
     told: Row = {}
-    store = STORES[name]
+    store = LIBRARIES[name]
+    default, *others = store.efforts[DOCUMENTS]
+    efforts = [default, *others] if default else others
     with store_process(name, open_encoder, folder, texts, LONGEST_BUILD) as builder:
         try:
             told["build_s"] = builder.remote.build(task.documents)
         except WorkerError as error:
-            return [_Asked(name, builder, told, str(error), effort=store.default)]
+            return [_Asked(name, builder, told, str(error), effort=default)]
     told["disk_row_bytes"] = size(folder) / len(task.vectors)
 
     def started() -> Subprocess[MeasuredStore]:
         return stack.enter_context(store_process(name, open_encoder, folder, texts))
 
-    usual = _Asked(name, started(), dict(told), effort=store.default)
+    usual = _Asked(name, started(), dict(told), effort=default)
     usual.attempt(lambda: _fit_to_its_speed(usual, task))
     usual.attempt(lambda: _quality(usual, judges))
-    if usual.error or not store.efforts:
+    if usual.error or not efforts:
         return [usual]
     looking = started() if store.processes else usual.process
     least = _Asked(
         name,
         looking,
         told,
-        effort=store.efforts[0],
+        effort=efforts[0],
         queries=usual.queries,
         in_round=usual.in_round,
     )
-    least.attempt(lambda: _find_effort(least, store.efforts, judges))
+    least.attempt(lambda: _find_effort(least, efforts, judges))
     if least.effort == usual.effort and not least.error:
         return [usual]
     if store.processes:  # in a new process, with the memory of this effort only
@@ -243,7 +246,7 @@ def _one_turn(asked: _Asked, turn: int) -> None:
         times = asked.process.remote.times(ANSWERS, start, stop, threads)
         for what, seconds in times.items():
             asked.seconds[f"{what}_{name}"] += seconds
-        if STORES[asked.name].callers:
+        if LIBRARIES[asked.name].callers:
             crowd = asked.process.remote.crowd(ANSWERS, several, threads, CALLERS)
             asked.seconds[f"callers_{name}"] += crowd.times
             asked.crowds[name].append(crowd.seconds)

@@ -31,7 +31,9 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.quality.evaluation.measures import latency
 
-from ..machine import version_of
+from ..engines.databases import Database
+from ..engines.engine import DOCUMENTS, Part, Place
+from ..engines.registry import LIBRARIES, missing
 from ..rows import ResultsFile, Row, key_of
 
 LIMIT = 10
@@ -87,7 +89,7 @@ def measure_serve(index: Path, queries: Sequence[str], results: ResultsFile, abo
 class _Study:
     def __init__(self, index: Path, queries: Sequence[str]) -> None:
         self._index, self._texts = index, list(queries)
-        self.chroma = version_of("chromadb") is not None
+        self.chroma = not missing(["Chroma"])
         with Collection.open(index) as collection:
             self._vectors = encode_queries(collection.encoder, self._texts)
             self._facts: Row = {
@@ -151,22 +153,15 @@ class _Study:
 
     def _fill_chroma(self, folder: Path) -> None:
         """Fill Chroma with the same documents and vectors."""
-        import chromadb
-
-        quiet = chromadb.Settings(anonymized_telemetry=False)
-        client = chromadb.PersistentClient(str(folder), settings=quiet)
-        made = client.create_collection(
-            "documents", configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
-        )
         with Collection.open(self._index) as collection:
-            documents = list(collection)
-            rows = collection.index.snapshot.live_documents()
-            for part in batches(len(rows), client.get_max_batch_size()):
-                made.add(
-                    ids=[document.id for document in documents[part]],
-                    documents=[document.text or " " for document in documents[part]],
-                    embeddings=collection.index.snapshot.vectors().take(rows[part]),
-                )
+            documents, rows = list(collection), collection.index.snapshot.live_documents()
+            vectors = collection.index.snapshot.vectors()
+            chroma: Database = LIBRARIES["Chroma"].make()
+            chroma.open(Place(folder, vectors.dim, DOCUMENTS))
+            for part in batches(len(rows)):
+                found = [(each.id, each.text or " ") for each in documents[part]]
+                ids, texts = zip(*found, strict=True)
+                chroma.add([Part(range(len(ids)), ids, texts, vectors.take(rows[part]))])
 
 
 def load(url: str, bodies: Sequence[str], callers: int, seconds: float) -> Load:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.bench.data.local_encoder import open_local
+from slimdex.bench.data.vectors import open_local
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.linear import Whitening, principal_axes
@@ -23,13 +23,13 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.encoders.pooling import WK
 
-from ..data.cached_vectors import encoded
 from ..data.pairs import Pairs, correlations
+from ..data.vectors import encoded
 from ..options import CACHE
 from ..rows import ResultsFile, Row, key_of
 
 if TYPE_CHECKING:
-    from slimdex.bench.data.local_encoder import LocalEncoder
+    from slimdex.bench.data.vectors import LocalEncoder
 
 TARGET = "target"
 OWN, CLS = "own", "cls"

@@ -24,10 +24,14 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import progress
 from slimdex.retrieval.quality.evaluation.measures import latency
 
-from ..engines.changed_stores import STORES, ChangedStore
+from ..engines.databases import Database
+from ..engines.engine import CHANGES, Part, Place, Query
+from ..engines.registry import LIBRARIES
 from ..engines.remote_object import Subprocess
 from ..rows import ResultsFile, Row, key_of
 
+DOCUMENTS, SECONDS = 10_000, 10.0
+"""Documents of each store at first, and how long the processes write and search."""
 DIM = 384
 LIMIT = 10
 WRITERS, SIZES = (1, 2, 4), (1, 100)
@@ -49,12 +53,11 @@ class Written:
     refusals: list[str] = field(default_factory=list)
 
 
-def documents(first: int, count: int) -> tuple[list[str], list[str], Matrix]:
-    """Ids, texts and vectors of documents by their number."""
+def documents(first: int, count: int) -> Part:
+    """Documents by their number."""
     numbers = range(first, first + count)
     texts = [" ".join(WORDS[(n // 10**i) % 10] for i in range(9)) for n in numbers]
-    vectors = np.stack([vector(n) for n in numbers])
-    return [str(n) for n in numbers], texts, vectors
+    return Part(numbers, [*map(str, numbers)], texts, np.stack([*map(vector, numbers)]))
 
 
 def vector(number: int) -> Matrix:
@@ -64,28 +67,23 @@ def vector(number: int) -> Matrix:
 
 
 class Participant:
-    """A process that opens one folder after the other with a store."""
+    """A process that opens one folder after the other with a database."""
 
     def __init__(self, name: str) -> None:
-        self._open = STORES[name][0]
-        self._store: ChangedStore | None = None
+        self._database: Database = LIBRARIES[name].make()
 
     def open(self, folder: Path) -> None:
         """Open a folder."""
-        self._store = self._open(folder, DIM)
+        self._database.open(Place(folder, DIM, CHANGES))
 
     def close(self) -> None:
-        """Close the store, if it can be closed."""
-        self._store = None
-
-    @property
-    def _there(self) -> ChangedStore:
-        assert self._store is not None, "not open"
-        return self._store
+        """Close the folder."""
+        self._database.close()
 
     def fill(self, count: int) -> None:
         """Add the first documents."""
-        self._there.add(*documents(0, count))
+        self._database.add([documents(0, count)])
+        self._database.finish()
 
     def write(self, first: int, size: int, seconds: float) -> Written:
         """Add documents from a number on, `size` in each commit, and at least once."""
@@ -95,12 +93,12 @@ class Participant:
             first += size
             start = perf_counter()
             try:
-                self._there.add(*own)
+                self._database.add([own])
             except Exception as error:  # whatever a store raises is its answer
                 written.refusals.append(" ".join(f"{type(error).__name__}: {error}".split())[:200])
             else:
                 written.seconds.append(perf_counter() - start)
-                written.ids += own[0]
+                written.ids += own.ids
         written.elapsed = monotonic() - begin
         return written
 
@@ -112,7 +110,7 @@ class Participant:
             query = rng.standard_normal(DIM, dtype=np.float32)
             start = perf_counter()
             try:
-                self._there.search(query, LIMIT)
+                self._database.fetch(Query(query), LIMIT)
             except Exception as error:
                 searched.refusals.append(f"{type(error).__name__}: {error}"[:200])
             else:
@@ -126,13 +124,14 @@ class Participant:
 
     def _finds(self, id: str) -> bool:
         try:
-            return id in self._there.search(vector(int(id)), LIMIT)
+            found = self._database.fetch(Query(vector(int(id))), LIMIT)
         except Exception:
             return False
+        return id in dict(found)
 
     def ids(self) -> set[str]:
         """Ids of all documents."""
-        return self._there.ids()
+        return self._database.ids()
 
 
 def measure_updates(

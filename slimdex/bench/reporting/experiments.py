@@ -9,10 +9,20 @@ from shlex import quote
 
 from slimdex.indexes.errors import InputError
 
-from ..rows import MEASURED, Row, read_rows
+from ..options import MEASURED
+from ..rows import Row, read_rows
 from .tables.retrieval import beside_peers, headline
-from .tables.similarity import study_tables
-from .tables.studies import encoders, hybrid, indexes, loads, processes, search, start, tuning
+from .tables.studies import (
+    encoders,
+    hybrid,
+    indexes,
+    loads,
+    processes,
+    search,
+    start,
+    study_tables,
+    tuning,
+)
 from .tables.table import Table
 
 VECTORS = ("openvino", "torch", "numpy")

@@ -1,4 +1,9 @@
-"""mteb's retrieval tasks answered by slimdex, with a model of mteb or an encoder of slimdex."""
+"""mteb's retrieval tasks answered by collections: of texts, or of the vectors of an mteb model.
+
+Answers are those that `slimdex eval` measures: mteb requests 1,000 documents, and a search would
+rescore more than these; users request ten. The documents beyond the hundredth follow, ranked by
+their codes.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +11,49 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from mteb.models import ModelMeta, SearchEncoderWrapper
 from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_meta import ScoringFunction
 
-from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
+from ..atomic_files import STORED_ENDINGS
 from ..collection import Collection
 from ..documents import Document
 from ..encoders.adapters import as_encoder
 from ..encoders.base import AUTO, OFF, Encoder, passage_tokens
+from ..encoders.given_encoder import GivenEncoder
 from ..encoders.hub import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
-from ..quality.evaluation.measures import deep, ranked
-from ..quality.info import word_bytes
+from ..quality.evaluation.measures import DEPTH, deep, measured, nearest_of, ranked
 from ..quality.trials.query_pools import encoded
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
+from ..sources.given_vectors import as_given, check_vectors
 from ..temporary_files import temporary_parent
-from .mteb_index import Sizes, SlimdexIndex, searches_for
 
 Found = dict[str, dict[str, float]]
 """Query id -> document id -> score, mteb's format of answers."""
-
-
+Ranked = tuple[list[float], list[int]]
+"""Scores of a query, best first, and the rows of their documents."""
+Similarity = Callable[[Any, Any], Any]
+"""Queries (q, d) and documents (n, d) -> similarities (q, n)."""
+COMPARED = 64
+"""Documents, and queries, used to compare a model's similarity with the cosine."""
+GAP = 1e-3
+"""Difference below which cosines may be in any order."""
 CHOSEN = "auto"
 """Name of a setting that depends on the corpus."""
+RERANKING = "top_ranked: lists to rerank; expected a task that searches a corpus"
 
 
 class Place(NamedTuple):
@@ -47,6 +62,184 @@ class Place(NamedTuple):
     task: str
     split: str
     subset: str
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Description and sizes of an index, in bytes.
+
+    Attributes
+    ----------
+    documents, vectors : counts; each passage of a text has a vector.
+    settings : the effective ones, which a small corpus may have changed: see `notes`.
+    candidates : vectors rescored per query.
+    stored : format of the full vectors on disk: fp16 or int8.
+    ram_bytes : codes, reducer and metric, without ids and the system's caches.
+    ram_bytes_per_vector, ram_bytes_fixed : its parts, as in `slimdex info`.
+    disk_bytes : full vectors and derived files, without texts.
+    float32_bytes : uncompressed vectors in memory.
+    compression : float32_bytes / ram_bytes.
+    """
+
+    documents: int
+    vectors: int
+    dimensions: int
+    settings: Mapping[str, Any]
+    candidates: int
+    stored: str
+    ram_bytes: int
+    ram_bytes_per_vector: float
+    ram_bytes_fixed: int
+    disk_bytes: int
+    float32_bytes: int
+    compression: float
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, collection: Collection, notes: Sequence[str]) -> Sizes:
+        """Sizes of a collection with its effective settings; `notes` are those of its addition."""
+        info = collection.info()
+        memory, rows, dim = info["memory"], info["passages"]["rows"], info["dimensions"]
+        words = (info["lexical"] or {}).get("disk_bytes_per_vector", 0)
+        ram = round(rows * memory["ram_bytes_per_vector"] + memory["ram_bytes_fixed"])
+        return cls(
+            documents=info["documents"],
+            vectors=rows,
+            dimensions=dim,
+            settings=info["settings"],
+            candidates=info["search"]["candidates"],
+            stored=info["stored"]["vectors"],
+            ram_bytes=ram,
+            ram_bytes_per_vector=memory["ram_bytes_per_vector"],
+            ram_bytes_fixed=memory["ram_bytes_fixed"],
+            disk_bytes=round(rows * (memory["disk_bytes_per_vector"] + words)),
+            float32_bytes=4 * rows * dim,
+            compression=4 * rows * dim / ram,
+            notes=tuple(notes),
+        )
+
+
+class _OneCorpus:
+    """Base: a collection of one corpus at a time, perhaps in a temporary folder."""
+
+    _collection: Collection | None = None
+    _removed: Callable[[], object] | None = None
+
+    def _temporary(self, parent: str | Path | None = None) -> Path:
+        """Create a folder that is deleted with this object, if not before."""
+        folder = Path(tempfile.mkdtemp(prefix="slimdex-mteb-", dir=parent or temporary_parent()))
+        self._removed = weakref.finalize(self, shutil.rmtree, folder, True)
+        return folder
+
+    def clear(self) -> None:
+        """Close the index, and delete it if it is temporary; keep `sizes`."""
+        if self._collection is not None:
+            self._collection.close()
+        if self._removed is not None:
+            self._removed()
+        self._collection = self._removed = None
+
+
+class SlimdexIndex(_OneCorpus):
+    """An index backend for mteb: a collection of vectors alone.
+
+    Parameters
+    ----------
+    settings : how vectors are reduced and quantised; by default `Settings()`.
+    vector_dtype : format of the full vectors on disk: fp16, or int8 in half the bytes.
+    folder : parent of the temporary files; by default the system's.
+
+    Attributes
+    ----------
+    sizes : those of the index built last; None if there is none, or it has no documents.
+
+    Raises
+    ------
+    InputError
+        For invalid settings, vectors that are not finite or differ in dimension, and a model whose
+        similarity is not the cosine.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        vector_dtype: str = "fp16",
+        folder: str | Path | None = None,
+    ) -> None:
+        if vector_dtype not in STORED_ENDINGS:
+            raise InputError(
+                f"vector_dtype={vector_dtype!r}; expected {' or '.join(STORED_ENDINGS)}"
+            )
+        self.settings, self.vector_dtype = settings or Settings(), vector_dtype
+        self.sizes: Sizes | None = None
+        self._parent = folder
+        self._new: list[Matrix] = []  # not in the collection yet
+        self._dim = 0
+        self._sample: Matrix = np.empty((0, 0), np.float32)  # of the documents
+
+    def add_documents(self, embeddings: Any, idxs: Sequence[str]) -> None:
+        """Add vectors (n, d), an array or a tensor, of the documents with these ids."""
+        given = as_given(_on_cpu(embeddings))
+        if len(given) != len(idxs):
+            raise InputError(f"{len(given)} vectors for {len(idxs)} ids; expected equal numbers")
+        if self._collection is not None and given.dim != self._dim:
+            raise InputError(
+                f"vectors of {given.dim} dimensions; expected {self._dim}, as those before"
+            )
+        check_vectors(given)
+        if self._collection is None:
+            self._dim, self.sizes = given.dim, None
+            self._sample = given.rows(0, min(COMPARED, len(given)))
+            self._collection = Collection.create(
+                self._temporary(self._parent) / "vectors.index",
+                GivenEncoder(given.dim),
+                self.settings,
+                vector_dtype=self.vector_dtype,
+                passages=OFF,
+                lexical=False,
+            )
+        self._new.append(given.rows(0, len(given)))
+
+    def search(
+        self,
+        embeddings: Any,
+        top_k: int,
+        similarity_fn: Similarity,
+        top_ranked: Mapping[str, list[str]] | None = None,
+        query_idx_to_id: Mapping[int, str] | None = None,
+    ) -> tuple[list[list[float]], list[list[int]]]:
+        """Scores and documents for queries (q, d): cosines in the metric of the settings.
+
+        Documents are numbered in the order of addition. Raises `InputError` for lists of documents
+        to rerank, which no index searches.
+        """
+        if top_ranked is not None:
+            raise InputError(RERANKING)
+        queries, collection = _on_cpu(embeddings), self.build()
+        if collection is None:
+            return [[] for _ in queries], [[] for _ in queries]
+        queries = as_matrix(queries, dim=self._dim, name="queries", largest=LARGEST)
+        _check_similarity(similarity_fn, queries[:COMPARED], self._sample)
+        found = _answers(collection, [(None, query) for query in queries[:, None]], top_k)
+        return [scores for scores, _ in found], [rows for _, rows in found]
+
+    def build(self) -> Collection | None:
+        """Return the collection of the added vectors, fitted on all of them; None without any."""
+        if self._collection is not None and self._new:
+            before = len(self._collection)
+            vectors = np.concatenate(self._new)
+            names = map(str, range(before, before + len(vectors)))
+            documents = [Document(name, name) for name in names]  # one without text is not found
+            refit = "always" if before else "never"
+            added = self._collection.add(documents, vectors=vectors, refit=refit)
+            self.sizes, self._new = Sizes.of(self._collection, added.notes), []
+        return self._collection
+
+    def clear(self) -> None:
+        """Forget all documents and delete the files; keep `sizes`."""
+        super().clear()
+        self._new = []
 
 
 class SlimdexSearchWrapper(SearchEncoderWrapper):
@@ -90,11 +283,10 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
             self.sizes[place] = self._slimdex.sizes
 
 
-class SlimdexSearch:
+class SlimdexSearch(_OneCorpus):
     """slimdex as a whole, from texts to documents, as mteb's `SearchProtocol`.
 
-    Each corpus becomes an index, as by `slimdex build`, and answers are those that `slimdex eval`
-    measures by default; those beyond the hundredth follow, ranked by their codes.
+    Each corpus becomes an index, as by `slimdex build`.
 
     Parameters
     ----------
@@ -130,8 +322,6 @@ class SlimdexSearch:
             more["precision"] = precision
         self.mteb_model_meta = as_experiment(base, self.settings, vector_dtype, more)
         self.sizes: dict[Place, Sizes] = {}
-        self._collection: Collection | None = None
-        self._closed: Callable[[], object] | None = None
 
     def index(
         self, corpus: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, **kwargs: Any
@@ -146,18 +336,7 @@ class SlimdexSearch:
         if not len(corpus):
             return
         added = collection.add(_documents(corpus), refit="never")
-        snapshot, info = collection.index.snapshot, collection.info()
-        assert snapshot.state.settings is not None
-        each = info["memory"]["disk_bytes_per_vector"] + (word_bytes(snapshot) or 0)
-        disk = round(each * snapshot.state.rows)
-        self.sizes[place] = Sizes.of(
-            snapshot.index,
-            snapshot.state.settings,
-            len(collection),
-            disk,
-            self.vector_dtype,
-            tuple(added.notes),
-        )
+        self.sizes[place] = Sizes.of(collection, added.notes)
 
     def search(
         self,
@@ -173,34 +352,25 @@ class SlimdexSearch:
         reranked, which no index searches.
         """
         if top_ranked is not None:
-            raise InputError("top_ranked: lists to rerank; expected a task that searches a corpus")
+            raise InputError(RERANKING)
         if self._collection is None:
             raise InputError("search: no corpus; expected `index` before, for each search")
-        names, found = [str(id) for id in queries["id"]], Found()
-        if not len(self._collection) or not names:
-            found = {name: {} for name in names}
-        else:
+        collection, names = self._collection, [str(id) for id in queries["id"]]
+        found: Found = {name: {} for name in names}
+        if len(collection) and names:
             texts = _texts(queries)
             asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
-            found = _answers(self._collection, names, asked, top_k)
+            ids = collection.index.store.ids.by_row(collection.index.state.rows)
+            more = not set(ids).isdisjoint(names)  # `evaluate` asks for one more, to drop
+            answers = _answers(collection, asked, top_k, more)
+            for name, (scores, rows) in zip(names, answers, strict=True):
+                found[name] = {ids[row]: score for row, score in zip(rows, scores, strict=True)}
         self.clear()
         return found
 
-    def clear(self) -> None:
-        """Close the index, and delete it if it is temporary."""
-        if self._collection is not None:
-            self._collection.close()
-        if self._closed is not None:
-            self._closed()
-        self._collection = self._closed = None
-
     def _created(self, place: Place) -> Collection:
-        if self._kept is None:
-            parent = Path(tempfile.mkdtemp(prefix="slimdex-mteb-", dir=temporary_parent()))
-            self._closed = weakref.finalize(self, shutil.rmtree, parent, True)
-        path = (self._kept or parent) / f"{'-'.join(place)}.index"
         return Collection.create(
-            path,
+            (self._kept or self._temporary()) / f"{'-'.join(place)}.index",
             self.encoder,
             self.settings,
             vector_dtype=self.vector_dtype,
@@ -276,14 +446,15 @@ def _texts(queries: Any) -> list[str]:
 
 def _answers(
     collection: Collection,
-    names: Sequence[str],
-    asked: Sequence[tuple[str, Matrix]],
+    asked: Sequence[tuple[str | None, Matrix]],
     top_k: int,
-) -> Found:
-    """Return the documents that a default search finds for texts and their vectors (1, d)."""
-    ids = collection.index.store.ids.by_row(collection.index.state.rows)
-    index = collection.index.snapshot.index
-    asks_by_ids = not set(ids).isdisjoint(names)  # then `evaluate` asks for one more, to drop
+    more: int = 0,
+) -> list[Ranked]:
+    """Answer texts, or None, with their vectors (1, d), by default searches.
+
+    `more` is the number of results that mteb drops.
+    """
+    rescores = collection.index.snapshot.index.metric is not None
 
     def coded(vector: Matrix, k: int) -> tuple[Matrix, Rows]:
         request = SearchRequest(vectors=vector, limit=k, candidates=0)
@@ -291,10 +462,39 @@ def _answers(
 
     answers = []
     for text, vector in asked:
-        codes = None if index.metric is None else partial(coded, vector)
-        search = partial(ranked, collection.index, text, vector)
-        answers.append(deep(searches_for(top_k, search, codes, asks_by_ids)))
-    return {
-        name: {ids[row]: score for score, row in zip(*answer, strict=True)}
-        for name, answer in zip(names, answers, strict=True)
-    }
+        search = partial(nearest_of, collection.index, vector)
+        if text is not None:
+            search = partial(ranked, collection.index, text, vector)
+        searches = measured(search, min(top_k, DEPTH + more), more)
+        if top_k > DEPTH + more:
+            searches.append((partial(coded, vector) if rescores else search, top_k))
+        answers.append(deep(searches))
+    return answers
+
+
+def _on_cpu(embeddings: Any) -> Any:
+    """Convert an array, or a tensor of any type, to an array."""
+    return (
+        embeddings.detach().float().cpu().numpy() if hasattr(embeddings, "detach") else embeddings
+    )
+
+
+def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix) -> None:
+    """Raise `InputError` if a similarity ranks documents (n, d) differently from the cosine.
+
+    mteb does not tell its backends the similarity, so it is computed on examples; a dot product
+    or a distance of unit vectors ranks equally.
+    """
+    documents = documents[documents.any(axis=1)]
+    if not len(documents) or not len(queries):
+        return
+    told = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
+    cosines = normalize_rows(queries) @ normalize_rows(documents).T
+    least = 1e-4 * float(np.ptp(told))
+    for own, cosine in zip(told, cosines, strict=True):
+        is_nearer = cosine[:, None] - cosine[None] > GAP
+        if (is_nearer & (own[:, None] < own[None] - least)).any():
+            raise InputError(
+                "similarity: the model's ranks these vectors differently from their cosine; "
+                "expected a model that compares by cosine, or vectors of unit length"
+            )

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.engines.engine import Engine
-from slimdex.bench.engines.engine_specs import PEERS, Method, missing_peers
+from slimdex.bench.engines.engine import VECTORS, Engine
 from slimdex.bench.engines.measured import engine_process
+from slimdex.bench.engines.registry import Method, missing, names_of
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments.measured_methods import grid, uncompressed
 from slimdex.bench.experiments.retrieval_study import Task
@@ -100,10 +100,11 @@ def in_this_process(method: Method, task: Task, folder: Path) -> tuple[Engine, R
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.filterwarnings("ignore:legacy embedding function config")  # by Chroma
+@pytest.mark.parametrize("name", names_of(VECTORS))
 def test_a_peer_finds_what_exact_search_finds(task: Task, name: str, tmp_path: Path) -> None:
-    if name in missing_peers():
-        pytest.skip(f"{name} is not installed: pip install {missing_peers()[name]}")
+    if absent := missing([name]):
+        pytest.skip(f"{name} is not installed: pip install {absent[name]}")
     engine, rows = in_this_process(Method.of_peer(name), task, tmp_path)
     least = {"ST binary": 0.2, "ST int8": 0.8, "usearch i8": 0.9}.get(name, 0.97)
     assert agreement(rows, brute_force(task, 10), 10).mean() >= least

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.bench.engines.engine_specs import Method
+from slimdex.bench.engines.registry import Method
 from slimdex.bench.experiments import measured_methods as grids
 from slimdex.bench.experiments.retrieval_study import Task, measure_grid
 from slimdex.bench.reporting.findings import of_task

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.columns import check_row
-from slimdex.bench.engines.document_stores import SLIMDEX, missing_stores
+from slimdex.bench.engines.registry import SLIMDEX, missing
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import CALLERS, ENOUGH, measure_search
 from slimdex.bench.reporting.tables.studies import search
@@ -22,7 +22,8 @@ PARTS = ("total", "encode", "search", "fetch")
 
 
 def test_rows_of_a_small_collection(task: Task, tmp_path: Path) -> None:
-    names = [name for name in (SLIMDEX, OURS, "sqlite-vec") if name not in missing_stores()]
+    every = [SLIMDEX, OURS, "sqlite-vec"]
+    names = [name for name in every if name not in missing(every)]
     results, folder = ResultsFile(tmp_path / "search-words.jsonl"), tmp_path / "stores"
     failed = measure_search(task, WordEncoder, names, results, ABOUT, folder=folder, rounds=1)
     assert failed == []

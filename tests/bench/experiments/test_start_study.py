@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import slimdex.bench.commands.start as command
 from slimdex.bench.engines import peer_programs
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments import start_study
@@ -51,7 +50,7 @@ def test_rows_of_a_small_run(
     monkeypatch.setattr(start_study, "PACKAGES", {"other": ("numpy",)})
     monkeypatch.setattr(start_study, "MODEL", str(tiny_bert))
     monkeypatch.setattr(start_study, "QUICK_ROUNDS", 1)
-    monkeypatch.setattr(command, "QUICK_DOCUMENTS", 2)
+    monkeypatch.setattr(start_study, "QUICK_DOCUMENTS", 2)
     said = bench("start", "--quick", folder=tmp_path)
     rows = {row["method"]: row for row in read_rows(tmp_path / "bench-results", "start")}
     ours = ["python -c pass", "slimdex --help", "slimdex info", "slimdex search"]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.bench.engines.changed_stores import STORES, missing_stores
+from slimdex.bench.engines.engine import CHANGES
+from slimdex.bench.engines.registry import missing, names_of, packages_of
 from slimdex.bench.experiments import update_study
 from slimdex.bench.machine import provenance
 from slimdex.bench.reporting.tables.studies import processes
@@ -18,8 +19,9 @@ def test_what_is_acknowledged_is_there(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(update_study, "WRITERS", (1, 2))
     monkeypatch.setattr(update_study, "SIZES", (3,))
     results = ResultsFile(tmp_path / "processes-random.jsonl")
-    names = [name for name in STORES if name not in missing_stores()]
-    about = provenance(["duckdb", *(package for _, own in STORES.values() for package in own)])
+    absent = missing(names_of(CHANGES))
+    names = [name for name in names_of(CHANGES) if name not in absent]
+    about = provenance(["duckdb", *packages_of(names)])
     update_study.measure_updates(names, 50, 0.5, results, about)
     found = {(row["method"], row["processes"]): row for row in results.rows.values()}
     assert set(found) == {(name, writers) for name in names for writers in (1, 2)}

@@ -67,7 +67,6 @@ def test_help_imports_no_more_than_click() -> None:
     found = modules("--help")
     assert libraries(found) <= HELP
     assert folders(found) == {
-        "bench.commands",
         "indexes.codes",
         "indexes.execution",
         "retrieval.cli",

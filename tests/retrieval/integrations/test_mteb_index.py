@@ -14,6 +14,7 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.mteb import SlimdexIndex
+from slimdex.retrieval.atomic_files import FIXED
 
 COUNT, DIM = 1500, 48
 IDS = [f"d{i}" for i in range(COUNT)]
@@ -49,13 +50,14 @@ def test_sizes_are_those_of_the_index_and_its_files(vectors: Matrix, tmp_path: P
     built, sizes = index.build(), index.sizes
     assert built is not None
     assert sizes is not None
-    assert sizes.ram_bytes == built.nbytes == 3 * COUNT + sizes.ram_bytes_fixed
+    assert sizes.ram_bytes == built.reduced_index.nbytes == 3 * COUNT + sizes.ram_bytes_fixed
     assert (sizes.documents, sizes.vectors, sizes.dimensions) == (COUNT, COUNT, DIM)
     assert (sizes.settings["kind"], sizes.settings["k"], sizes.candidates) == ("pq", 24, 200)
-    files = {file.name: file.stat().st_size for file in tmp_path.rglob("*.*")}
+    others = ("doc", "off", "segment", *FIXED)
+    files = {n: b for n, b in built.info()["files"].items() if not n.startswith(others)}
     assert files["vectors-000001.f16"] == 2 * COUNT * DIM
     assert sizes.disk_bytes == sum(files.values())
-    assert sizes.compression == 4 * COUNT * DIM / built.nbytes
+    assert sizes.compression == 4 * COUNT * DIM / sizes.ram_bytes
     index.clear()
     assert [*tmp_path.iterdir()] == []
     assert index.sizes == sizes
@@ -72,8 +74,9 @@ def test_sizes_are_those_of_the_index_and_its_files(vectors: Matrix, tmp_path: P
 def test_the_first_are_rescored_and_the_rest_follows(vectors: Matrix) -> None:
     index = SlimdexIndex(Settings(candidates=20))
     index.add_documents(vectors, IDS)
-    built = index.build()
-    assert built is not None
+    collection = index.build()
+    assert collection is not None
+    built = collection.index.snapshot.index
     scores, rows = index.search(vectors[:9], 1000, cos_sim)
     for query, own, found in zip(vectors, scores, rows, strict=False):
         expected = list[int]()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...engines.engine_specs import PEERS
+from ...engines.engine import VECTORS
+from ...engines.registry import names_of
 from ...rows import Row
 from ..findings import (
     CODES,
@@ -137,7 +138,7 @@ def beside_peers(rows: Sequence[Row]) -> list[Table]:
         mine = of_task(rows, task)
         note = f"{task[1]}: {mine[0]['documents']:,} vectors"
         failed = failures(row for row in rows if (row["set"], row["model"]) == task)
-        absent = [name for name in PEERS if name not in {row["method"] for row in mine}]
+        absent = [name for name in names_of(VECTORS) if name not in {row["method"] for row in mine}]
         note += failed or (f"; not measured: {', '.join(absent)}" if absent else "")
         shown = [row | _times_at_lower(mine, row["method"]) for row in fastest_at(mine)]
         found.append(tabulated(f"Beside what people use: {task[0]}", note, BESIDE_PEERS, shown))

@@ -1,10 +1,11 @@
-"""Tables of search, encode, start, serve, hybrid, tune and sweeps."""
+"""Tables of search, encode, start, serve, hybrid, tune, sts and sweeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...data.pairs import SEVEN
 from ...experiments.search_study import CALLERS
 from ...rows import Row
 from .table import (
@@ -31,6 +32,10 @@ from .table import (
 
 BUSY = 4
 """Load of each processor from which the times of a row are not shown."""
+SU = ("STS-B", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK-R")
+"""Columns of Su et al.'s Tables 1 and 2."""
+BY_SUBTASKS = ("average wmean", "average by subtasks")
+"""Column of a row, and its name in tables."""
 
 
 def _time(name: str) -> Callable[[Row], Any]:
@@ -387,3 +392,48 @@ def sweep(rows: Rows) -> Table:
         for (what,), own in grouped(rows, "what").items()
     ]
     return tabulated("Sweep", "of tests that passed", SWEEP, sums)
+
+
+def study_tables(rows: Sequence[Row]) -> list[Table]:
+    """For each model and language: poolings without a reducer and whitened, every set.
+
+    Figures are over all pairs of a set; the last column is the average by the papers' weighting.
+    """
+    tables = []
+    for (model, language), own in grouped(rows, "model", "language").items():
+        sets = own[0]["sets"]
+        averaged = [*(SU if set(sets) == set(SEVEN) else sets), "average"]
+        averaged += BY_SUBTASKS[:1] if BY_SUBTASKS[0] in own[0] else ()
+        plain = {row["pooling"]: row for row in own if not row["fit"]}
+        lines = [
+            [
+                Cell(row_name(row), row_name(row)),
+                *_cells(row, plain[row["pooling"]], averaged),
+            ]
+            for row in own
+        ]
+        heads = [name.replace(*BY_SUBTASKS) for name in ["", *averaged]]
+        tables.append(Table(f"{model}, {language}", "", heads, lines))
+    return tables
+
+
+def row_name(row: Row) -> str:
+    """Name of a row: the pooling, and the reducer of its vectors."""
+    name: str = row["pooling"]
+    if row["fit"]:
+        pair = (row["beta"], row["gamma"])
+        if row["reducer"] == "flow":
+            name += ", flow"
+        else:
+            name += ", whitened" if pair == (1.0, 1.0) else f", ({pair[0]:g}, {pair[1]:g})"
+        name += f" on {row['fit']}" + (f", k={row['k']}" if row["k"] else "")
+    return name
+
+
+def _cells(row: Row, plain: Row, names: Sequence[str]) -> list[Cell]:
+    """Figures, each with its change against no reducer."""
+    cells = []
+    for name in names:
+        change = "" if row is plain else f" ({row[name] - plain[name]:+.2f})"
+        cells.append(Cell(f"{row[name]:.2f}{change}", row[name]))
+    return cells

@@ -1,4 +1,4 @@
-"""Cache of encoded texts on disk, by their contents."""
+"""Vectors of texts: encoders on this machine, and what they encoded, on disk by its contents."""
 
 from __future__ import annotations
 
@@ -8,17 +8,42 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
+from slimdex.retrieval.encoders.opening import open_encoder
+from slimdex.retrieval.encoders.over_http.address import is_address
 from slimdex.retrieval.locks import FileLock
+
+if TYPE_CHECKING:
+    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+    from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
+
+    LocalEncoder = TransformerEncoder | StaticEncoder
+    """An encoder whose speed and precision experiments can state."""
 
 WINDOW = 1024
 """Texts encoded between two writes: at most this many are encoded again after a crash."""
+
+
+def open_local(
+    model: str,
+    *,
+    pooling: str | None = None,
+    max_length: int | None = None,
+    precision: str = "auto",
+) -> LocalEncoder:
+    """Open a model's encoder like `open_encoder`; raise `InputError` for one in a server."""
+    if is_address(model):
+        raise InputError(f"{model}: expected a model on this machine to measure")
+    found = open_encoder(model, pooling=pooling, max_length=max_length, precision=precision)
+    return cast("LocalEncoder", found)
 
 
 def encoded(

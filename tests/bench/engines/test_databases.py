@@ -1,4 +1,4 @@
-"""Stores are the real libraries, where they are installed, each in processes of its own."""
+"""Databases are the real libraries, where they are installed, each in processes of its own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.engines.document_stores import SLIMDEX, STORES, missing_stores
+from slimdex.bench.engines.engine import DOCUMENTS, Documents
 from slimdex.bench.engines.measured import store_process
+from slimdex.bench.engines.registry import LIBRARIES, SLIMDEX, missing, names_of
 from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import exact_rows, rows_of
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.ranking import agreement
+from slimdex.indexes.vectors.vector_file import VectorFile
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
@@ -28,37 +30,45 @@ def test_exact_rows_are_those_of_brute_force(task: Task) -> None:
     np.testing.assert_allclose(scores, -np.sort(-cosines, axis=1)[:, :10], atol=1e-6)
 
 
-def test_documents_come_in_parts_that_belong_together(task: Task) -> None:
-    documents = task.documents
-    parts = list(documents.parts(most=300))
-    assert [len(rows) for rows, *_ in parts] == [300, 300, 200]
-    for rows, ids, texts, vectors in parts:
-        assert ids == [f"d{row}" for row in rows]
-        np.testing.assert_array_equal(WordEncoder().encode(texts), vectors)
+def test_documents_come_in_parts_that_belong_together(tmp_path: Path) -> None:
+    numbers = np.arange(20_000)
+    vectors = VectorFile(tmp_path / "vectors", 1, dtype=np.float32)
+    vectors.append(numbers[:, None].astype(np.float32))
+    texts = [f"text {number}" for number in numbers]
+    parts = [*Documents(vectors, [*map(str, numbers)], texts).parts()]
+    assert len(parts) > 1
+    assert [row for part in parts for row in part.rows] == numbers.tolist()
+    for rows, ids, own, values in parts:
+        assert ids == [str(row) for row in rows]
+        assert own == [f"text {row}" for row in rows]
+        assert values.tolist() == [[row] for row in rows]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [OURS, *slow(name for name in STORES if name != OURS)])
-def test_a_store_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: Path) -> None:
-    if name in missing_stores():
-        pytest.skip(f"{name} is not installed: pip install {missing_stores()[name]}")
-    dataset, store = task.dataset, STORES[name]
+@pytest.mark.parametrize(
+    "name", [OURS, *slow(name for name in names_of(DOCUMENTS) if name != OURS)]
+)
+def test_a_database_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: Path) -> None:
+    if absent := missing([name]):
+        pytest.skip(f"{name} is not installed: pip install {absent[name]}")
+    dataset, library = task.dataset, LIBRARIES[name]
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as process:
         assert process.remote.build(task.documents) > 0
     with store_process(name, WordEncoder, tmp_path, dataset.query_texts) as asked:
         told = asked.remote
-        told.use(store.efforts[-1] if store.efforts else store.default)
+        told.use(library.efforts[DOCUMENTS][-1])
         _, rows = rows_of(told.answers(10, 60), dataset, 10)  # looks at every text
         times = told.times(10, 0, 20, threads=1)
         whole, grown = told.memory()
         codes = told.codes()
-        if store.callers:
+        if library.callers:
             crowd = told.crowd(10, range(60), None, callers=4)
             assert crowd.faults == 0
             assert len(crowd.times) == 60
             assert max(crowd.times) <= crowd.seconds
     same = agreement(rows, exact_rows(task)[1], 10).mean()
-    assert same > (0.97 if store.efforts or name == "sqlite-vec" else 0.6)
+    is_exact = len(library.efforts[DOCUMENTS]) > 1 or name == "sqlite-vec"
+    assert same > (0.97 if is_exact else 0.6)
     # Half of 48 dimensions, four bits for each four of them.
     assert codes == ({"rows": 800, "code_bytes": 800 * 3} if name.startswith(SLIMDEX) else {})
     assert set(times) == {"total", "encode", "search", "fetch"}
@@ -69,7 +79,7 @@ def test_a_store_gives_back_the_nearest_texts(task: Task, name: str, tmp_path: P
     assert 0 < grown.files <= whole.files
 
 
-def test_a_store_that_takes_too_long_is_given_up(task: Task, tmp_path: Path) -> None:
+def test_a_database_that_takes_too_long_is_given_up(task: Task, tmp_path: Path) -> None:
     given = (SLIMDEX, WordEncoder, tmp_path, ["a text"])
     with (
         store_process(*given, longest=0.1) as process,

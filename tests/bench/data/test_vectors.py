@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.data.cached_vectors import WINDOW, content_key, encoded
+from slimdex.bench.data.vectors import WINDOW, content_key, encoded
 from tests.encoders import WordEncoder
 
 TEXTS = [f"text number {i}" for i in range(WINDOW + 300)]

@@ -1,11 +1,12 @@
-"""Peers: popular libraries behind the same four methods; they require the extra `peers`.
+"""Libraries that index vectors in memory, each as `Engine`; they require the extra `peers`.
 
-A missing peer is reported. Every adapter imports its library when it is created, so that memory
-measured later is that of the index.
+Each is imported when an object of its class is made, so that memory measured later is that of the
+index. Its settings are from its documentation; only the effort of a search varies.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import sqrt
 from pathlib import Path
 from time import perf_counter
@@ -18,12 +19,12 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import from_factory
 from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.retrieval.atomic_files import size
+from slimdex.retrieval.encoders.runtimes.processor import cores
 
-from .engine import Footprint, Seconds
+from .engine import Footprint, Seconds, padded
 
-Answer = tuple[Matrix, Rows]
-Nearest = tuple[list[float], list[int]]
-"""Scores and rows of a query's answers."""
+Found = tuple[Matrix, Rows]
 GRAPH_LINKS, GRAPH_EFFORT = 16, 200
 """M and efConstruction of every HNSW graph, the same for all: hnswlib's defaults."""
 
@@ -32,6 +33,12 @@ LISTS_PER_ROOT = 2
 4 or more."""
 TRAINING_ROWS = 64
 """Rows for each list to train on, between FAISS's least and most."""
+ROUNDS = 10
+"""Iterations of k-means, as FAISS's lists have."""
+RESCORED = 200
+"""Rows to score again by better codes, for ten results."""
+PART = 1 << 16
+"""Rows to compare with all centres at once."""
 
 
 def lists_for(rows: int) -> int:
@@ -51,10 +58,17 @@ def unit_rows(vectors: VectorFile) -> Matrix:
 
 
 class PeerEngine:
-    """Base of adapters: times the build, and reports the index's own size if it has one."""
+    """Base of adapters: times the build, and reports the index's own size if it has one.
 
+    `library` is the module to import.
+    """
+
+    library: str
     effort = 0
     row_bytes: float | None = None
+
+    def __init__(self) -> None:
+        self._library: Any = import_module(self.library)
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         self.rows, self.dim, self.folder = len(vectors), vectors.dim, folder
@@ -77,19 +91,16 @@ class PeerEngine:
 class Hnswlib(PeerEngine):
     """hnswlib, M=16, efConstruction=200; effort is ef."""
 
-    def __init__(self) -> None:
-        import hnswlib
-
-        self._hnswlib = hnswlib
+    library = "hnswlib"
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self._index = self._hnswlib.Index(space="ip", dim=vectors.dim)
+        self._index = self._library.Index(space="ip", dim=vectors.dim)
         self._index.init_index(len(vectors), ef_construction=GRAPH_EFFORT, M=GRAPH_LINKS)
         for chunk in vectors.scan():
             self._index.add_items(normalize_rows(chunk))
         self.row_bytes = self._index.index_file_size() / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Answer:
+    def search(self, queries: Matrix, k: int) -> Found:
         self._index.set_ef(max(self.effort, k))
         rows, distances = self._index.knn_query(normalize_rows(queries), k)
         return 1 - distances, rows.astype(np.int64)
@@ -98,13 +109,14 @@ class Hnswlib(PeerEngine):
 class Usearch(PeerEngine):
     """usearch with the same graph; effort is expansion_search."""
 
-    def __init__(self, dtype: str) -> None:
-        from usearch.index import Index
+    library = "usearch.index"
 
-        self._class, self._dtype = Index, dtype
+    def __init__(self, dtype: str) -> None:
+        super().__init__()
+        self._dtype = dtype
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
-        self._index = self._class(
+        self._index = self._library.Index(
             ndim=vectors.dim,
             metric="cos",
             dtype=self._dtype,
@@ -116,7 +128,7 @@ class Usearch(PeerEngine):
             self._index.add(keys[part], normalize_rows(chunk))
         self.row_bytes = self._index.serialized_length / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Answer:
+    def search(self, queries: Matrix, k: int) -> Found:
         self._index.expansion_search = max(self.effort, k)
         found = self._index.search(normalize_rows(queries), k)
         shape = (len(queries), k)
@@ -133,7 +145,10 @@ class Faiss(PeerEngine):
     parameters : of a search, with {} for the effort.
     """
 
+    library = "faiss"
+
     def __init__(self, factory: str, parameters: str) -> None:
+        super().__init__()
         self._factory, self._parameters = factory, parameters
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
@@ -148,17 +163,14 @@ class Faiss(PeerEngine):
     def set_effort(self, effort: int) -> None:
         self._index.set_parameters(self._parameters.format(effort))
 
-    def search(self, queries: Matrix, k: int) -> Answer:
+    def search(self, queries: Matrix, k: int) -> Found:
         return self._index.search(normalize_rows(queries), k)
 
 
 class TurboQuant(PeerEngine):
     """turboquant-pro: PCA to d/2 and 4 bits, its ADC scan; effort is its rerank, from disk."""
 
-    def __init__(self) -> None:
-        import turboquant_pro
-
-        self._library = turboquant_pro
+    library = "turboquant_pro"
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         X = unit_rows(vectors)
@@ -168,7 +180,7 @@ class TurboQuant(PeerEngine):
         np.save(folder / "originals.npy", X)
         self._originals = np.load(folder / "originals.npy", mmap_mode="r")
 
-    def search(self, queries: Matrix, k: int) -> Answer:
+    def search(self, queries: Matrix, k: int) -> Found:
         queries = normalize_rows(queries)
         if not self.effort:
             rows, scores = self._index.search(queries, k)
@@ -191,14 +203,13 @@ class SentenceTransformers(PeerEngine):
     Its binary search runs on FAISS, its int8 search on usearch, both exact over their codes.
     """
 
-    def __init__(self, precision: str) -> None:
-        from sentence_transformers.util import quantization
+    library = "sentence_transformers.util.quantization"
 
-        self._library, self._precision = quantization, precision
-        self._search = {
-            "ubinary": quantization.semantic_search_faiss,
-            "int8": quantization.semantic_search_usearch,
-        }[precision]
+    def __init__(self, precision: str) -> None:
+        super().__init__()
+        self._precision = precision
+        searched_by = {"ubinary": "faiss", "int8": "usearch"}[precision]
+        self._search = getattr(self._library, f"semantic_search_{searched_by}")
 
     def _build(self, vectors: VectorFile, folder: Path) -> None:
         X = unit_rows(vectors)
@@ -210,7 +221,7 @@ class SentenceTransformers(PeerEngine):
         if self._precision == "int8":  # usearch builds its graph even for an exact search
             self.row_bytes = self._index.serialized_length / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Answer:
+    def search(self, queries: Matrix, k: int) -> Found:
         queries, lists = normalize_rows(queries), []
         sign = 1.0 if self.effort else -1.0  # codes alone are scored by their distance
         for part in batches(len(queries), 64):  # it takes 8 bytes for each dimension of a candidate
@@ -231,10 +242,71 @@ class SentenceTransformers(PeerEngine):
         }
 
 
-def padded(lists: list[Nearest], k: int) -> Answer:
-    """Pad answers of different lengths to two matrices."""
-    scores = np.full((len(lists), k), -np.inf, dtype=np.float32)
-    rows = np.full((len(lists), k), -1, dtype=np.int64)
-    for i, (score, row) in enumerate(lists):
-        scores[i, : len(score)], rows[i, : len(row)] = score, row
-    return scores, rows
+class RabitqLists(PeerEngine):
+    """rabitqlib's inverted lists of 7 bits for each dimension; effort is nprobe."""
+
+    library, BITS = "rabitqlib", 7
+
+    def _build(self, vectors: VectorFile, folder: Path) -> None:
+        X, lists = unit_rows(vectors), lists_for(len(vectors))
+        kmeans = self._library.RaBitQKMeans(vectors.dim, lists, num_threads=cores(), niter=ROUNDS)
+        kmeans.train(sample(vectors, lists))
+        centres, nearest = kmeans.centroids, np.empty(len(X), dtype=np.uint32)
+        half_squares = 0.5 * np.vecdot(centres, centres)
+        for part in batches(len(X), PART):
+            nearest[part] = (X[part] @ centres.T - half_squares).argmax(axis=1)
+        self._index = self._library.IvfIndex(vectors.dim, len(X), lists, self.BITS, "ip")
+        self._index.build(X, centres, nearest, cores())
+        self._index.save(str(folder / "index"))
+        self.row_bytes = (folder / "index").stat().st_size / self.rows
+
+    def search(self, queries: Matrix, k: int) -> Found:
+        queries = normalize_rows(queries)
+        rows, distances = self._index.search(queries, k, self.effort, num_threads=cores())
+        return 1 - np.asarray(distances, np.float32), np.asarray(rows).astype(np.int64)
+
+
+class RabitqGraph(PeerEngine):
+    """rabitqlib's SymphonyQG graph with 32 links; effort is ef."""
+
+    library, LINKS = "rabitqlib", 32
+
+    def _build(self, vectors: VectorFile, folder: Path) -> None:
+        self._index = self._library.SymqgIndex(vectors.dim, self.LINKS)
+        self._index.build(unit_rows(vectors), GRAPH_EFFORT, cores())
+        self._index.save(str(folder / "index"))
+        self.row_bytes = (folder / "index").stat().st_size / self.rows
+
+    def search(self, queries: Matrix, k: int) -> Found:
+        queries = normalize_rows(queries)
+        ask = self._index.search if len(queries) == 1 else self._index.search_batch
+        rows, distances = ask(queries, k, max(self.effort, k), num_threads=cores())
+        rows = np.asarray(rows).reshape(len(queries), k).astype(np.int64)
+        return -np.asarray(distances, np.float32).reshape(rows.shape), rows
+
+
+class Scann(PeerEngine):
+    """ScaNN: a tree, anisotropic hashes, and bfloat16 rows to reorder; effort is leaves."""
+
+    library = "scann"
+
+    def _build(self, vectors: VectorFile, folder: Path) -> None:
+        X = unit_rows(vectors)
+        builder = self._library.scann_ops_pybind.builder(X, 10, "dot_product")
+        builder = builder.set_n_training_threads(cores())
+        builder = builder.tree(lists_for(len(X)), 100, training_sample_size=min(len(X), 250_000))
+        builder = builder.score_ah(2, anisotropic_quantization_threshold=0.2)
+        kept = self._library.ReorderType.BFLOAT16
+        self._index = builder.reorder(RESCORED, quantize=kept).build()
+        self._index.serialize(str(folder))
+        self.row_bytes = size(folder) / self.rows
+
+    def search(self, queries: Matrix, k: int) -> Found:
+        queries = normalize_rows(queries)
+        ask = {"final_num_neighbors": k, "leaves_to_search": self.effort}
+        ask["pre_reorder_num_neighbors"] = max(RESCORED, k)
+        if len(queries) == 1:
+            rows, scores = self._index.search(queries[0], **ask)
+            return np.asarray(scores, np.float32)[None], np.asarray(rows).astype(np.int64)[None]
+        rows, scores = self._index.search_batched_parallel(queries, **ask)
+        return np.asarray(scores, np.float32), np.asarray(rows).astype(np.int64)

@@ -1,1 +1,0 @@
-"""Commands of `slimdex bench`, a file for each or two, and `slimdex plan`."""

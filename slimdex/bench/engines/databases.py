@@ -1,0 +1,436 @@
+"""Databases: libraries that keep vectors in a folder, most of them with ids and texts.
+
+Each is used as its documentation shows, and imported when an object of its class is made: memory
+is measured from before that for texts, and from after it for vectors. The extra `peers` has them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.retrieval.atomic_files import size
+from slimdex.retrieval.encoders.base import encode_queries
+
+from .engine import (
+    CHANGES,
+    VECTORS,
+    Answer,
+    Documents,
+    Footprint,
+    Nearest,
+    Part,
+    Place,
+    Query,
+    padded,
+)
+from .libraries import GRAPH_EFFORT, GRAPH_LINKS, PeerEngine
+
+BUSY_MS = 5000
+"""Time that SQLite waits for other processes: the default of Python's `sqlite3`."""
+
+
+class Database(PeerEngine):
+    """Base of databases: each says how it opens a place, adds documents and finds them."""
+
+    place: Place
+
+    def open(self, place: Place) -> None:
+        """Open a place; create what it lacks."""
+        raise NotImplementedError
+
+    def add(self, parts: Iterable[Part]) -> None:
+        """Add all parts in one commit; raises if the library refuses them."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Index the first documents, unless the library did so when they were added."""
+
+    def close(self) -> None:
+        """Close the place, if the library can."""
+
+    def nearest(self, query: Query, k: int) -> Any:
+        """Find the k best documents without their texts; `Nearest` if they are vectors alone."""
+        raise NotImplementedError
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        """Find the same documents with their ids and texts."""
+        raise NotImplementedError
+
+    def ask(self, text: str, k: int) -> Answer:
+        """Find the ids and texts for a text, which is encoded."""
+        assert self.place.encoder is not None
+        return self.fetch(Query(encode_queries(self.place.encoder, [text])[0], text), k)
+
+    def ids(self) -> set[str]:
+        """Return the ids of all documents."""
+        raise NotImplementedError
+
+    def codes(self) -> dict[str, int]:
+        """Number of vectors (`rows`) and bytes of their codes in memory, if the library says so."""
+        return {}
+
+    def write(self, documents: Documents, place: Place) -> None:
+        """Write all documents to an empty place, as a process that ends afterwards."""
+        self.open(place)
+        self.add(documents.parts())
+        self.finish()
+        self.close()
+
+    def _build(self, vectors: VectorFile, folder: Path) -> None:
+        self.open(Place(folder, vectors.dim, VECTORS))
+        self.add(Documents(vectors).parts())
+        self.finish()
+
+    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        return padded([self.nearest(Query(query), k) for query in queries], k)
+
+    def footprint(self) -> Footprint:
+        return Footprint(disk_row=size(self.folder) / self.rows)
+
+
+class Chroma(Database):
+    """Chroma's embedded client; effort is ef_search."""
+
+    library = "chromadb"
+
+    def open(self, place: Place) -> None:
+        self.place = place
+        quiet = self._library.Settings(anonymized_telemetry=False)
+        self._client = self._library.PersistentClient(str(place.folder), settings=quiet)
+        graph: dict[str, Any] = {"space": "cosine"}
+        if place.ability is VECTORS:
+            graph |= {"max_neighbors": GRAPH_LINKS, "ef_construction": GRAPH_EFFORT}
+        self._collection = self._client.get_or_create_collection(
+            "documents", configuration={"hnsw": graph}, embedding_function=None
+        )
+
+    def add(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            for few in batches(len(part.ids), self._client.get_max_batch_size()):
+                texts = None if part.texts is None else list(part.texts[few])
+                ids = [*map(str, part.ids[few])]
+                self._collection.add(ids=ids, documents=texts, embeddings=part.vectors[few])
+
+    def set_effort(self, effort: int) -> None:
+        from chromadb.api.shared_system_client import SharedSystemClient
+
+        if effort != self.effort:  # an open collection does not notice: open it again
+            self.effort = effort
+            self._collection.modify(configuration={"hnsw": {"ef_search": effort}})
+            SharedSystemClient.clear_system_cache()
+            self.open(self.place)
+
+    def nearest(self, query: Query, k: int) -> Any:
+        return self._found(query.vector[None], k, [])["ids"]
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        found = self._found(query.vector[None], k, ["documents", "distances"])
+        return list(zip(found["ids"][0], found["documents"][0], strict=True))
+
+    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        found = self._found(queries, k, ["distances"])
+        lists = [
+            ([1 - d for d in distances], [int(id) for id in ids])
+            for distances, ids in zip(found["distances"], found["ids"], strict=True)
+        ]
+        return padded(lists, k)
+
+    def ids(self) -> set[str]:
+        return set(self._collection.get(include=[])["ids"])
+
+    def _found(self, queries: Matrix, k: int, include: list[str]) -> Any:
+        return self._collection.query(query_embeddings=queries, n_results=k, include=include)
+
+
+class LanceDb(Database):
+    """LanceDB, HNSW over 8-bit rows in inverted lists; effort is ef, with 2k rows rescored."""
+
+    library = "lancedb"
+
+    def open(self, place: Place) -> None:
+        self.place = place
+        self._table: Any = None
+        always = timedelta(0) if place.ability is CHANGES else None  # look for new versions
+        self._connection = self._library.connect(
+            str(place.folder), read_consistency_interval=always
+        )
+        if (place.folder / "documents.lance").exists():
+            self._table = self._connection.open_table("documents")
+
+    def add(self, parts: Iterable[Part]) -> None:
+        rows = _arrow_batches(self.place, parts)
+        if self._table is None:
+            self._table = self._connection.create_table("documents", rows)
+        else:
+            self._table.add(rows)
+
+    def finish(self) -> None:
+        from lancedb.index import FTS, HnswSq
+
+        graph: dict[str, Any] = {"distance_type": "cosine"}
+        if self.place.ability is VECTORS:
+            graph |= {"num_partitions": 1, "m": GRAPH_LINKS, "ef_construction": GRAPH_EFFORT}
+        self._table.create_index("vector", config=HnswSq(**graph))
+        if self.place.ability is CHANGES:
+            self._table.create_index("text", config=FTS())
+
+    def nearest(self, query: Query, k: int) -> Any:
+        search = self._search(query, k)
+        if self.place.ability is not VECTORS:
+            return search.with_row_id(True).select(["_distance"]).to_arrow()
+        found = search.select(["id", "_distance"]).to_arrow()
+        return (1 - found["_distance"].to_numpy()).tolist(), found["id"].to_pylist()
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        found = self._search(query, k).select(["id", "text", "_distance"]).to_arrow()
+        return list(zip(found["id"].to_pylist(), found["text"].to_pylist(), strict=True))
+
+    def ids(self) -> set[str]:
+        return set(self._table.search().select(["id"]).limit(None).to_arrow()["id"].to_pylist())
+
+    def _search(self, query: Query, k: int) -> Any:
+        search = self._table.search(query.vector).distance_type("cosine").limit(k)
+        return search.ef(max(self.effort, 2 * k)).refine_factor(2) if self.effort else search
+
+
+class QdrantEdge(Database):
+    """Qdrant in the process; effort is hnsw_ef."""
+
+    library = "qdrant_edge"
+
+    def open(self, place: Place) -> None:
+        self.place, edge = place, self._library
+        if any(place.folder.iterdir()):
+            self._shard = edge.EdgeShard.load(str(place.folder))
+            return
+        graph = {}
+        if place.ability is VECTORS:
+            graph["hnsw_config"] = edge.HnswIndexConfig(
+                m=GRAPH_LINKS, ef_construct=GRAPH_EFFORT, full_scan_threshold=10
+            )
+            graph["optimizers"] = edge.EdgeOptimizersConfig(
+                default_segment_number=1, indexing_threshold=1, max_segment_size=2_000_000
+            )
+        vectors = edge.EdgeVectorParams(size=place.dim, distance=edge.Distance.Cosine)
+        config = edge.EdgeConfig(vectors=vectors, **graph)
+        self._shard = edge.EdgeShard.create(str(place.folder), config)
+
+    def add(self, parts: Iterable[Part]) -> None:
+        edge = self._library
+        for rows, ids, texts, vectors in parts:
+            payloads: Iterable[Any] = [None] * len(rows)
+            if texts is not None:
+                payloads = ({"id": i, "text": t} for i, t in zip(ids, texts, strict=True))
+            points = [*map(edge.Point, rows, vectors.tolist(), payloads)]
+            self._shard.update(edge.UpdateOperation.upsert_points(points))
+
+    def finish(self) -> None:
+        self._shard.optimize()
+
+    def close(self) -> None:
+        self._shard.close()
+
+    def nearest(self, query: Query, k: int) -> Nearest:
+        found = self._found(query, k, with_payload=False)
+        return [hit.score for hit in found], [hit.id for hit in found]
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        payloads = [hit.payload for hit in self._found(query, k, with_payload=True)]
+        return [(payload["id"], payload["text"]) for payload in payloads]
+
+    def _found(self, query: Query, k: int, *, with_payload: bool) -> Any:
+        edge = self._library
+        nearest = edge.Query.Nearest(query.vector.tolist())
+        harder = edge.SearchParams(hnsw_ef=max(self.effort, k)) if self.effort else None
+        return self._shard.query(
+            edge.QueryRequest(limit=k, query=nearest, params=harder, with_payload=with_payload)
+        )
+
+
+class SqliteVec(Database):
+    """SQLite: an exact scan of sqlite-vec's float32 rows, joined with a table of ids and texts.
+
+    Changes have a write-ahead log, and FTS5 indexes their words.
+    """
+
+    library = "apsw"  # many Pythons are built with an sqlite3 that loads no extensions
+
+    def open(self, place: Place) -> None:
+        self.place, self._own = place, threading.local()  # a connection is one thread's
+        tables = [
+            f"vectors USING vec0(embedding float[{place.dim}] distance_metric=cosine)",
+            'documents("row" INTEGER PRIMARY KEY, id TEXT UNIQUE, text)',
+        ]
+        if place.ability is CHANGES:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            tables.append("words USING fts5(text, content='documents', content_rowid='row')")
+        for sql in tables:
+            kind = "VIRTUAL TABLE" if "USING" in sql else "TABLE"
+            self._connection.execute(f"CREATE {kind} IF NOT EXISTS {sql}")
+
+    @property
+    def _connection(self) -> Any:
+        if not hasattr(self._own, "connection"):
+            from sqlite_vec import loadable_path
+
+            made = self._library.Connection(str(self.place.folder / "documents.db"))
+            made.set_busy_timeout(BUSY_MS)
+            made.enable_load_extension(True)
+            made.load_extension(loadable_path())
+            self._own.connection = made
+        return self._own.connection
+
+    def add(self, parts: Iterable[Part]) -> None:
+        connection = self._connection
+        many = connection.executemany
+        with _immediate(connection):
+            ((row,),) = connection.execute('SELECT ifnull(max("row") + 1, 0) FROM documents')
+            for _, ids, texts, vectors in parts:
+                rows = range(row, row := row + len(ids))
+                encoded = zip(rows, map(np.ndarray.tobytes, vectors), strict=True)
+                many("INSERT INTO vectors(rowid, embedding) VALUES (?, ?)", encoded)
+                if texts is None:
+                    continue
+                documents = zip(rows, ids, texts, strict=True)
+                many("INSERT INTO documents VALUES (?, ?, ?)", documents)
+                if self.place.ability is CHANGES:
+                    words = zip(rows, texts, strict=True)
+                    many("INSERT INTO words(rowid, text) VALUES (?, ?)", words)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def nearest(self, query: Query, k: int) -> Nearest:
+        sql = "SELECT distance, rowid FROM vectors WHERE embedding MATCH ? AND k = ?"
+        found = list(self._connection.execute(sql, (query.vector.tobytes(), k)))
+        return [1 - d for d, _ in found], [row for _, row in found]
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        sql = """WITH found AS (
+            SELECT rowid, distance FROM vectors WHERE embedding MATCH ? AND k = ?
+        )
+        SELECT id, text FROM found JOIN documents ON "row" = found.rowid ORDER BY distance"""
+        return list(self._connection.execute(sql, (query.vector.tobytes(), k)))
+
+    def ids(self) -> set[str]:
+        return {id for (id,) in self._connection.execute("SELECT id FROM documents")}
+
+
+class DuckDb(Database):
+    """DuckDB's array_cosine_similarity over a FLOAT[d] column, exact, no index."""
+
+    library = "duckdb"
+
+    def __init__(self) -> None:
+        super().__init__()
+        import_module("pyarrow")  # so that its memory is not counted
+
+    def open(self, place: Place) -> None:
+        self.place = place
+        self._connection = self._library.connect(str(place.folder / "vectors.duckdb"))
+        column = f"vector FLOAT[{place.dim}]"
+        self._connection.execute(f"CREATE TABLE vectors (id BIGINT, {column})")
+
+    def add(self, parts: Iterable[Part]) -> None:
+        self._connection.register("batches", _arrow_batches(self.place, parts))
+        self._connection.execute("INSERT INTO vectors SELECT * FROM batches")
+
+    def finish(self) -> None:
+        self._connection.execute("CHECKPOINT")
+
+    def nearest(self, query: Query, k: int) -> Nearest:
+        sql = (
+            f"SELECT array_cosine_similarity(vector, ?::FLOAT[{self.dim}]) AS score, id "
+            "FROM vectors ORDER BY score DESC LIMIT ?"
+        )
+        found = self._connection.execute(sql, [query.vector.tolist(), k]).fetchall()
+        return [score for score, _ in found], [id for _, id in found]
+
+
+class Txtai(Database):
+    """txtai with its content in SQLite and its vectors in FAISS; effort is nprobe.
+
+    It encodes queries itself, by a function that it is given.
+    """
+
+    library = "txtai"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._given: list[Matrix] = []
+
+    def write(self, documents: Documents, place: Place) -> None:
+        vectors, row = documents.vectors.map(), 0
+
+        def encode(texts: list[str]) -> Matrix:  # it asks in the documents' order
+            nonlocal row
+            row += len(texts)
+            return np.array(vectors[row - len(texts) : row], dtype=np.float32)
+
+        made = self._library.Embeddings(method="external", transform=encode, content=True)
+        made.index(zip(documents.ids or (), documents.texts or (), strict=True))
+        made.save(str(place.folder / "documents"))
+        made.close()
+
+    def open(self, place: Place) -> None:
+        def encode(texts: list[str]) -> Matrix:
+            assert place.encoder is not None
+            return self._given.pop()[None] if self._given else encode_queries(place.encoder, texts)
+
+        self._opened = self._library.Embeddings()
+        config = {"transform": encode, "faiss": {}}
+        self._opened.load(str(place.folder / "documents"), config=config)
+
+    def set_effort(self, effort: int) -> None:
+        self._opened.ann.config["faiss"] = {"nprobe": effort} if effort else {}
+
+    def nearest(self, query: Query, k: int) -> Any:
+        return self._opened.ann.search(normalize_rows(query.vector[None]), k)
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        self._given.append(query.vector)
+        return self.ask("given", k)
+
+    def ask(self, text: str, k: int) -> Answer:
+        return [(hit["id"], hit["text"]) for hit in self._opened.search(text, k)]
+
+
+def _arrow_batches(place: Place, parts: Iterable[Part]) -> Any:
+    """Return a reader of id, text unless vectors are alone, and vector, in batches."""
+    import pyarrow as arrow
+
+    kinds: list[Any] = [arrow.string(), arrow.string(), arrow.list_(arrow.float32(), place.dim)]
+    fields = [*zip(("id", "text", "vector"), kinds, strict=True)]
+    if place.ability is VECTORS:
+        fields = [("id", arrow.int64()), fields[-1]]
+    schema = arrow.schema(fields)
+
+    def batch(part: Part) -> Any:
+        values = arrow.array(part.vectors.reshape(-1))
+        columns = [part.ids] if part.texts is None else [part.ids, part.texts]
+        rows = arrow.FixedSizeListArray.from_arrays(values, place.dim)
+        return arrow.record_batch([*map(arrow.array, columns), rows], schema)
+
+    return arrow.RecordBatchReader.from_batches(schema, map(batch, parts))
+
+
+@contextmanager
+def _immediate(connection: Any) -> Iterator[None]:
+    """A transaction of SQLite that takes the lock at once: a later upgrade would not wait."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

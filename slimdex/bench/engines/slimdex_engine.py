@@ -1,0 +1,187 @@
+"""slimdex: its index of vectors, as `Engine`, and its collections, as `Database`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.codes.kinds import kind_named
+from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.search.reduced_index import ReducedIndex, trained
+from slimdex.indexes.search.rescoring import Metric, Rescorer
+from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.vector_file import VectorFile
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.search.answer import nearest_documents
+from slimdex.retrieval.search.request import SearchRequest
+
+from .databases import Database
+from .engine import Answer, Documents, Footprint, Part, Place, Query, Seconds
+
+FOLDER = "documents.index"
+"""Folder of a place's collection."""
+OPQ_ROWS = 256 * 64
+"""Maximum rows to train OPQ on, 64 for each centroid: 60,000 rows take ten minutes."""
+PAGE = 4096
+
+
+class Slimdex(Database):
+    """A `Collection`; effort is the number of rescored candidates.
+
+    With settings, it is made of given vectors, without words, as the other databases are; by
+    default as by `slimdex build`, which encodes the documents' passages.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings
+
+    def open(self, place: Place) -> None:
+        path, encoder = place.folder / FOLDER, place.encoder or GivenEncoder(place.dim)
+        if path.exists():
+            self._collection = Collection.open(path, encoder)
+        elif self._settings is None:
+            self._collection = Collection.create(path, encoder)
+        else:
+            self._collection = Collection.create(
+                path, encoder, self._settings, passages="off", lexical=False
+            )
+
+    def write(self, documents: Documents, place: Place) -> None:
+        self.open(place)
+        vectors = None if self._settings is None else documents.vectors.map()
+        made = map(Document, documents.ids or (), documents.texts or ())
+        self._collection.add(made, vectors=vectors)
+        self.close()
+
+    def add(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            made = map(Document, part.ids, part.texts or ())
+            self._collection.add(made, vectors=part.vectors)
+
+    def close(self) -> None:
+        self._collection.close()
+
+    def nearest(self, query: Query, k: int) -> Any:
+        request = self._request(query, k)
+        return self._collection.index.read(nearest_documents, request)
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        return [(hit.id, hit.text) for hit in self._collection.answer(self._request(query, k))[0]]
+
+    def ask(self, text: str, k: int) -> Answer:
+        hits = self._collection.search(text, k, candidates=self.effort or None)
+        return [(hit.id, hit.text) for hit in hits]
+
+    def ids(self) -> set[str]:
+        return {document.id for document in self._collection}
+
+    def codes(self) -> dict[str, int]:
+        codes = self._collection.index.snapshot.index.index
+        return {"rows": len(codes), "code_bytes": round(codes.row_nbytes * len(codes))}
+
+    def _request(self, query: Query, k: int) -> SearchRequest:
+        texts = [query.text] if query.text else None
+        candidates = self.effort or None
+        return SearchRequest(
+            texts=texts, vectors=query.vector[None], limit=k, candidates=candidates
+        )
+
+
+class SlimdexEngine:
+    """slimdex's own index as `retrieval` makes it, without documents; also every FAISS kind.
+
+    Its effort is the number of rescored candidates.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def build(self, vectors: VectorFile, folder: Path) -> Seconds:
+        """Write the vectors as float16, fit reducer and metric, train and encode.
+
+        Without rescoring no vectors are written; codes are made of the float32 rows.
+        """
+        settings = self._settings.checked(vectors.dim).resolved(vectors.dim, len(vectors))
+        seconds: Seconds = {}
+        file, self._metric = vectors, None
+        if settings.rescores:
+            with _stage(seconds, "write_s"):
+                file = VectorFile(folder / "vectors", vectors.dim)
+                for chunk in vectors.scan():
+                    file.append(chunk)
+        with _stage(seconds, "fit_s"):
+            moments = Moments.of(file.scan(), file.dim)
+            reducer = settings.fit_reducer(file, moments)
+            if settings.rescores:
+                rescorer = Rescorer.fit(moments, settings.beta, settings.gamma)
+                norms = VectorFile(folder / "norms.f32", 1, 0, np.float32)
+                self._metric = Metric(rescorer, file, norms)
+        with _stage(seconds, "index_s"):
+            kind = kind_named(settings.kind)
+            if "OPQ" in kind.name:
+                kind = replace(kind, max_rows=OPQ_ROWS)
+            codes = trained(kind, reducer, file)
+            self._index = ReducedIndex(
+                reducer, codes, file, metric=self._metric, candidates=settings.candidates
+            )
+            self._index.extend()
+        return seconds
+
+    @property
+    def index(self) -> ReducedIndex:
+        """The index that was built."""
+        return self._index
+
+    def set_effort(self, effort: int) -> None:
+        """Set the number of candidates; with 0 the order of the codes is final."""
+        self._index.asked_candidates = effort
+        self._index.metric = self._metric if effort else None
+
+    def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Search like `ReducedIndex.search`, but rescore no more than the effort even for a
+        large k."""
+        index = self._index
+        depth = min(k, index.candidates) if index.metric else k
+        scores, rows = index.search(queries, depth, candidates=index.candidates)
+        missing = ((0, 0), (0, k - scores.shape[1]))
+        padded = np.pad(scores, missing, constant_values=-np.inf)
+        return padded, np.pad(rows, missing, constant_values=-1)
+
+    def footprint(self) -> Footprint:
+        """Codes, reducer and metric in memory; vectors and norms on disk if they are read."""
+        index, metric = self._index, self._index.metric
+        row_bytes = metric.vectors.row_bytes + metric.norms.row_bytes if metric else 0
+        read = min(index.candidates, len(index))
+        return Footprint(
+            ram_row=index.index.row_nbytes,
+            ram_fixed=index.fixed_nbytes,
+            disk_row=row_bytes + index.nbytes / len(index),
+            read_query=row_bytes * read,
+            read_pages_query=PAGE * _pages(metric, len(index), read) if metric else 0,
+        )
+
+
+def _pages(metric: Metric, rows: int, read: int) -> float:
+    """Expected number of pages in both files with `read` of all rows, drawn at random."""
+    total = 0.0
+    for file in (metric.vectors, metric.norms):
+        pages = max(rows * file.row_bytes / PAGE, 1.0)
+        spanned = 1 + (file.row_bytes - file.dtype.itemsize) / PAGE
+        total += pages * (1 - (1 - 1 / pages) ** (read * spanned))
+    return total
+
+
+@contextmanager
+def _stage(seconds: Seconds, name: str) -> Iterator[None]:
+    start = perf_counter()
+    yield
+    seconds[name] = perf_counter() - start
