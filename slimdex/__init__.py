@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .retrieval.exporting.export import export as export
     from .retrieval.mapping.document_map import write_map as write_map
     from .retrieval.quality.tuning.targets import Target as Target
-    from .retrieval.remote.remote_collection import RemoteCollection as RemoteCollection
+    from .retrieval.remote_collection import RemoteCollection as RemoteCollection
     from .retrieval.search.request import SearchRequest as SearchRequest
     from .retrieval.search.reranking import CrossEncoder as CrossEncoder
 
@@ -50,7 +50,7 @@ _HOMES = {
     "InputError": "indexes.errors",
     "MilvusCollection": "retrieval.cluster.milvus_search",
     "Part": "retrieval.documents",
-    "RemoteCollection": "retrieval.remote.remote_collection",
+    "RemoteCollection": "retrieval.remote_collection",
     "SearchRequest": "retrieval.search.request",
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",

@@ -7,6 +7,8 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.options import Choices
@@ -15,9 +17,10 @@ from slimdex.indexes.settings import Settings
 from .atomic_files import is_index, remove_folder
 from .collection import Collection
 from .encoders.base import AUTO, Encoder, passage_tokens
+from .encoders.known_models import ENGLISH, FOR_OTHER_LANGUAGES, named_like
+from .encoders.languages import other_languages
 from .ingest.adding import add_sources
-from .ingest.language_note import language_notes
-from .ingest.rewriting.fitting import refit as refit_index
+from .ingest.fitting import refit as refit_index
 from .ingest.writer import Added
 from .locks import WAIT
 from .quality.refitting import settled
@@ -25,6 +28,7 @@ from .quality.tuning import metric_choice
 from .quality.tuning.targets import Target
 from .quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
 from .sources.source import Sources as Sources
+from .storage.snapshot import Snapshot
 from .storage.work_folder import left_files, work_folders
 
 
@@ -168,3 +172,30 @@ def _remove_if_unused(collection: Collection) -> None:
     with collection.index.turn():
         if collection.index.is_empty and not work_folders(collection.path):
             remove_folder(collection.path)
+
+
+SAMPLE = 200
+"""Documents whose language is detected."""
+
+
+def language_notes(snapshot: Snapshot, first: int) -> list[str]:
+    """A note if most of the documents from row `first` on are in unknown languages.
+
+    Only models whose name is that of one that knows English alone are spoken of.
+    """
+    model = named_like(str(snapshot.state.encoder.get("model")))
+    if model is None or model.languages != ENGLISH:
+        return []
+    rows = snapshot.live_documents()
+    rows = rows[rows >= first]
+    if not len(rows):
+        return []
+    sample = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64))]
+    share, language = other_languages(snapshot.store.documents.contents_of(sample))
+    if share <= 0.5:
+        return []
+    return [
+        f"{share:.0%} of these texts are not in English (most often {language}), the only language "
+        f"of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or another of "
+        "`slimdex models`"
+    ]

@@ -329,7 +329,7 @@ class Collection(BaseCollection):
         Codes are not trained again: answers stay the same, except those of graphs (kind hnsw). The
         folder needs room for both files. Raises `CorruptError` if vectors are damaged.
         """
-        from .ingest.rewriting.compacting import compact
+        from .ingest.compacting import compact
 
         return compact(self.index)
 
@@ -347,7 +347,7 @@ class Collection(BaseCollection):
         return undo(self.index)
 
     def _reduce(self, settings: Settings) -> list[str]:
-        from .ingest.rewriting.fitting import refit
+        from .ingest.fitting import refit
 
         return refit(self.index, settings)
 

@@ -17,7 +17,7 @@ import pytest
 import slimdex
 from slimdex.retrieval.cli.safe_text import visible
 from slimdex.retrieval.lexical import tokens
-from slimdex.retrieval.quality.trials.query_pools import sentences
+from slimdex.retrieval.quality.query_pools import sentences
 from slimdex.retrieval.search.excerpts import excerpt, word_places
 from slimdex.retrieval.sources.files import decoding, front_matter, kinds
 from slimdex.retrieval.sources.files.formats import (

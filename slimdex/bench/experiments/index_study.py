@@ -26,8 +26,8 @@ from slimdex.indexes.ranking import agreement
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from slimdex.retrieval.quality.evaluation.measures import latency
-from slimdex.retrieval.quality.trials.query_pools import ASKED, encoded
-from slimdex.retrieval.quality.trials.recall_trials import NEAREST, Pool, exact_nearest_of
+from slimdex.retrieval.quality.query_pools import ASKED, encoded
+from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, exact_nearest_of
 
 from ..data.paired_measures import AGREEMENT
 from ..machine import limit_threads

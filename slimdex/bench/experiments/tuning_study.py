@@ -33,8 +33,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.quality.evaluation.labels import per_query
-from slimdex.retrieval.quality.trials.query_pools import ASKED, document_pool
-from slimdex.retrieval.quality.trials.recall_trials import ERROR, NEAREST, Pool, Trials, recalls
+from slimdex.retrieval.quality.query_pools import ASKED, document_pool
+from slimdex.retrieval.quality.recall_trials import ERROR, NEAREST, Pool, Trials, recalls
 from slimdex.retrieval.quality.tuning.metric_choice import CELLS, DEFAULT, Cell
 from slimdex.retrieval.quality.tuning.settings_grid import SettingsGrid
 from slimdex.retrieval.quality.tuning.targets import Target

@@ -19,8 +19,8 @@ from slimdex.indexes.execution.progress import progress
 
 from ..extras import install_command
 from ..user_cache import cache_folder, known_sha256
-from .choice.known_models import known_model
 from .folder_checks import check_model_folder
+from .known_models import known_model
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")

@@ -15,8 +15,8 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
 from .base import Lengths, several
-from .choice.known_models import known_prompts
 from .hub import DEFAULT_MODEL, find_model
+from .known_models import known_prompts
 from .pooling import POOLER, WK, Pooling, parse_pooling
 from .runtimes.network_loader import NetworkLoader
 from .runtimes.openvino_runtime import PRECISIONS, Batch, OpenVinoRuntime, Runtime

@@ -21,8 +21,7 @@ from ..catalog.readings import PartlyRead
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..sources.given_vectors import GivenVectors
 from ..storage.change import AppendedFile, Change
-from .encoded_texts import EncodedTexts
-from .kept_vectors import KeptVectors
+from .encoded_texts import EncodedTexts, KeptVectors
 
 WINDOW = 1024
 """Rows encoded at a time; a kill loses those of a window or, if several processes encode, of the

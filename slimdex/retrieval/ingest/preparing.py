@@ -33,9 +33,8 @@ from ..storage.change import Change
 from ..storage.derived_lexical import write_words
 from ..storage.snapshot import Snapshot
 from ..storage.work_folder import work_folder
-from .encoded_texts import EncodedTexts
+from .encoded_texts import EncodedTexts, digests_of
 from .encoding import WINDOW, encode_texts, encoded
-from .kept_vectors import digests_of
 from .long_documents import contents_of, counter
 from .staging import Addition, Staged, checked_document, stage
 

@@ -30,7 +30,7 @@ from ..storage.manifest import Manifest
 from ..storage.snapshot import Snapshot
 from ..storage.work_folder import work_folder
 from .encoding import encoded_steps
-from .rewriting.fitting import Fitted, commit_fit, fit_in
+from .fitting import Fitted, commit_fit, fit_in
 
 WINDOW = 256
 """Rows encoded between two commits, lost by a kill."""

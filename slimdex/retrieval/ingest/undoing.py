@@ -23,7 +23,7 @@ from ..storage.change import AppendedFile, Change
 from ..storage.derived_lexical import word_faults
 from ..storage.index_files import load_index, save_codes
 from ..storage.manifest import Manifest
-from .rewriting.fitting import ROLES
+from .fitting import ROLES
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from ..encoders.hub import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..quality.evaluation.measures import DEPTH, deep, measured, nearest_of, ranked
-from ..quality.trials.query_pools import encoded
+from ..quality.query_pools import encoded
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
 from ..sources.given_vectors import as_given, check_vectors

@@ -31,8 +31,8 @@ from ..index import Index
 from ..storage.index_files import sampled_error
 from ..storage.snapshot import Snapshot
 from ..temporary_files import temporary_parent
-from .trials.query_pools import ASKED, document_pool
-from .trials.recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
+from .query_pools import ASKED, document_pool
+from .recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
 
 GAIN = 0.005
 """Smallest gain of agreement that justifies a new fit."""

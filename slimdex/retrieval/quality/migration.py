@@ -27,8 +27,8 @@ from ..encoders.base import Encoder
 from ..index import Index
 from ..ingest.encoding import encoded_steps
 from ..storage.snapshot import Snapshot
-from .trials.query_pools import dropped, encoded
-from .trials.recall_trials import ERROR
+from .query_pools import dropped, encoded
+from .recall_trials import ERROR
 from .tuning.hybrid_choice import Judged
 from .tuning.metric_choice import ndcg
 from .tuning.tuner import Asked, labelled_queries

@@ -12,7 +12,7 @@ from slimdex.indexes.execution.progress import listening
 
 from ..index import Index
 from ..ingest.adding import add_documents
-from ..ingest.rewriting.fitting import refit as fit_again
+from ..ingest.fitting import refit as fit_again
 from ..ingest.syncing import sync
 from ..ingest.writer import Added
 from ..sources.asked_sources import AskedSources, remember_sources

@@ -19,7 +19,7 @@ from .column_agreement import agree, check_typed
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .files.file_source import FileSource, in_batches
-from .files.folders.walking import leads_out
+from .files.walking import leads_out
 from .given_vectors import ArrayVectors, GivenVectors, open_vectors
 from .origins import Reading
 from .tabular.column_names import ColumnNames as ColumnNames

@@ -13,7 +13,7 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest.rewriting import compacting
+from slimdex.retrieval.ingest import compacting
 from slimdex.retrieval.locks import FileLock
 from slimdex.retrieval.repair import verify
 from tests.encoders import WordEncoder

@@ -11,8 +11,7 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.ingest.rewriting import fitting
+from slimdex.retrieval.ingest import fitting, writer
 from slimdex.retrieval.repair import verify
 from slimdex.retrieval.storage import derived_lexical, index_files
 from tests.encoders import WordEncoder

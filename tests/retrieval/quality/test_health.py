@@ -26,8 +26,8 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.quality.health import Drift, Measured, drift, verdict
-from slimdex.retrieval.quality.trials.query_pools import document_pool
-from slimdex.retrieval.quality.trials.recall_trials import Pool
+from slimdex.retrieval.quality.query_pools import document_pool
+from slimdex.retrieval.quality.recall_trials import Pool
 from slimdex.retrieval.repair import repair
 from slimdex.retrieval.sources.source import open_source
 from tests.encoders import WordEncoder

@@ -21,7 +21,7 @@ from ..base import (
     is_same_encoder,
     several,
 )
-from ..choice.known_models import known_prompts
+from ..known_models import known_prompts
 from ..sentence_folder import Prompts
 from .address import Address, key_for, parse_address
 from .apis import find_model

@@ -30,8 +30,8 @@ from ...lexical.fusion import AUTO, OFF
 from ...search.answer import answer, best_of_documents, nearest_documents
 from ...search.request import SearchRequest
 from ..info import memory, word_bytes
-from ..trials.query_pools import document_pool, encoded
-from ..trials.recall_trials import ERROR
+from ..query_pools import document_pool, encoded
+from ..recall_trials import ERROR
 from .exact_search import ExactSearch, OwnMetricSearch
 from .labels import Qrels, per_query
 

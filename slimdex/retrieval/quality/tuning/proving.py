@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.bounds import betting_bound
 
-from ..trials.query_pools import Draw
-from ..trials.recall_trials import NEAREST, Pool, Ranks, recalls
+from ..query_pools import Draw
+from ..recall_trials import NEAREST, Pool, Ranks, recalls
 from .targets import error_at, stages
 
 MOST_NEEDED = 1_000_000

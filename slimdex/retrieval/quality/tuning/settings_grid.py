@@ -10,7 +10,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 
-from ..trials.recall_trials import Trials
+from ..recall_trials import Trials
 from .metric_choice import Cell
 
 CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)

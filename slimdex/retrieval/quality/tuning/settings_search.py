@@ -18,7 +18,7 @@ from slimdex.indexes.settings import Settings
 
 from ...atomic_files import in_units
 from ...catalog.state import Certificate
-from ..trials.recall_trials import ERROR, Pool, Ranks, Trials, recalls
+from ..recall_trials import ERROR, Pool, Ranks, Trials, recalls
 from .metric_choice import Choice
 from .proving import Proving, Shares
 from .settings_grid import SettingsGrid

@@ -15,7 +15,7 @@ from slimdex.indexes.settings import Settings
 
 from ...atomic_files import in_units
 from ...catalog.state import Certificate
-from ..trials.recall_trials import ERROR
+from ..recall_trials import ERROR
 
 PROVING = 1500
 """Queries of the first stage of a proof: they prove .003 less than the mean."""

@@ -24,11 +24,11 @@ from slimdex.indexes.errors import InputError
 from ...documents import id_text
 from ...index import Index
 from ...ingest import writer
-from ...ingest.rewriting.fitting import refit
+from ...ingest.fitting import refit
 from ...storage.snapshot import Snapshot
 from ...temporary_files import temporary_parent
-from ..trials.query_pools import ASKED, Draw, document_queries, encoded
-from ..trials.recall_trials import Pool, Trials
+from ..query_pools import ASKED, Draw, document_queries, encoded
+from ..recall_trials import Pool, Trials
 from . import hybrid_choice, metric_choice, targets
 from .hybrid_choice import HybridChoice, Judged
 from .metric_choice import Cell, Choice

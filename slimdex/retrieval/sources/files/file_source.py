@@ -22,12 +22,12 @@ from ..origins import Reading, stamp_of
 from .compressed import ENDINGS, opened, unpacked_head
 from .decoding import declared_label, is_guessed
 from .file_notes import FileNotes
-from .folders.walking import FoundFile, Walk, as_unicode, walk, why
 from .formats.mail import message_id, messages
 from .front_matter import COLUMNS, tags
 from .kinds import BOOKS, HEAD, kind_of, left_out_as
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .outline import Extract
+from .walking import FoundFile, Walk, as_unicode, walk, why
 from .worker import Worker
 
 BATCH = 64

@@ -19,7 +19,7 @@ from slimdex.retrieval.encoders.over_http import connection
 from slimdex.retrieval.encoders.over_http.address import key_for, parse_address
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
 from slimdex.retrieval.ingest.encoding import WINDOW
-from slimdex.retrieval.remote.remote_collection import RemoteCollection
+from slimdex.retrieval.remote_collection import RemoteCollection
 from tests.retrieval.server.running import serving
 
 from .conftest import TEXTS

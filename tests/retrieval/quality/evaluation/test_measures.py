@@ -24,7 +24,7 @@ from slimdex.retrieval.quality.evaluation.measures import (
     evaluate_self,
     nearest_of,
 )
-from slimdex.retrieval.quality.trials.query_pools import CLOZE, document_pool
+from slimdex.retrieval.quality.query_pools import CLOZE, document_pool
 from slimdex.retrieval.storage.snapshot import Snapshot
 from tests.conftest import Copies
 from tests.encoders import WordEncoder

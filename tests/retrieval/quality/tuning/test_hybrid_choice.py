@@ -10,7 +10,7 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.quality.trials.query_pools import ASKED
+from slimdex.retrieval.quality.query_pools import ASKED
 from slimdex.retrieval.quality.tuning import hybrid_choice
 from slimdex.retrieval.quality.tuning.hybrid_choice import FUSIONS, Judged, fused_ndcg
 from slimdex.retrieval.quality.tuning.targets import Target

@@ -12,8 +12,8 @@ import pytest
 
 from slimdex import Collection, GivenEncoder
 from slimdex.indexes.search.reduced_index import ReducedIndex
-from slimdex.retrieval.quality.trials.query_pools import document_pool
-from slimdex.retrieval.quality.trials.recall_trials import Pool, Trials
+from slimdex.retrieval.quality.query_pools import document_pool
+from slimdex.retrieval.quality.recall_trials import Pool, Trials
 from slimdex.retrieval.quality.tuning import targets
 from slimdex.retrieval.quality.tuning import tuner as tuning
 from slimdex.retrieval.quality.tuning.metric_choice import DEFAULT

@@ -12,9 +12,9 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.quality.trials import query_pools
-from slimdex.retrieval.quality.trials.query_pools import document_pool
-from slimdex.retrieval.quality.trials.recall_trials import Trials
+from slimdex.retrieval.quality import query_pools
+from slimdex.retrieval.quality.query_pools import document_pool
+from slimdex.retrieval.quality.recall_trials import Trials
 from slimdex.retrieval.quality.tuning import targets
 from slimdex.retrieval.quality.tuning import tuner as tuning
 from slimdex.retrieval.quality.tuning.targets import Target

@@ -11,20 +11,20 @@ from urllib.parse import quote, urlencode, urlsplit
 from slimdex.indexes.errors import InputError, InUseError
 from slimdex.indexes.unicode_text import check_unicode
 
-from ..base_collection import BaseCollection
-from ..documents import Document, Hit, Part, hit_from_json, json_of
-from ..encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
-from ..ingest.writer import Added
-from ..search.answer import kept
-from ..search.request import Hits, SearchRequest, first_stage, reranked
-from ..sources.tabular.records import as_documents
+from .base_collection import BaseCollection
+from .documents import Document, Hit, Part, hit_from_json, json_of
+from .encoders.over_http.connection import TIMEOUT, BusyError, JsonServer, RefusedError
+from .ingest.writer import Added
+from .search.answer import kept
+from .search.request import Hits, SearchRequest, first_stage, reranked
+from .sources.tabular.records import as_documents
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from slimdex.indexes.settings import Settings
 
-    from ..sources.given_vectors import GivenVectors
+    from .sources.given_vectors import GivenVectors
 
 SENT_BYTES = 4 << 20
 """Bytes of documents that are sent, and committed, together."""

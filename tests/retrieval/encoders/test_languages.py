@@ -11,8 +11,8 @@ import pytest
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import Sources, add, build
-from slimdex.retrieval.encoders.choice import languages
-from slimdex.retrieval.encoders.choice.languages import other_languages
+from slimdex.retrieval.encoders import languages
+from slimdex.retrieval.encoders.languages import other_languages
 from tests.encoders import WordEncoder
 
 GERMAN = [

@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
-from ..limits import LARGEST_RULES, UnreadableError
+from .limits import LARGEST_RULES, UnreadableError
 
 FILE_NAME = ".gitignore"
 LONGEST = 4096

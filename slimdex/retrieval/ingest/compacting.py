@@ -18,17 +18,17 @@ from slimdex.indexes.execution.progress import note
 from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ...atomic_files import publish
-from ...catalog.passages_table import DocumentRows
-from ...catalog.readings import ReadingFile, Readings
-from ...catalog.state import Segment, State
-from ...index import Index
-from ...storage.change import Change
-from ...storage.derived_documents import with_new_documents
-from ...storage.derived_lexical import with_new_words
-from ...storage.manifest import BlockFile, Checksums, Manifest
-from ...storage.snapshot import Loaded, Snapshot
-from ...storage.work_folder import work_folder
+from ..atomic_files import publish
+from ..catalog.passages_table import DocumentRows
+from ..catalog.readings import ReadingFile, Readings
+from ..catalog.state import Segment, State
+from ..index import Index
+from ..storage.change import Change
+from ..storage.derived_documents import with_new_documents
+from ..storage.derived_lexical import with_new_words
+from ..storage.manifest import BlockFile, Checksums, Manifest
+from ..storage.snapshot import Loaded, Snapshot
+from ..storage.work_folder import work_folder
 
 TRIES = 3
 Copies = tuple[Manifest, ReducedIndex | None]

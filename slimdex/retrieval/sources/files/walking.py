@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slimdex.retrieval.atomic_files import MANIFEST, OUR_FILES, is_index
-
-from ..limits import UnreadableError
+from ...atomic_files import MANIFEST, OUR_FILES, is_index
 from .ignore_rules import FILE_NAME, Ignored
+from .limits import UnreadableError
 
 ODD = {
     stat.S_IFIFO: "a pipe",

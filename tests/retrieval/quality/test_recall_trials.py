@@ -15,15 +15,15 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.quality.trials import query_pools, recall_trials
-from slimdex.retrieval.quality.trials.query_pools import (
+from slimdex.retrieval.quality import query_pools, recall_trials
+from slimdex.retrieval.quality.query_pools import (
     CLOZE,
     MIXED,
     VECTORS,
     document_pool,
     sentences,
 )
-from slimdex.retrieval.quality.trials.recall_trials import Pool, Trials, recalls
+from slimdex.retrieval.quality.recall_trials import Pool, Trials, recalls
 from tests.encoders import WordEncoder
 
 

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import pytest
 
-from slimdex.retrieval.sources.files.folders.ignore_rules import IgnoreRules
+from slimdex.retrieval.sources.files.ignore_rules import IgnoreRules
 from slimdex.retrieval.sources.files.limits import LARGEST_RULES
 
 PIECES = [

@@ -69,7 +69,7 @@ def assert_same(mine: list[Hit], theirs: list[Hit]) -> None:
 def test_searches_and_reads_answer_the_same(
     pair: tuple[Collection, RemoteCollection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.remote.remote_collection.PAGE", 2)
+    monkeypatch.setattr("slimdex.retrieval.remote_collection.PAGE", 2)
     local, remote = pair
     vector = local.encoder.encode(["a dog on a rug"])[0]
     ways: list[tuple[Any, str | None, Any]] = [(vector, None, "auto"), (vector, YOUNG, "off")]
@@ -122,7 +122,7 @@ def test_changes_are_the_same(pair: tuple[Collection, RemoteCollection]) -> None
 def test_large_additions_are_sent_in_parts(
     pair: tuple[Collection, RemoteCollection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.remote.remote_collection.SENT_BYTES", 100)
+    monkeypatch.setattr("slimdex.retrieval.remote_collection.SENT_BYTES", 100)
     _, remote = pair
     rows = [{"id": f"part {i}", "text": "it was snow " * 4} for i in range(5)]
     before = remote.version

@@ -1,1 +1,0 @@
-"""Choice of an encoder: well-known models, and the languages of texts."""

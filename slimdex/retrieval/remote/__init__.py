@@ -1,1 +1,0 @@
-"""Remote: an index of a service, with the interface of a collection."""

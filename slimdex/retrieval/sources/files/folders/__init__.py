@@ -1,1 +1,0 @@
-"""Folders: which files of a folder are read and which are ignored."""

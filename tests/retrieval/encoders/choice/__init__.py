@@ -1,1 +1,0 @@
-"""Well-known models, and languages of texts."""
