@@ -19,7 +19,7 @@ from typing import Any
 PRELOADED = [
     "slimdex.indexes.reducers.linear",
     "slimdex.indexes.search.rescoring",
-    "slimdex.retrieval.catalog.engine",
+    "slimdex.retrieval.store.engine",
     "slimdex.retrieval.collection",
     "slimdex.retrieval.ingest.preparing",
     "tests.chance",

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from slimdex.bench.data.vectors import open_local
 from slimdex.retrieval.cli import console
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.extras import install_command
 
 from .data.datasets import Dataset, load_dataset, names_of
+from .data.vectors import open_local
 from .experiments.retrieval_study import Task, results_file
 from .machine import provenance
 from .options import CACHE, SetOptions
 from .rows import ResultsFile, Row
 
 if TYPE_CHECKING:
-    from slimdex.bench.data.vectors import LocalEncoder
+    from .data.vectors import LocalEncoder
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from .quality.tuning import metric_choice
 from .quality.tuning.targets import Target
 from .quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
 from .sources.source import Sources as Sources
-from .storage.snapshot import Snapshot
-from .storage.work_folder import left_files, work_folders
+from .store.snapshot import Snapshot
+from .store.work_folder import left_files, work_folders
 
 
 def build(

@@ -18,7 +18,6 @@ from slimdex.indexes.settings import as_settings
 
 from .atomic_files import ExistsError
 from .base_collection import BaseCollection
-from .catalog.state import State
 from .documents import Document, Hit
 from .encoders.adapters import as_encoder
 from .encoders.base import AUTO, Encoder
@@ -28,7 +27,8 @@ from .index import Index, check_creatable
 from .locks import WAIT
 from .search.answer import answer, related
 from .search.request import Hits, SearchRequest
-from .storage.snapshot import Snapshot
+from .store.snapshot import Snapshot
+from .store.state import State
 
 if TYPE_CHECKING:
     import pyarrow
@@ -464,7 +464,7 @@ class Collection(BaseCollection):
         Raises `InputError` if the path exists, and `CorruptError` if a file is damaged or missing.
         Then there is no copy.
         """
-        from .storage.copying import copy_index
+        from .store.copying import copy_index
 
         return copy_index(self.path, Path(path).absolute()).state.version
 

@@ -23,7 +23,7 @@ from .search.request import SearchRequest
 if TYPE_CHECKING:
     from .ingest.writer import Added
     from .sources.asked_sources import AskedSources
-    from .storage.snapshot import Snapshot
+    from .store.snapshot import Snapshot
 
 LISTED_AT_ONCE = 10
 LISTED_CHARACTERS = 4 << 20
@@ -37,7 +37,8 @@ Command = Callable[[Collection], dict[str, Any]]
 
 def add(collection: Collection, sources: AskedSources, refit: str) -> dict[str, Any]:
     """Add the documents of sources; returns `Collection.info` after that, with "added"."""
-    from . import building
+    from slimdex.retrieval import building
+
     from .quality.refitting import check_refit
 
     check_refit(refit)
@@ -284,7 +285,7 @@ def _id_of(collection: Collection, id: str) -> str:
     """Return an id or, if it is unknown, the id of the only document with this path."""
     if id in collection or "path" not in collection.index.snapshot.columns:
         return id
-    from .catalog.where.conditions import Compare, as_sql
+    from .store.where.conditions import Compare, as_sql
 
     found = collection.get(where=as_sql(Compare("path", "=", id)), limit=2)
     return found[0].id if len(found) == 1 else id

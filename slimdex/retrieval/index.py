@@ -26,22 +26,22 @@ from .atomic_files import (
     remove,
     sync,
 )
-from .catalog.duckdb_connection import DISK_ERRORS, disk_error, refused
-from .catalog.engine import Engine
-from .catalog.state import State
-from .catalog.store import DocumentStore
 from .duckdb_library import duckdb
 from .encoders.base import Encoder
 from .encoders.given_encoder import GIVEN
 from .encoders.opening import Encoders, weights_faults
 from .lexical.word_index import WordIndex
 from .locks import WAIT, FileLock, check_wait
-from .storage.change import Change
-from .storage.manifest import Manifest, mark
-from .storage.network_filesystems import check_local
-from .storage.snapshot import Loaded, Snapshot
-from .storage.verification import index_faults
-from .storage.work_folder import remove_left_work
+from .store.change import Change
+from .store.document_store import DocumentStore
+from .store.duckdb_connection import DISK_ERRORS, disk_error, refused
+from .store.engine import Engine
+from .store.manifest import Manifest, mark
+from .store.network_filesystems import check_local
+from .store.snapshot import Loaded, Snapshot
+from .store.state import State
+from .store.verification import index_faults
+from .store.work_folder import remove_left_work
 from .temporary_files import offer
 
 T = TypeVar("T")

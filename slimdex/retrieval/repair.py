@@ -15,13 +15,13 @@ from .ingest import writer
 from .ingest.reencoding import encode_lost
 from .ingest.replacing import undo
 from .locks import WAIT
-from .storage.verification import (
+from .store.verification import (
     derived_faults,
     replacement_faults,
     segment_faults,
     vector_faults,
 )
-from .storage.work_folder import remove_left_work
+from .store.work_folder import remove_left_work
 
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 

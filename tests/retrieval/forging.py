@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slimdex.retrieval.atomic_files import MANIFEST, sha256
-from slimdex.retrieval.storage.manifest import DIGEST, LENGTH
+from slimdex.retrieval.store.manifest import DIGEST, LENGTH
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

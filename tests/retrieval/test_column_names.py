@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slimdex import Collection, Document, Settings, export
-from slimdex.retrieval import catalog
+from slimdex.retrieval import store
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.documents import OWN_COLUMNS
 from slimdex.retrieval.ingest.syncing import sync
@@ -43,9 +43,9 @@ def _unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def identifiers_of_our_sql() -> set[str]:
-    """Words of all texts with SQL in the modules of the catalog and of tables."""
+    """Words of all texts with SQL in the modules of the store and of tables."""
     found = set[str]()
-    for path in (p for package in (catalog, tabular) for p in package.__path__):
+    for path in (p for package in (store, tabular) for p in package.__path__):
         for module in Path(path).rglob("*.py"):
             nodes = ast.walk(ast.parse(module.read_text()))
             texts = [n.value for n in nodes if isinstance(n, ast.Constant)]

@@ -25,9 +25,9 @@ imitate()
 """
 STORAGE = (
     "tests/indexes/vectors/test_vector_file.py",
-    "tests/retrieval/storage/test_work_folder.py",
+    "tests/retrieval/store/test_work_folder.py",
     "tests/retrieval/test_atomic_files.py",
-    "tests/retrieval/catalog/test_store.py",
+    "tests/retrieval/store/test_store.py",
 )
 NOT_THERE = "fork or link or pipe or symlink or killed or checkpoint_that_failed"
 """Tests of what Windows lacks; of leftovers, which stay there; and one that calls `os.pwrite`."""

@@ -20,13 +20,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from slimdex.bench.data.vectors import open_local
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.encoders.sentence_folder import read_folder
 from slimdex.retrieval.encoders.tokens import DEFAULT_LENGTH, Ids, Tokenizer
 from slimdex.retrieval.extras import extra_of, install_command
+
+from ..data.vectors import open_local
 
 PEERS = "peers"
 """Extra with the packages of other encoders."""

@@ -16,13 +16,13 @@ from time import perf_counter
 
 import numpy as np
 
-from slimdex.bench.data.vectors import open_local
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS
 from slimdex.retrieval.encoders.runtimes.processor import openvino_library
 
 from ..data.datasets import DOCSTRINGS, load_dataset
 from ..data.pairs import Pairs, read_seven, spearman
+from ..data.vectors import open_local
 from ..engines.encoders import CONTENDERS, Encodes, missing_contenders
 from ..engines.remote_object import Subprocess
 from ..machine import peak_memory

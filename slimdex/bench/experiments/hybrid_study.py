@@ -37,7 +37,7 @@ from slimdex.retrieval.quality.tuning.hybrid_choice import (
 from slimdex.retrieval.quality.tuning.metric_choice import ndcg
 from slimdex.retrieval.search.answer import IndexRows, candidates
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.retrieval.storage.snapshot import Snapshot
+from slimdex.retrieval.store.snapshot import Snapshot
 
 from ..data.paired_measures import interval
 from ..data.vectors import encoded

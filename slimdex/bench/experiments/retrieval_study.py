@@ -24,7 +24,7 @@ from ..rows import ResultsFile, Row, key_of
 from .measured_methods import GRID_PEERS, grid, uncompressed
 
 if TYPE_CHECKING:
-    from slimdex.bench.data.vectors import LocalEncoder
+    from ..data.vectors import LocalEncoder
 
 TIMED_QUERIES = 300
 """Queries timed one at a time, on one thread and on all."""

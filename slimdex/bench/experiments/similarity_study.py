@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.bench.data.vectors import open_local
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.linear import Whitening, principal_axes
@@ -24,12 +23,12 @@ from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.encoders.pooling import WK
 
 from ..data.pairs import Pairs, correlations
-from ..data.vectors import encoded
+from ..data.vectors import encoded, open_local
 from ..options import CACHE
 from ..rows import ResultsFile, Row, key_of
 
 if TYPE_CHECKING:
-    from slimdex.bench.data.vectors import LocalEncoder
+    from ..data.vectors import LocalEncoder
 
 TARGET = "target"
 OWN, CLS = "own", "cls"

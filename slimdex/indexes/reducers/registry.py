@@ -8,7 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from .. import options as choices
+from slimdex.indexes import options as choices
+
 from ..errors import CorruptError
 from ..tensors import load_tensors
 from .reducer import Reducer

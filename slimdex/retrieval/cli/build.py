@@ -111,7 +111,7 @@ def _told_if_built(path: Path) -> Iterator[None]:
 
 
 def _holds_documents(path: Path) -> bool:
-    from ..storage.manifest import Manifest
+    from ..store.manifest import Manifest
 
     with suppress(OSError, SlimdexError):
         return Manifest.read(path).state.settings is not None

@@ -22,7 +22,7 @@ from .sources import Refit, SourceOptions, Vectors
 
 if TYPE_CHECKING:
     from ..sources.asked_sources import AskedSources
-    from ..storage.manifest import Manifest
+    from ..store.manifest import Manifest
 
 AGAIN = 5.0
 """Seconds before another attempt after an error."""
@@ -40,7 +40,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add documents; one with an existing id replaces the older one."""
-    from .. import commands
+    from slimdex.retrieval import commands
 
     with cluster.started() as workers:
         command = partial(commands.add, sources=sources.asked(vectors), refit=refit)
@@ -57,7 +57,7 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete documents by id, or by a condition."""
-    from .. import commands
+    from slimdex.retrieval import commands
 
     deleted = partial(commands.delete, ids=ids or None, where=where)
     done = Index(index, writing=writing).do(deleted)
@@ -75,7 +75,7 @@ def _still_there(index: Path, gone: int) -> str:
 
 def compact(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
     """Free the space of deleted and replaced documents, on disk and in memory."""
-    from .. import commands
+    from slimdex.retrieval import commands
 
     done = Index(index, writing=writing).do(commands.compact)
     text = f"{done['freed']:,} rows freed, {done['documents']:,} documents left"
@@ -104,7 +104,7 @@ def dedup(
     as_json: Json = False,
 ) -> None:
     """List groups of near-duplicates; the first added of each is named first."""
-    from .. import commands
+    from slimdex.retrieval import commands
 
     found = partial(commands.dedup, min_score=min_score, deletes=delete)
     report = Index(index, writing=writing).do(found)
@@ -168,7 +168,8 @@ class _Synced:
 
     def once(self, *, watched: bool = False) -> None:
         """Sync and report."""
-        from .. import commands
+        from slimdex.retrieval import commands
+
         from ..sources.asked_sources import remember_sources
 
         notes = list[str]()

@@ -253,6 +253,6 @@ def new_index() -> Path:
 
 def is_index(path: str | Path) -> bool:
     """True for the folder of an index."""
-    from .. import atomic_files
+    from slimdex.retrieval import atomic_files
 
     return atomic_files.is_index(path)

@@ -23,7 +23,7 @@ from ..extras import install_command
 from ..user_cache import cache_folder
 
 if TYPE_CHECKING:
-    from ..storage.manifest import Manifest
+    from ..store.manifest import Manifest
 
 OF_DEVELOPERS = {"test", "peers", "bench"}
 """Extras that users do not need."""
@@ -127,7 +127,7 @@ def on_network(path: Path) -> str:
     """Say that a path is on a network file system; empty for a local one, or if unknown."""
     if _version("psutil") is None:
         return ""
-    from ..storage.network_filesystems import network_kind
+    from ..store.network_filesystems import network_kind
 
     kind = network_kind(path)
     return "" if kind is None else f", on a network file system ({kind})"
@@ -136,7 +136,7 @@ def on_network(path: Path) -> str:
 def index_findings(path: Path) -> Iterator[Finding]:
     """Yield findings about an index's folder; no segment is opened."""
     from ..locks import FileLock
-    from ..storage.manifest import Manifest
+    from ..store.manifest import Manifest
 
     yield _place(path)
     holder = FileLock(path, "writer").holder()
@@ -184,7 +184,7 @@ def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
 
 def _left(path: Path) -> Iterator[Finding]:
     """Yield findings about the rest of killed processes, which the next change deals with."""
-    from ..storage.work_folder import is_held, resumable, work_folders
+    from ..store.work_folder import is_held, resumable, work_folders
 
     work = [each for each in work_folders(path) if not is_held(each)]
     if encoded := [file for folder in work for file in resumable(folder)]:

@@ -146,7 +146,8 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning."""
-    from .. import commands
+    from slimdex.retrieval import commands
+
     from ..documents import hit_from_json
     from ..encoders.runtimes.quick_start import quick_start
     from ..search.request import first_stage, reranked
@@ -188,7 +189,8 @@ def related(
     as_json: Json = False,
 ) -> None:
     """Find the documents nearest in meaning to a document."""
-    from .. import commands
+    from slimdex.retrieval import commands
+
     from ..documents import hit_from_json
     from .answers import show_hits
 
@@ -206,7 +208,7 @@ def open_document(
     as_json: Json = False,
 ) -> None:
     """Print a whole document."""
-    from .. import commands
+    from slimdex.retrieval import commands
 
     document = Index(index).do(partial(commands.fetch, id=id))
     if as_json:

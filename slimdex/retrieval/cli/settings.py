@@ -179,7 +179,7 @@ def reduce(
     as_json: Json = False,
 ) -> None:
     """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
-    from .. import commands
+    from slimdex.retrieval import commands
 
     with cluster.started() as workers:
         command = partial(commands.reduce, settings=settings.changes())

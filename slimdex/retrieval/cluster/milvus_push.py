@@ -16,7 +16,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note, progress
 
 from ..collection import Collection
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 from .milvus_rows import Pushed, RowSource
 from .milvus_schema import (
     BM25,

@@ -33,8 +33,8 @@ from slimdex.indexes.search.rescoring import Rescorer
 from ..documents import Document, Hit, hit_from_json, hit_json
 from ..lexical.tokens import id_terms, stemmer, words_in
 from ..search.answer import hit_of
-from ..storage.document_lines import UnwritableError, line_of, values_of
-from ..storage.snapshot import Snapshot
+from ..store.document_lines import UnwritableError, line_of, values_of
+from ..store.snapshot import Snapshot
 from ..temporary_files import temporary_parent
 from .milvus_schema import (
     DIGEST,

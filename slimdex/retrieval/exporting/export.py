@@ -11,7 +11,7 @@ from slimdex.indexes.errors import InputError
 
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 from . import faiss_folder, row_files, sentence_transformers_folder
 from .reduced_model import ReducedModel
 from .selection import FULL, REDUCED, VECTORS, Selection

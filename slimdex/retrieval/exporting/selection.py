@@ -13,7 +13,7 @@ from slimdex.indexes.search.reduced_index import reduced
 
 from ..documents import Hit
 from ..search.answer import hit_of
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 
 REDUCED, FULL = VECTORS = ("reduced", "full")
 """Names of the vectors: reduced to k dimensions of unit length, or the encoder's as on disk."""

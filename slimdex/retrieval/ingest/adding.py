@@ -13,12 +13,12 @@ from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note
 
-from ..catalog.metadata_columns import widened
-from ..catalog.store import DocumentStore
 from ..index import Index
 from ..sources.given_vectors import GivenVectors, as_given
 from ..sources.tabular.records import as_documents
-from ..storage.change import Change
+from ..store.change import Change
+from ..store.document_store import DocumentStore
+from ..store.metadata_columns import widened
 from . import writer
 from .encoding import EncodingError, append_vectors
 from .preparing import Prepared, prepared

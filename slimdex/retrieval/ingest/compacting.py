@@ -19,16 +19,16 @@ from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..atomic_files import publish
-from ..catalog.passages_table import DocumentRows
-from ..catalog.readings import ReadingFile, Readings
-from ..catalog.state import Segment, State
 from ..index import Index
-from ..storage.change import Change
-from ..storage.derived_documents import with_new_documents
-from ..storage.derived_lexical import with_new_words
-from ..storage.manifest import BlockFile, Checksums, Manifest
-from ..storage.snapshot import Loaded, Snapshot
-from ..storage.work_folder import work_folder
+from ..store.change import Change
+from ..store.derived_documents import with_new_documents
+from ..store.derived_lexical import with_new_words
+from ..store.manifest import BlockFile, Checksums, Manifest
+from ..store.passages_table import DocumentRows
+from ..store.readings import ReadingFile, Readings
+from ..store.snapshot import Loaded, Snapshot
+from ..store.state import Segment, State
+from ..store.work_folder import work_folder
 
 TRIES = 3
 Copies = tuple[Manifest, ReducedIndex | None]

@@ -26,8 +26,8 @@ from slimdex.indexes.tensors import Arrays, check_tensor, load_tensors, save_ten
 
 from ..atomic_files import publish
 from ..encoders.base import Lengths
-from ..storage.change import Change
-from ..storage.work_folder import RESUMABLE, left_work
+from ..store.change import Change
+from ..store.work_folder import RESUMABLE, left_work
 
 KIND = "encoded texts"
 

@@ -17,10 +17,10 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.execution.workers import PartError
 
-from ..catalog.readings import PartlyRead
 from ..encoders.base import Encoder, Lengths, LimitedEncoder
 from ..sources.given_vectors import GivenVectors
-from ..storage.change import AppendedFile, Change
+from ..store.change import AppendedFile, Change
+from ..store.readings import PartlyRead
 from .encoded_texts import EncodedTexts, KeptVectors
 
 WINDOW = 1024

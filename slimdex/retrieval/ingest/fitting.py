@@ -17,14 +17,14 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ..catalog.state import State
 from ..index import Index
-from ..storage.change import AppendedFile, Change
-from ..storage.derived_documents import with_documents
-from ..storage.index_files import encode_rows, fit, save_codes
-from ..storage.manifest import Manifest, Undo
-from ..storage.snapshot import Loaded
-from ..storage.work_folder import work_folder
+from ..store.change import AppendedFile, Change
+from ..store.derived_documents import with_documents
+from ..store.index_files import encode_rows, fit, save_codes
+from ..store.manifest import Manifest, Undo
+from ..store.snapshot import Loaded
+from ..store.state import State
+from ..store.work_folder import work_folder
 
 ROLES = ("reducer", "rescorer", "codes")
 """Files that a fit writes, besides the norms."""

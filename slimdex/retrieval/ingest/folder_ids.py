@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import PurePosixPath
 
-from ..catalog.store import DocumentStore
 from ..sources.files.file_source import FileSource
 from ..sources.origins import Reading, place_digest
+from ..store.document_store import DocumentStore
 
 SAMPLE = 64
 """Files read to detect whether a folder has moved."""

@@ -13,11 +13,11 @@ from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
-from ..catalog.passages_table import Cut, DocumentRows
 from ..documents import Document, content
 from ..encoders.base import CountingEncoder, Encoder
 from ..passages import LONGEST_UNIT, Count, Passage, divided
-from ..storage.change import Change
+from ..store.change import Change
+from ..store.passages_table import Cut, DocumentRows
 
 SURE = 3 / 4
 """Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and

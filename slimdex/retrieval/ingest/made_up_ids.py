@@ -13,13 +13,13 @@ from itertools import count
 from pathlib import PurePath
 from typing import Any
 
-from ..catalog.state import State
-from ..catalog.store import DocumentStore
 from ..documents import Document
 from ..sources.files.file_source import FileSource
 from ..sources.origins import Reading, place_digest
 from ..sources.source import Source
 from ..sources.text_files import InputFile
+from ..store.document_store import DocumentStore
+from ..store.state import State
 from .folder_ids import FolderIds
 
 LISTED_FILES = 3

@@ -29,10 +29,10 @@ from ..encoders.base import Encoder
 from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..passages import Count
-from ..storage.change import Change
-from ..storage.derived_lexical import write_words
-from ..storage.snapshot import Snapshot
-from ..storage.work_folder import work_folder
+from ..store.change import Change
+from ..store.derived_lexical import write_words
+from ..store.snapshot import Snapshot
+from ..store.work_folder import work_folder
 from .encoded_texts import EncodedTexts, digests_of
 from .encoding import WINDOW, encode_texts, encoded
 from .long_documents import contents_of, counter

@@ -13,10 +13,10 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
-from ..catalog.readings import PartlyRead
 from ..encoders.base import Encoder
 from ..index import Index
-from ..storage.snapshot import Snapshot
+from ..store.readings import PartlyRead
+from ..store.snapshot import Snapshot
 from . import writer
 from .encoding import encoded_steps
 

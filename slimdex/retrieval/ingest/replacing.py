@@ -20,15 +20,15 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..atomic_files import sync
-from ..catalog.readings import PartlyRead
-from ..catalog.state import Replacement, State
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
 from ..index import Index
-from ..storage.change import AppendedFile, Change
-from ..storage.manifest import Manifest
-from ..storage.snapshot import Snapshot
-from ..storage.work_folder import work_folder
+from ..store.change import AppendedFile, Change
+from ..store.manifest import Manifest
+from ..store.readings import PartlyRead
+from ..store.snapshot import Snapshot
+from ..store.state import Replacement, State
+from ..store.work_folder import work_folder
 from .encoding import encoded_steps
 from .fitting import Fitted, commit_fit, fit_in
 

@@ -13,12 +13,12 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.unicode_text import check_unicode
 
-from ..catalog.passages_table import part_fault
-from ..catalog.store import DocumentStore
 from ..documents import Document, check_columns, id_text
 from ..passages import Count
 from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
-from ..storage.change import Change
+from ..store.change import Change
+from ..store.document_store import DocumentStore
+from ..store.passages_table import part_fault
 from .long_documents import cut_staged
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24

@@ -10,11 +10,11 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 
-from ..catalog.store import DocumentStore
 from ..index import Index
 from ..sources.files.file_source import FileSource
 from ..sources.source import Sources
 from ..sources.text_files import STANDARD_INPUT
+from ..store.document_store import DocumentStore
 from .adding import Missing, add_sources
 from .made_up_ids import MadeUpIds
 from .writer import Added

@@ -16,13 +16,13 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ..catalog.state import State
 from ..index import Index
 from ..lexical.word_index import WordIndex
-from ..storage.change import AppendedFile, Change
-from ..storage.derived_lexical import word_faults
-from ..storage.index_files import load_index, save_codes
-from ..storage.manifest import Manifest
+from ..store.change import AppendedFile, Change
+from ..store.derived_lexical import word_faults
+from ..store.index_files import load_index, save_codes
+from ..store.manifest import Manifest
+from ..store.state import State
 from .fitting import ROLES
 
 

@@ -20,17 +20,17 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ..catalog.passages_table import DocumentRows
-from ..catalog.state import Certificate, State
 from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
-from ..storage.change import AppendedFile, Change
-from ..storage.derived_documents import with_documents, with_new_documents
-from ..storage.derived_lexical import new_words, with_new_words, with_words
-from ..storage.index_files import encode_rows, fit, save_codes
-from ..storage.snapshot import Loaded, Snapshot
-from ..storage.work_folder import work_folder
+from ..store.change import AppendedFile, Change
+from ..store.derived_documents import with_documents, with_new_documents
+from ..store.derived_lexical import new_words, with_new_words, with_words
+from ..store.index_files import encode_rows, fit, save_codes
+from ..store.passages_table import DocumentRows
+from ..store.snapshot import Loaded, Snapshot
+from ..store.state import Certificate, State
+from ..store.work_folder import work_folder
 from .staging import Staged
 
 

@@ -13,12 +13,12 @@ from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumen
 from haystack.document_stores.types import DuplicatePolicy
 from haystack.errors import FilterError
 
-from ..catalog.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
 from ..collection import Collection
 from ..documents import Document as OwnDocument
 from ..encoders.given_encoder import GivenEncoder
 from ..encoders.opening import open_encoder
 from ..search.request import SearchRequest
+from ..store.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
 from .metadata import as_columns, as_metadata, column_of
 
 ORDERED = (">", ">=", "<", "<=")

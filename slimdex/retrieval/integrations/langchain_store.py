@@ -17,11 +17,11 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
-from ..catalog.where.conditions import And, Compare, as_sql
 from ..collection import Collection
 from ..documents import Document as OwnDocument
 from ..documents import Hit, id_text
 from ..encoders.base import encode_queries
+from ..store.where.conditions import And, Compare, as_sql
 from .metadata import as_columns, as_metadata, column_of
 
 Filter = Mapping[str, Any] | None

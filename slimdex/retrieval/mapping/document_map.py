@@ -27,7 +27,7 @@ from ..documents import Document
 from ..exporting.selection import REDUCED, Selection
 from ..extras import require
 from ..search.excerpts import on_one_line, shortened
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 from .colouring import colourings
 from .naming import names_of_clusters
 from .placing import SEED, placed, regions_of, shortened_rows

@@ -15,7 +15,7 @@ from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced
 
 from ..atomic_files import size
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 
 OUTGROWN = 2
 """Factor by which the documents may outgrow those that the reducer was fitted on."""

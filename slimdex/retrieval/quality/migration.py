@@ -26,7 +26,7 @@ from slimdex.indexes.search.rescoring import Rescorer
 from ..encoders.base import Encoder
 from ..index import Index
 from ..ingest.encoding import encoded_steps
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 from .query_pools import dropped, encoded
 from .recall_trials import ERROR
 from .tuning.hybrid_choice import Judged

@@ -30,7 +30,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
 from ..ingest.writer import commit_deletion
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 
 AXES = 128
 """Coordinates of a short row."""

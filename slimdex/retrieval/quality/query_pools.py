@@ -25,9 +25,9 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
-from ..catalog.passages_table import DocumentRows
 from ..encoders.base import Encoder, encode_queries
-from ..storage.snapshot import Snapshot
+from ..store.passages_table import DocumentRows
+from ..store.snapshot import Snapshot
 from .recall_trials import Pool
 
 ASKED = "queries that were given"

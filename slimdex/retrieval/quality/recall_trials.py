@@ -28,7 +28,7 @@ from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 
 ERROR = 0.05
 """Probability that a bound does not hold."""

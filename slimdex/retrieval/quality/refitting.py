@@ -16,7 +16,7 @@ from ..ingest.fitting import refit as fit_again
 from ..ingest.syncing import sync
 from ..ingest.writer import Added
 from ..sources.asked_sources import AskedSources, remember_sources
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 from .health import Drift, drift
 from .info import fit_advice, is_outgrown, kind_advice, refit_seconds
 

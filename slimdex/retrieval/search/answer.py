@@ -27,14 +27,14 @@ from slimdex.indexes.execution.timing import stage
 from slimdex.indexes.ranking import compacted, stacked
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
-from ..catalog.state import State
 from ..documents import Document, Hit
 from ..encoders.base import Encoder, encode_queries
 from ..encoders.runtimes.processor import cores
 from ..lexical.fusion import AUTO, FOUND_BY, MEANING, WORDED, Candidates, Fusion, Whole, fusion_of
 from ..lexical.word_index import Found
 from ..passages import headings_of, part_at
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
+from ..store.state import State
 from .request import PASSAGE, Hits, SearchRequest, first_stage, reranked
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows, contains, without
 
-from ..storage.snapshot import Snapshot
+from ..store.snapshot import Snapshot
 
 SAMPLE = 256
 """Rows from which pairs are made: other samples gave deviations within 8% of each other."""

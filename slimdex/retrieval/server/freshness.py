@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.execution.locks import ThreadLock
+from slimdex.retrieval import commands
 
-from .. import commands
 from ..collection import Collection
 from ..sources.origins import SETTLED_NS
 
 if TYPE_CHECKING:
     from ..sources.asked_sources import AskedSources
-    from ..storage.manifest import Manifest
+    from ..store.manifest import Manifest
 
 PATIENCE = 1.0
 """Seconds that an answer waits for the index to follow its sources."""

@@ -23,8 +23,8 @@ from starlette.routing import BaseRoute, Route
 
 from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.execution.progress import listening
+from slimdex.retrieval import commands
 
-from .. import commands
 from ..commands import Command
 from ..documents import Hit, hit_from_json
 from ..search.excerpts import are_by_chance, excerpt

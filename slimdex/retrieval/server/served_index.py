@@ -19,15 +19,15 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.timing import spent
 
-from ..catalog.where.checks import within
 from ..collection import Collection
 from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
 from ..quality.refitting import add_settled
 from ..search.request import Hits, SearchRequest, first_stage, joined, reranked
-from ..storage.manifest import Manifest
-from ..storage.snapshot import Snapshot
+from ..store.manifest import Manifest
+from ..store.snapshot import Snapshot
+from ..store.where.checks import within
 from .batching import Batcher
 from .limits import LimitError, Limits
 from .metrics import Metrics

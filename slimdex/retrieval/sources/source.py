@@ -39,7 +39,7 @@ from .text_files import (
 )
 
 if TYPE_CHECKING:
-    from ..catalog.store import DocumentStore
+    from ..store.document_store import DocumentStore
 
 TEXT = ".txt"
 

@@ -29,8 +29,8 @@ SEARCH = READ | {"tantivy", "threadpoolctl", "tokenizers"}
 ENVIRONMENT = ("__", "_distutils", "_virtual", "sitecustomize", "usercustomize", "swig_runtime")
 FOLDERS = {
     *("indexes.codes", "indexes.execution", "indexes.reducers", "indexes.search"),
-    *("indexes.vectors", "retrieval.catalog", "retrieval.cli", "retrieval.encoders"),
-    *("retrieval.lexical", "retrieval.search", "retrieval.storage"),
+    *("indexes.vectors", "retrieval.store", "retrieval.cli", "retrieval.encoders"),
+    *("retrieval.lexical", "retrieval.search"),
 }
 """Folders of slimdex that a search imports."""
 

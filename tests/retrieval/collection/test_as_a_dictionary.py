@@ -32,7 +32,7 @@ from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
 from slimdex.retrieval.repair import verify
-from slimdex.retrieval.storage.manifest import Manifest
+from slimdex.retrieval.store.manifest import Manifest
 from tests.chance import CHANCE, sweep
 from tests.cutting import cut
 from tests.encoders import ReadingEncoder

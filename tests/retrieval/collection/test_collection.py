@@ -21,7 +21,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.quality.evaluation.measures import nearest_of
 from slimdex.retrieval.repair import verify
-from slimdex.retrieval.storage.work_folder import KEPT_SECONDS, left_files
+from slimdex.retrieval.store.work_folder import KEPT_SECONDS, left_files
 from tests.conftest import Copies
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
@@ -384,7 +384,7 @@ def test_another_encoder_is_refused(path: Path, encoder: WordEncoder) -> None:
 def test_codes_are_rewritten_once_many_rows_are_missing(
     large: Collection, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.storage.index_files.TAIL_ROWS", 50)
+    monkeypatch.setattr("slimdex.retrieval.store.index_files.TAIL_ROWS", 50)
     codes = large.index.state.files["codes"]
     large.add([Document(f"a{i}", f"zebra number {i}") for i in range(40)])
     assert large.index.state.files["codes"] == codes

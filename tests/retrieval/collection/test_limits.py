@@ -12,13 +12,13 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import DEEPEST
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog import duckdb_connection
 from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part, hit_json
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.repair import verify
+from slimdex.retrieval.store import duckdb_connection
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
 

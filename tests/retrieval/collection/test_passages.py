@@ -14,7 +14,6 @@ import pytest
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.passages_table import DocumentRows
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
@@ -23,6 +22,7 @@ from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_sel
 from slimdex.retrieval.quality.query_pools import document_pool, rows_of_documents
 from slimdex.retrieval.repair import verify
 from slimdex.retrieval.search.answer import BestRows
+from slimdex.retrieval.store.passages_table import DocumentRows
 from tests.cutting import cut
 from tests.encoders import ReadingEncoder, WordEncoder
 

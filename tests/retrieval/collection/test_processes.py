@@ -14,9 +14,9 @@ import pytest
 
 from slimdex.indexes.errors import InUseError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.documents_table import DocumentsTable
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.store.documents_table import DocumentsTable
 from tests import forked
 from tests.encoders import WordEncoder
 

@@ -29,10 +29,10 @@ from slimdex.retrieval.atomic_files import (
     check_folder,
     sha256,
 )
-from slimdex.retrieval.catalog.state import Certificate, State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.repair import repair, verify
+from slimdex.retrieval.store.state import Certificate, State
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.slow import slow

@@ -14,8 +14,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.repair import repair, verify
-from slimdex.retrieval.storage.manifest import Manifest
-from slimdex.retrieval.storage.snapshot import Loaded
+from slimdex.retrieval.store.manifest import Manifest
+from slimdex.retrieval.store.snapshot import Loaded
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 

@@ -13,7 +13,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import fitting, writer
 from slimdex.retrieval.repair import verify
-from slimdex.retrieval.storage import derived_lexical, index_files
+from slimdex.retrieval.store import derived_lexical, index_files
 from tests.encoders import WordEncoder
 
 OTHER = Settings(k=8, kind="sq8", candidates=20)

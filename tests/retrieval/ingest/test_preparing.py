@@ -26,7 +26,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding, preparing, staging
 from slimdex.retrieval.repair import repair
 from slimdex.retrieval.sources.source import Sources
-from slimdex.retrieval.storage.work_folder import left_files, work_folder
+from slimdex.retrieval.store.work_folder import left_files, work_folder
 from tests.encoders import WordEncoder, failing
 from tests.retrieval.word_documents import documents, forty
 

@@ -12,7 +12,6 @@ import pytest
 
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.state import Certificate
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
@@ -22,7 +21,8 @@ from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.ingest.undoing import Undone
 from slimdex.retrieval.repair import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
-from slimdex.retrieval.storage import index_files
+from slimdex.retrieval.store import index_files
+from slimdex.retrieval.store.state import Certificate
 from tests.encoders import ReadingEncoder
 
 LONG = " ".join(f"Sentence {i} of other{i} and word{i}." for i in range(9))

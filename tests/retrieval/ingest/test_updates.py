@@ -17,7 +17,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.repair import verify
-from slimdex.retrieval.storage.manifest import Manifest
+from slimdex.retrieval.store.manifest import Manifest
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow

@@ -30,7 +30,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import preparing
 from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.repair import verify
-from slimdex.retrieval.storage.snapshot import Snapshot
+from slimdex.retrieval.store.snapshot import Snapshot
 from tests.encoders import WordEncoder
 from tests.retrieval.crashes.faults import preloaded
 

@@ -18,7 +18,6 @@ from click.testing import CliRunner
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.state import Certificate
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.cli.facts import health_lines
 from slimdex.retrieval.collection import Collection
@@ -30,6 +29,7 @@ from slimdex.retrieval.quality.query_pools import document_pool
 from slimdex.retrieval.quality.recall_trials import Pool
 from slimdex.retrieval.repair import repair
 from slimdex.retrieval.sources.source import open_source
+from slimdex.retrieval.store.state import Certificate
 from tests.encoders import WordEncoder
 
 FEW = Settings(k=16, kind="pq", candidates=20)

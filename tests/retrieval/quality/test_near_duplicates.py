@@ -16,7 +16,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.quality.near_duplicates import delete_near_duplicates
-from slimdex.retrieval.storage.snapshot import Snapshot
+from slimdex.retrieval.store.snapshot import Snapshot
 from tests.encoders import ReadingEncoder, WordEncoder
 
 Groups = dict[str, dict[str, float]]

@@ -14,13 +14,13 @@ import pytest
 import slimdex
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.lexical.fusion import Fusion
 from slimdex.retrieval.search.answer import answer, fusion_for, kept
 from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.store.state import State
 from tests.encoders import ReadingEncoder, WordEncoder
 
 PACKAGE = Path(slimdex.__file__).parent

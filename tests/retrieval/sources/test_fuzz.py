@@ -24,12 +24,12 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.repair import verify
 from slimdex.retrieval.sources.given_vectors import check_vectors, open_vectors, read_query_vectors
 from slimdex.retrieval.sources.source import open_source, read_pairs
+from slimdex.retrieval.store.state import State
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder
 

@@ -14,9 +14,9 @@ from slimdex.indexes.execution.threads import product
 from slimdex.indexes.ranking import best_of
 from slimdex.indexes.search.reduced_index import reduced
 
-from ...catalog.passages_table import DocumentRows
 from ...index import Index
 from ...search.answer import BestRows
+from ...store.passages_table import DocumentRows
 
 QUERIES_TOGETHER = 256
 """Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""

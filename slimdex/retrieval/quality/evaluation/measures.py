@@ -23,12 +23,12 @@ from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.ranking import agreement, compacted, stacked
 
-from ...catalog.passages_table import DocumentRows
-from ...catalog.state import SENTENCE
 from ...index import Index
 from ...lexical.fusion import AUTO, OFF
 from ...search.answer import answer, best_of_documents, nearest_documents
 from ...search.request import SearchRequest
+from ...store.passages_table import DocumentRows
+from ...store.state import SENTENCE
 from ..info import memory, word_bytes
 from ..query_pools import document_pool, encoded
 from ..recall_trials import ERROR

@@ -19,7 +19,7 @@ from slimdex.indexes.execution.progress import progress
 
 from ...lexical.fusion import AUTO, OFF, Fusion
 from ...search.answer import IndexRows, candidates
-from ...storage.snapshot import Snapshot
+from ...store.snapshot import Snapshot
 from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -17,7 +17,7 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 
 from ...atomic_files import in_units
-from ...catalog.state import Certificate
+from ...store.state import Certificate
 from ..recall_trials import ERROR, Pool, Ranks, Trials, recalls
 from .metric_choice import Choice
 from .proving import Proving, Shares

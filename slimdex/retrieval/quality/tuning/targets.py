@@ -14,7 +14,7 @@ from slimdex.indexes.options import AUTO
 from slimdex.indexes.settings import Settings
 
 from ...atomic_files import in_units
-from ...catalog.state import Certificate
+from ...store.state import Certificate
 from ..recall_trials import ERROR
 
 PROVING = 1500

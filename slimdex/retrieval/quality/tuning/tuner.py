@@ -25,7 +25,7 @@ from ...documents import id_text
 from ...index import Index
 from ...ingest import writer
 from ...ingest.fitting import refit
-from ...storage.snapshot import Snapshot
+from ...store.snapshot import Snapshot
 from ...temporary_files import temporary_parent
 from ..query_pools import ASKED, Draw, document_queries, encoded
 from ..recall_trials import Pool, Trials

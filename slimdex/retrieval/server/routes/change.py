@@ -13,13 +13,13 @@ from starlette.exceptions import HTTPException
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.options import AUTO
+from slimdex.retrieval import commands
 
-from ... import commands
 from ...collection import Collection
 from ...commands import Command
 from ...documents import Document, check_columns
 from ...sources.asked_sources import AskedSources
-from ...storage.network_filesystems import is_on_share
+from ...store.network_filesystems import is_on_share
 from ..access.middleware import needs
 from ..access.tokens import Right
 from ..served_index import ServedIndex

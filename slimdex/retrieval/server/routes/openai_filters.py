@@ -7,9 +7,9 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError
 
-from ...catalog.where.conditions import And, Compare, Condition, Or, as_sql
 from ...collection import Collection
 from ...documents import OWN_COLUMNS
+from ...store.where.conditions import And, Compare, Condition, Or, as_sql
 from .failures import unknown
 
 OPERATORS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ...storage.manifest import Manifest
+from ...store.manifest import Manifest
 from ..service import Service
 from .search import service_of
 

@@ -11,11 +11,11 @@ import duckdb
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError, shortened
 
-from ...catalog.column_fit import misfits
 from ...column_types import restored
 from ...documents import Document, check_columns
 from ...duckdb_library import connected
 from ...sql import identifier
+from ...store.column_fit import misfits
 from ..origins import Reading
 from ..text_files import (
     UNREADABLE,

@@ -25,7 +25,7 @@ from slimdex.retrieval.quality.evaluation.measures import (
     nearest_of,
 )
 from slimdex.retrieval.quality.query_pools import CLOZE, document_pool
-from slimdex.retrieval.storage.snapshot import Snapshot
+from slimdex.retrieval.store.snapshot import Snapshot
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 from tests.slow import slow

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.unicode_text import check_unicode
-from slimdex.retrieval.extras import install_command
 
+from ....extras import install_command
 from ..compressed import unpacked
 from ..decoding import declared_label, decoded
 from ..kinds import BY_ENDING, HEAD, ending, kind_of

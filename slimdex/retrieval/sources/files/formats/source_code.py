@@ -11,8 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from slimdex.retrieval.documents import Part
-
+from ....documents import Part
 from ..outline import DEEPEST, Extract, shown
 from .definitions import Definition, by_grammar, by_keywords
 

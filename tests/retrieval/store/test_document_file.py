@@ -20,8 +20,6 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
-from slimdex.retrieval.catalog.passages_table import Cut
-from slimdex.retrieval.catalog.state import Lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
@@ -30,8 +28,10 @@ from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.passages import Passage
 from slimdex.retrieval.repair import verify
-from slimdex.retrieval.storage.document_file import ENTRY, DocumentFile, cut_text
-from slimdex.retrieval.storage.document_lines import UnwritableError, line_of, values_of
+from slimdex.retrieval.store.document_file import ENTRY, DocumentFile, cut_text
+from slimdex.retrieval.store.document_lines import UnwritableError, line_of, values_of
+from slimdex.retrieval.store.passages_table import Cut
+from slimdex.retrieval.store.state import Lines
 from tests.chance import CHANCE
 from tests.conftest import Copies
 from tests.encoders import WordEncoder

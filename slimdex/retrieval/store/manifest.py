@@ -24,8 +24,8 @@ from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, Unrea
 from slimdex.indexes.json_text import READABLE, parsed
 
 from ..atomic_files import MANIFEST, publish
-from ..catalog.passages_table import DocumentRows
-from ..catalog.state import FORMAT, State
+from .passages_table import DocumentRows
+from .state import FORMAT, State
 
 DIGEST = hashlib.sha256().digest_size
 HEX = 2 * DIGEST

@@ -23,7 +23,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..atomic_files import publish
-from ..catalog.state import State
+from .state import State
 
 TAIL_ROWS = 8192
 """Rows that may be missing from the codes on disk before they are rewritten..."""

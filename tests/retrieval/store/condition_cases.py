@@ -11,9 +11,9 @@ from typing import Any
 import duckdb
 from hypothesis import strategies as st
 
-from slimdex.retrieval.catalog.where.conditions import And, Compare, Condition, Not, Or
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sql import identifier
+from slimdex.retrieval.store.where.conditions import And, Compare, Condition, Not, Or
 
 COLUMNS = {
     "n": "BIGINT",

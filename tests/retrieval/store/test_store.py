@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import MANIFEST, FileRecord
-from slimdex.retrieval.catalog.metadata_columns import folder_counts
-from slimdex.retrieval.catalog.segments import to_merge
-from slimdex.retrieval.catalog.state import FORMAT, Lines, Segment, State
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
+from slimdex.retrieval.store.metadata_columns import folder_counts
+from slimdex.retrieval.store.segments import to_merge
+from slimdex.retrieval.store.state import FORMAT, Lines, Segment, State
 from tests.chance import CHANCE
 
 from ..forging import forge, rewrite

@@ -18,12 +18,12 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
-from ..catalog.state import State
-from ..catalog.store import DocumentStore
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
 from .change import Change
+from .document_store import DocumentStore
 from .snapshot import Snapshot
+from .state import State
 
 READ_AT_ONCE = 1024
 MOST_DELETED = 0.2

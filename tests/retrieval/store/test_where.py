@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.catalog.store import DocumentStore
-from slimdex.retrieval.catalog.where.allowed import CLOCK_FUNCTIONS, FUNCTIONS
-from slimdex.retrieval.catalog.where.checks import (
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.index import Index
+from slimdex.retrieval.store.document_store import DocumentStore
+from slimdex.retrieval.store.where.allowed import CLOCK_FUNCTIONS, FUNCTIONS
+from slimdex.retrieval.store.where.checks import (
     LONGEST_CONDITION,
     checked,
     reads_clock,
     seconds_allowed,
 )
-from slimdex.retrieval.documents import Document
-from slimdex.retrieval.index import Index
 from tests.chance import CHANCE, sweep
 from tests.slow import slow
 

@@ -20,18 +20,18 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ..catalog.database import ChangedOrigins, Contents, Database
-from ..catalog.document_ids import LastLooked
-from ..catalog.engine import Engine
-from ..catalog.passages_table import DocumentRows
-from ..catalog.readings import ReadingFile, Readings
-from ..catalog.state import State
-from ..catalog.store import DocumentStore
 from ..documents import Document, passage_content
 from ..lexical.word_index import WordIndex
+from .database import ChangedOrigins, Contents, Database
 from .document_file import DocumentFile, parts
+from .document_ids import LastLooked
+from .document_store import DocumentStore
+from .engine import Engine
 from .index_files import load_index
 from .manifest import Manifest
+from .passages_table import DocumentRows
+from .readings import ReadingFile, Readings
+from .state import State
 from .work_folder import left_files
 
 if TYPE_CHECKING:

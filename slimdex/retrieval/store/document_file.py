@@ -16,12 +16,12 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.vectors.vector_file import appending, block_digests, check_length
 
-from ..catalog.passages_table import Cut, parts_read, parts_written
-from ..catalog.state import Lines
 from ..column_types import restored
 from ..documents import Document
 from ..documents import Part as TextPart
 from .document_lines import UnwritableError, line_of, values_of
+from .passages_table import Cut, parts_read, parts_written
+from .state import Lines
 
 ENTRY = Struct("<QII")
 """Entry of a row in the offsets: start of its document's line, length in bytes, CRC-32. All rows of

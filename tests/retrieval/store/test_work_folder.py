@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from slimdex.indexes.errors import InUseError
-from slimdex.retrieval.storage.work_folder import remove_left_work, work_folder
+from slimdex.retrieval.store.work_folder import remove_left_work, work_folder
 
 
 def test_those_of_ended_processes_are_removed(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import progress
 
-from ..catalog.state import Lines, State
-from ..catalog.store import DocumentStore
 from .change import AppendedFile, Change
 from .document_file import DocumentFile, cut_text
 from .document_lines import UnwritableError
+from .document_store import DocumentStore
+from .state import Lines, State
 
 READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
 """Documents, and values of their columns, read from the segments at a time."""

@@ -22,14 +22,14 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile, extended_digests
 
 from ..atomic_files import publish
-from ..catalog.database import write_origins
-from ..catalog.draft import Draft, draft_of
-from ..catalog.passages_table import DocumentRows
-from ..catalog.readings import ReadingFile
-from ..catalog.segments import to_merge
-from ..catalog.state import State
+from .database import write_origins
+from .draft import Draft, draft_of
 from .manifest import BlockFile, Blocks, Manifest, Undo
+from .passages_table import DocumentRows
+from .readings import ReadingFile
+from .segments import to_merge
 from .snapshot import Loaded, Snapshot, store_of
+from .state import State
 
 Publish = Callable[[Manifest, Loaded | None], None]
 """Make a manifest the committed one, with its index if that is in memory."""

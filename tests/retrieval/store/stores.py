@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.catalog.state import State
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.storage.change import Change
+from slimdex.retrieval.store.change import Change
+from slimdex.retrieval.store.state import State
 
 
 @contextmanager

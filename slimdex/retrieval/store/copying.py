@@ -15,13 +15,13 @@ from slimdex.indexes.errors import CorruptError, InUseError
 from slimdex.indexes.execution.progress import progress
 
 from ..atomic_files import MANIFEST, check_new, publish, publish_folder, remove
-from ..catalog.engine import Engine
-from ..catalog.readings import ReadingFile
-from ..catalog.state import State
 from ..lexical.segment_folder import LIST, read_list, segment_files
 from .document_file import parts
+from .engine import Engine
 from .manifest import BlockFile, Manifest
+from .readings import ReadingFile
 from .snapshot import Snapshot
+from .state import State
 from .verification import index_faults
 
 TRIES = 20

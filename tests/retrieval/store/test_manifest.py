@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import MANIFEST
-from slimdex.retrieval.catalog.passages_table import DocumentRows
-from slimdex.retrieval.catalog.state import Segment, State
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.storage.manifest import Checksums, Manifest
+from slimdex.retrieval.store.manifest import Checksums, Manifest
+from slimdex.retrieval.store.passages_table import DocumentRows
+from slimdex.retrieval.store.state import Segment, State
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 

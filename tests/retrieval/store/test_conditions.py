@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.catalog.where.checks import checked
-from slimdex.retrieval.catalog.where.conditions import (
+from slimdex.retrieval.store.where.checks import checked
+from slimdex.retrieval.store.where.conditions import (
     ALWAYS,
     NEVER,
     Compare,
@@ -19,7 +19,7 @@ from slimdex.retrieval.catalog.where.conditions import (
     as_sql,
 )
 from tests.chance import CHANCE
-from tests.retrieval.catalog.condition_cases import (
+from tests.retrieval.store.condition_cases import (
     COLUMNS,
     TEXT_OPERATORS,
     expected,

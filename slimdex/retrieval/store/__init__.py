@@ -1,0 +1,4 @@
+"""Store: an index's folder: what is committed in it, and the documents that DuckDB keeps there.
+
+`snapshot` is one committed state, `change` the only way to the next one.
+"""
