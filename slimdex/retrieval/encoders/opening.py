@@ -175,7 +175,7 @@ class Encoders:
         trust_remote_code: bool = False,
         api_key_file: str | Path | None = None,
     ) -> Encoders:
-        """Those of an index, given its encoder's spec; the options are those of `Collection.open`.
+        """The encoders of an index, given its encoder's spec; options as for `Collection.open`.
 
         Raises `InputError` if `encoder` is another one.
         """

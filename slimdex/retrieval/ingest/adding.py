@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .made_up_ids import MadeUpIds
 
 Missing = Callable[[DocumentStore, int], Rows]
-"""As for `Addition`."""
+"""The field of `Addition`."""
 
 
 def add_documents(
