@@ -17,6 +17,7 @@ from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit, json_of
 from ..extras import require
+from ..sources.tabular.column_names import kept_names
 from .selection import Selection
 
 if TYPE_CHECKING:
@@ -90,23 +91,6 @@ def _names(selection: Selection) -> dict[str, str]:
     """The user's columns -> their names in the file."""
     ours = [*_fields(Hit("", 0.0, ""), 0, is_cut=selection.is_cut), VECTOR]
     return kept_names([*selection.snapshot.columns], ours)
-
-
-def kept_names(columns: Sequence[str], ours: Sequence[str]) -> dict[str, str]:
-    """Map the user's columns to unique names, with "_" appended where they clash with ours.
-
-    >>> kept_names(["year", "Vector"], ["id", "vector"])
-    {'year': 'year', 'Vector': 'Vector_'}
-    """
-    taken = {*ours, *(name.lower() for name in columns if name.lower() not in ours)}
-    kept = {}
-    for column in columns:
-        name = column
-        while column.lower() in ours and name.lower() in taken:
-            name += "_"
-        kept[column] = name
-        taken.add(name.lower())
-    return kept
 
 
 def _notes(names: dict[str, str]) -> list[str]:

@@ -32,13 +32,17 @@ class ColumnNames:
     types: Mapping[str, str] = field(default_factory=dict)
 
 
-def kept_names(columns: Sequence[str]) -> dict[str, str]:
-    """Map the user's columns to stored names, with "_" appended where they clash with ours."""
-    taken = {*OWN_COLUMNS, *(c.lower() for c in columns if c.lower() not in OWN_COLUMNS)}
+def kept_names(columns: Sequence[str], ours: Sequence[str] = OWN_COLUMNS) -> dict[str, str]:
+    """Map the user's columns to unique names, with "_" appended where they clash with ours.
+
+    >>> kept_names(["year", "Vector"], ["id", "vector"])
+    {'year': 'year', 'Vector': 'Vector_'}
+    """
+    taken = {*ours, *(name.lower() for name in columns if name.lower() not in ours)}
     kept = {}
     for column in columns:
         name = column
-        while column.lower() in OWN_COLUMNS and name.lower() in taken:
+        while column.lower() in ours and name.lower() in taken:
             name += "_"
         kept[column] = name
         taken.add(name.lower())
