@@ -26,7 +26,7 @@ PRELOADED = [
     "tests.encoders",
     "httpx",
     "slimdex.retrieval.building",
-    "slimdex.retrieval.repair",
+    "slimdex.retrieval.ingest.repairing",
     "rich.markup",
     "rich.progress",
     "rich.table",

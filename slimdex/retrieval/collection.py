@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -473,9 +472,7 @@ class Collection(BaseCollection):
 
         Raises `InputError` if its weights are not those that the collection was built with.
         """
-        with self.index.change() as change:
-            spec = self.index.encoders.move(change.state.encoder, model)
-            change.commit(replace(change.state, encoder=spec))
+        self.index.move_model(model)
 
     def _log(self, notes: Sequence[str]) -> None:
         for note in notes:

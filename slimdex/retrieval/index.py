@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
@@ -178,6 +179,12 @@ class Index:
     def encoder_of(self, state: State) -> Encoder:
         """The encoder of a state."""
         return self.encoders.of(state.encoder)
+
+    def move_model(self, model: str) -> None:
+        """Record another place of the encoder's model: see `Collection.move_model`."""
+        with self.change() as change:
+            spec = self.encoders.move(change.state.encoder, model)
+            change.commit(replace(change.state, encoder=spec))
 
     def read(self, read: Callable[[Snapshot, *Ts], T], *args: *Ts) -> T:
         """Call `read` with the newest snapshot, and again if that is replaced meanwhile."""

@@ -23,7 +23,7 @@ PROBLEMS = 1
 
 def verify(index: Dir, *, as_json: Json = False) -> None:
     """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
-    from ..repair import verify as find_faults
+    from ..ingest.repairing import verify as find_faults
 
     faults = find_faults(index)
     if as_json:
@@ -51,7 +51,7 @@ def repair(
     as_json: Json = False,
 ) -> None:
     """Rebuild what is derived from documents and vectors, where it is damaged."""
-    from ..repair import repair as mend
+    from ..ingest.repairing import repair as mend
 
     with console.progress():
         mended = mend(

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from slimdex.indexes.errors import InputError
 
+from ..encoders.over_http.address import is_loopback
 from ..extras import install_command
-from ..loopback import is_loopback
 
 SECONDS = "SLIMDEX_MILVUS_SECONDS"
 """Environment variable: seconds after which a server counts as unreachable."""

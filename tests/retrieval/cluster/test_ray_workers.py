@@ -28,7 +28,7 @@ from slimdex.retrieval.cluster import ray_workers
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 

@@ -28,10 +28,10 @@ from slimdex.indexes.vectors.vector_file import STORED
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.lexical.tokens import name_words, stems_of
 from slimdex.retrieval.lexical.word_index import WordIndex
-from slimdex.retrieval.repair import verify
 from slimdex.retrieval.store.manifest import Manifest
 from tests.chance import CHANCE, sweep
 from tests.cutting import cut

@@ -31,7 +31,7 @@ from slimdex.retrieval.atomic_files import (
 )
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
-from slimdex.retrieval.repair import repair, verify
+from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store.state import Certificate, State
 from tests.chance import CHANCE
 from tests.encoders import ReadingEncoder, WordEncoder

@@ -25,8 +25,8 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding, preparing, replacing
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.staging import Addition
-from slimdex.retrieval.repair import verify
 from tests.encoders import ReadingEncoder
 
 Seen = dict[str, Any]

@@ -14,7 +14,7 @@ from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from tests.chance import CHANCE, sweep
 from tests.conftest import Report
 from tests.encoders import ReadingEncoder

@@ -13,7 +13,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.repair import repair, verify
+from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store.manifest import Manifest
 from slimdex.retrieval.store.snapshot import Loaded
 from tests.conftest import Copies

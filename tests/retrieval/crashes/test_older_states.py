@@ -15,7 +15,7 @@ import pytest
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.store.manifest import Manifest
 from tests.encoders import WordEncoder
 from tests.retrieval.word_documents import documents, forty

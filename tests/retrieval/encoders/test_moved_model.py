@@ -15,7 +15,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import is_same_encoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from tests.encoders import make_tiny_model
 
 QUERY = "the cat"

@@ -14,8 +14,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import compacting
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.locks import FileLock
-from slimdex.retrieval.repair import verify
 from tests.encoders import WordEncoder
 
 AGAIN = "others changed the index while it was copied; compacting starts over"

@@ -12,7 +12,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import fitting, writer
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.store import derived_lexical, index_files
 from tests.encoders import WordEncoder
 

@@ -24,7 +24,7 @@ from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding, preparing, staging
-from slimdex.retrieval.repair import repair
+from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.work_folder import left_files, work_folder
 from tests.encoders import WordEncoder, failing

@@ -9,7 +9,7 @@ import pytest
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.repair import repair, verify
+from slimdex.retrieval.ingest.repairing import repair, verify
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
 

@@ -15,7 +15,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest import fitting, replacing
-from slimdex.retrieval.repair import repair, verify
+from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
 from tests.encoders import WordEncoder
 

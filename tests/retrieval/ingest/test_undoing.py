@@ -17,9 +17,9 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
 from slimdex.retrieval.ingest import encoding, writer
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.ingest.undoing import Undone
-from slimdex.retrieval.repair import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store import index_files
 from slimdex.retrieval.store.state import Certificate

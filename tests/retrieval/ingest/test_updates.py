@@ -16,7 +16,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.store.manifest import Manifest
 from tests.conftest import Copies
 from tests.encoders import WordEncoder

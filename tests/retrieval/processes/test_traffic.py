@@ -20,7 +20,7 @@ from pathlib import Path
 
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from tests import forked
 from tests.chance import CHANCE, sweep
 from tests.retrieval.server.running import WORDS, built

@@ -28,8 +28,8 @@ from slimdex.retrieval.building import Sources
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import preparing
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.syncing import sync
-from slimdex.retrieval.repair import verify
 from slimdex.retrieval.store.snapshot import Snapshot
 from tests.encoders import WordEncoder
 from tests.retrieval.crashes.faults import preloaded

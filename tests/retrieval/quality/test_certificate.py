@@ -15,7 +15,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import writer
-from slimdex.retrieval.repair import repair, verify
+from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store.state import Certificate, State
 from tests.conftest import Copies
 from tests.encoders import WordEncoder

@@ -24,10 +24,10 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
+from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.quality.health import Drift, Measured, drift, verdict
 from slimdex.retrieval.quality.query_pools import document_pool
 from slimdex.retrieval.quality.recall_trials import Pool
-from slimdex.retrieval.repair import repair
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.store.state import Certificate
 from tests.encoders import WordEncoder

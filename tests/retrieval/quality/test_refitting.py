@@ -16,9 +16,9 @@ from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.quality.info import refit_seconds
 from slimdex.retrieval.quality.refitting import after_addition
-from slimdex.retrieval.repair import verify
 from tests.encoders import WordEncoder
 from tests.slow import slow
 

@@ -15,8 +15,8 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
+from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.lexical.word_index import Found, WordIndex
-from slimdex.retrieval.repair import repair, verify
 from slimdex.retrieval.search import answer
 from slimdex.retrieval.search.request import SearchRequest
 from tests.encoders import ReadingEncoder, WordEncoder

@@ -26,7 +26,7 @@ from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources.given_vectors import check_vectors, open_vectors, read_query_vectors
 from slimdex.retrieval.sources.source import open_source, read_pairs
 from slimdex.retrieval.store.state import State

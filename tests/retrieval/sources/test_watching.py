@@ -21,7 +21,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.sources import watching
 from tests import ctrl_c
 from tests.chance import CHANCE, sweep

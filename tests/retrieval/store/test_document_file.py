@@ -25,9 +25,9 @@ from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.passages import Passage
-from slimdex.retrieval.repair import verify
 from slimdex.retrieval.store.document_file import ENTRY, DocumentFile, cut_text
 from slimdex.retrieval.store.document_lines import UnwritableError, line_of, values_of
 from slimdex.retrieval.store.passages_table import Cut

@@ -16,7 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.cli.errors import in_options
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.repair import repair
+from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.store.network_filesystems import network_kind
 from tests.encoders import WordEncoder
 

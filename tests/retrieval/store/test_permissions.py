@@ -14,7 +14,7 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.repair import verify
+from slimdex.retrieval.ingest.repairing import verify
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.other_user import as_another_user
 

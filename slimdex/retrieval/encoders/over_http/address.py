@@ -1,9 +1,10 @@
-"""Addresses of encoding servers, and the keys that may be sent to them."""
+"""Addresses of servers, and the keys that may be sent to them."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -86,3 +87,18 @@ def _parts(url: str) -> SplitResult:
     if not known or parts.scheme not in ("http", "https") or " " in url:
         raise InputError(f"model {url!r}; expected http://HOST/PATH#NAME")
     return parts
+
+
+LOCAL = "localhost"
+
+
+def is_loopback(host: str) -> bool:
+    """True if a service that listens at a host is reachable only from this machine.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == LOCAL

@@ -1,4 +1,4 @@
-"""Integrity: verify an index by its path, and rebuild damaged files."""
+"""Repairing: verify an index by its path, and rebuild damaged files."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.options import AUTO
 
-from .collection import Collection
-from .index import Index
-from .ingest import writer
-from .ingest.reencoding import encode_lost
-from .ingest.replacing import undo
-from .locks import WAIT
-from .store.verification import (
+from ..index import Index
+from ..locks import WAIT
+from ..store.verification import (
     derived_faults,
     replacement_faults,
     segment_faults,
     vector_faults,
 )
-from .store.work_folder import remove_left_work
+from ..store.work_folder import remove_left_work
+from . import writer
+from .reencoding import encode_lost
+from .replacing import undo
 
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 
@@ -33,8 +32,8 @@ def verify(path: str | Path) -> list[str]:
     segments, and of the weights of a transformer on this machine; the numbers of
     documents, vectors, codes and moments must agree.
     """
-    with closing(Collection.open(path)) as collection:
-        return collection.verify()
+    with closing(Index.open(Path(path).absolute())) as index:
+        return index.faults()
 
 
 def repair(
@@ -66,13 +65,13 @@ def repair(
     InputError
         If an untrusted index has its own FAISS factory string.
     """
-    opened = Collection.open(path, wait=wait, shared_filesystem=shared_filesystem)
-    index = opened.index
-    with closing(opened), index.turn():
+    place = Path(path).absolute()
+    index = Index.open(place, wait=wait, shared_filesystem=shared_filesystem)
+    with closing(index), index.turn():
         if lost := segment_faults(index.snapshot):
             raise CorruptError(f"{lost[0].partition(';')[0]}; {CANT_REBUILD}")
         if model is not None:
-            opened.move_model(model)
+            index.move_model(model)
         lost = vector_faults(index.snapshot)
         if lost and not encode:
             raise CorruptError(f"{lost[0]}; {_way_out(index)}")
