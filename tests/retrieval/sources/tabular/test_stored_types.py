@@ -221,7 +221,7 @@ with Collection.create(sys.argv[1], WordEncoder()) as collection:
     collection.add({"id": "b", "text": "x", "seen": noon, "clock": noon.timetz()})
     collection.add({"id": "c", "text": "x", "seen": "2024-5-1 21:00+09", "clock": "21:00:00+09"})
     documents = [Document("d", "x", metadata={"seen": noon, "old": noon})]
-    add(collection, Addition(documents, [{"old": "TIMESTAMPTZ_NS"}]))
+    add(collection.index, Addition(documents, [{"old": "TIMESTAMPTZ_NS"}]))
     for where in sys.argv[2:]:
         print(collection.count(where))
 """
