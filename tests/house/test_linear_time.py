@@ -35,7 +35,7 @@ SOUGHT = {
     ("where/checks.py", "_meant"),  # a name of 100 characters
     ("lexical/tokens.py", "_accents"),  # a set of letters
     ("search/excerpts.py", "_verbatim"),  # a query of limited length
-    ("folders/ignore_rules.py", "__init__"),  # a reader below
+    ("files/ignore_rules.py", "__init__"),  # a reader below
     ("formats/pdf.py", "_add_page"),  # the first characters of a title
 }
 """Ends of the files, and the functions, that make a pattern from a text."""
