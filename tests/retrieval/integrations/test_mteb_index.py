@@ -50,7 +50,7 @@ def test_sizes_are_those_of_the_index_and_its_files(vectors: Matrix, tmp_path: P
     built, sizes = index.build(), index.sizes
     assert built is not None
     assert sizes is not None
-    assert sizes.ram_bytes == built.reduced_index.nbytes == 3 * COUNT + sizes.ram_bytes_fixed
+    assert sizes.ram_bytes == built.index.snapshot.index.nbytes == 3 * COUNT + sizes.ram_bytes_fixed
     assert (sizes.documents, sizes.vectors, sizes.dimensions) == (COUNT, COUNT, DIM)
     assert (sizes.settings["kind"], sizes.settings["k"], sizes.candidates) == ("pq", 24, 200)
     others = ("doc", "off", "segment", *FIXED)
