@@ -190,6 +190,7 @@ def test_no_error_shows_a_key(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> 
     assert KEY not in repr(vars(error.value))
 
 
+@pytest.mark.slow
 def test_a_key_is_read_from_a_file(proxy: Proxy, index: Path, lines: Path, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f"{KEY}\n")
