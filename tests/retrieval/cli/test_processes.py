@@ -34,6 +34,7 @@ READS = (
 )
 
 
+@pytest.mark.slow
 def test_a_change_waits_as_long_as_it_is_told_and_no_read_does(pets: Runner) -> None:
     write("more.jsonl", [{"id": "x", "text": "one more"}])
     assert pets("delete pets rain").code == 0  # else there is nothing to undo or compact

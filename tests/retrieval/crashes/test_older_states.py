@@ -26,6 +26,7 @@ def path(tmp_path: Path) -> Path:
     return forty(tmp_path / "i.index")
 
 
+@pytest.mark.slow
 def test_a_search_that_has_read_an_older_manifest_does_not_show_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ FOLDERS = {
 }
 
 
+@pytest.mark.slow
 def test_another_folder_with_the_same_paths() -> None:
     assert built("home/notes", "job/notes").documents == 4
     assert last_words() == FOLDERS

@@ -207,6 +207,7 @@ def test_two_large_additions_at_once(path: Path) -> None:
 
 @pytest.mark.parametrize("count", [FEW, MANY])
 @pytest.mark.parametrize("is_sync", [True, False])
+@pytest.mark.slow
 def test_files_of_one_name_that_two_add_at_once_get_ids_of_their_own(
     path: Path, tmp_path: Path, count: int, is_sync: bool
 ) -> None:

@@ -145,6 +145,7 @@ COMMANDS: list[tuple[str, ...]] = [
 ]
 
 
+@pytest.mark.slow
 def test_commands_that_change_an_index_have_an_option(
     mounts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_an_index_follows_a_moved_server(
         assert json.loads(found.stdout)["queries"][0]["hits"][0]["text"] == TEXTS[1]
 
 
+@pytest.mark.slow
 def test_prompts_reach_the_server(proxy: Proxy, tmp_path: Path, lines: Path) -> None:
     url, path = f"{proxy.url}/v1#notes", tmp_path / "i"
     prompts = ("--query-prompt", "rain ", "--document-prompt", "snow ")
@@ -126,6 +127,7 @@ def test_long_texts_are_cut(proxy: Proxy, tmp_path: Path) -> None:
     assert sum(map(len, sent)) >= len(text) - len(sent)
 
 
+@pytest.mark.slow
 def test_an_interrupted_build_resumes(proxy: Proxy, tmp_path: Path) -> None:
     texts = [f"{a} {b} {n}" for a in ("cat", "dog") for b in ("sat", "fell") for n in range(300)]
     source, path = tmp_path / "many.txt", tmp_path / "i"
@@ -243,6 +245,7 @@ def test_malformed_addresses_are_refused_and_their_secrets_not_shown(url: str, r
     assert not re.search("pass@|=pass", str(error.value))
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_is_one_line(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "TRIES", 2)
     done = slimdex("search", index, "cat", "--model", "http://127.0.0.1:9/v1")

@@ -65,6 +65,7 @@ def test_measures_are_those_of_ir_measures(rng: np.random.Generator) -> None:
         assert own == pytest.approx(metric.value), metric
 
 
+@pytest.mark.slow
 def test_exact_search_is_the_cosine_of_live_vectors(tmp_path: Path, copied: Copies) -> None:
     collection = Collection.open(copied(tmp_path / "x"), WordEncoder())
     collection.delete(where="kind = 'module'")

@@ -43,6 +43,7 @@ def test_labels_that_words_find_better_turn_fusion_on(collection: Collection) ->
     assert collection.info()["lexical"]["hybrid"] == tuned.hybrid
 
 
+@pytest.mark.slow
 def test_a_fusion_takes_no_proof_of_agreement(collection: Collection) -> None:
     """225 queries can't prove .99; the default target is proved by queries made of documents."""
     asked = [(name, f"{name} w1") for name in NAMES[:225]]

@@ -66,6 +66,7 @@ def test_queries_are_added_where_the_first_ones_prove_too_little(
     assert agreement(collection, trials.built(found.chosen.settings), trials) >= 0.95
 
 
+@pytest.mark.slow
 def test_what_is_not_proved_is_named_with_the_queries_that_prove_it(
     collection: Collection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
