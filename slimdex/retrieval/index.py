@@ -304,13 +304,23 @@ class Index:
 
     @contextmanager
     def changing(self, change: Change) -> Iterator[Change]:
-        """Context of a change, within the turn: it is discarded unless it commits.
+        """Context of a change, within the turn: it is discarded unless it commits."""
+        self._is_changing = True
+        try:
+            with self.failing(change):
+                yield change
+        finally:
+            change.discard()
+            self._is_changing = False
+
+    @contextmanager
+    def failing(self, change: Change) -> Iterator[None]:
+        """Discard a change if it fails, also before its turn.
 
         Raises `OSError` if the disk failed.
         """
-        self._is_changing = True
         try:
-            yield change
+            yield
         except BaseException as error:
             change.discard()
             self._engine.restart()  # the next attempt writes other files of the same names
@@ -319,9 +329,6 @@ class Index:
             if isinstance(error, duckdb.Error):
                 raise refused(self.path, error) from error
             raise
-        finally:
-            change.discard()
-            self._is_changing = False
 
     def _publish(self, manifest: Manifest, loaded: Loaded | None) -> None:
         """Make a manifest the committed one, which searches see from now on."""

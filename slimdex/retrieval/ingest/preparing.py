@@ -93,7 +93,7 @@ class Prepared:
     def in_files(self, folder: Path) -> None:
         """Write many documents and their words to a work folder, and encode them."""
         change = self._index.begun(folder)
-        try:
+        with self._index.failing(change):
             self._begun = change, staged = change, stage(change, self.addition, self._tokens_of)
             if staged.first == staged.stop:
                 return
@@ -105,9 +105,6 @@ class Prepared:
                 encoder = self._index.encoder_of(change.state)
                 self.encoded = encode_texts(change, encoder, staged.rows, staged.gone, self._known)
             self.words = write_words(change, folder / "words", staged.stop)
-        except BaseException:
-            change.discard()
-            raise
 
     def discard(self) -> None:
         """Discard what was staged before the turn."""
