@@ -105,7 +105,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def said_by_commands(page: str, run: Runner, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the commands of a page print, one after the other in one folder.
+    """Output of a page's commands, run one after the other in one folder.
 
     Servers for agents end at once, and commands share the workers of one cluster, which are started
     here. Commands of other programs, and pipes, are a shell's.

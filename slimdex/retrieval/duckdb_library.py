@@ -1,7 +1,7 @@
 """DuckDB's extension module, which starts in a quarter of the time of the package around it.
 
 The package `duckdb` adds relations and the values of expressions in Python, for which it imports
-most of the standard library. The catalog runs SQL only.
+most of the standard library. The store runs SQL only.
 """
 
 from __future__ import annotations

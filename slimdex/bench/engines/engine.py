@@ -23,7 +23,7 @@ Answer = list[tuple[str, str]]
 
 
 class Ability(Enum):
-    """What a study asks for."""
+    """Kinds of questions that studies ask of engines."""
 
     VECTORS = "find vectors by their rows, in the graph that all engines have"
     DOCUMENTS = "find texts by texts, with the library's defaults"

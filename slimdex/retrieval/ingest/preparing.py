@@ -1,9 +1,9 @@
 """Preparation: documents of an addition are read, cut and encoded before it takes its turn.
 
-Few documents are kept in memory: their commit, which computes nothing that takes long, writes them
-to the catalog, whatever other processes have committed meanwhile. Many are written to files of the
-work folder, which the commit takes as they are unless others have changed the index; then they are
-written again. Vectors, numbers of tokens and terms are remembered by the text, not by the row.
+Few documents are kept in memory: their commit, which computes nothing that takes long, stages them,
+whatever other processes have committed meanwhile. Many are staged in files of the work folder,
+which the commit takes as they are unless others have changed the index; then they are staged again.
+Vectors, numbers of tokens and terms are remembered by the text, not by the row.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ..passages import Count
 from ..store.change import Change
 from ..store.derived_lexical import write_words
 from ..store.snapshot import Snapshot
+from ..store.state import State
 from ..store.work_folder import work_folder
 from .encoded_texts import EncodedTexts, digests_of
 from .encoding import WINDOW, encode_texts, encoded
@@ -57,8 +58,7 @@ class Prepared:
         self.addition, self.encoded, self.terms = addition, 0, TERMS
         self.words: Path | None = None
         self._index = index
-        state = index.state
-        self._known = EncodedTexts(None, state.encoder, state.dim)
+        self._known: EncodedTexts | None = None
         self._count: Count = self._tokens_of
         # Many documents are staged before the turn.
         self._begun: tuple[Change, Staged] | None = None
@@ -76,19 +76,22 @@ class Prepared:
                 self.words = None
                 with index.change() as change:
                     yield change, self._staged(change)
-        self._known.drop_used()
+        if self._known is not None:
+            self._known.drop_used()
 
     def in_memory(self, documents: Sequence[Document]) -> None:
         """Encode few documents, and remember that."""
-        index, addition, self._count = self._index, self.addition, _remembered(self._tokens_of)
+        snapshot, self._count = self._index.opened(), _remembered(self._tokens_of)
+        state = snapshot.state
+        self._known = EncodedTexts(None, state.encoder, state.dim)
         documents = [checked_document(document) for document in documents]
-        known = index.store.ids.look_up([document.id for document in documents])
-        if not index.is_empty:
-            index.read(lambda snapshot: (snapshot.loaded(), snapshot.words))
-        if addition.vectors is not None:
-            self._find_terms(documents, contents_of(documents, None, self._count))
+        rows = snapshot.store.ids.look_up([document.id for document in documents])
+        if state.settings is not None:
+            self._index.read(lambda newest: (newest.loaded(), newest.words))
+        if self.addition.vectors is not None:
+            self._find_terms(state, documents, contents_of(documents, None, self._count))
         else:
-            self._encode(documents, known)
+            self._encode(snapshot, self._known, documents, rows)
 
     def in_files(self, folder: Path) -> None:
         """Write many documents and their words to a work folder, and encode them."""
@@ -98,12 +101,13 @@ class Prepared:
             if staged.first == staged.stop:
                 return
             if self.addition.vectors is None:
-                self._known = EncodedTexts(folder, change.state.encoder, change.state.dim)
-                self._known.take_over(self._index.path)
-                if before := len(self._known):
+                known = EncodedTexts(folder, change.state.encoder, change.state.dim)
+                known.take_over(self._index.path)
+                if before := len(known):
                     note(f"resumed after {before:,} texts encoded before")
                 encoder = self._index.encoder_of(change.state)
-                self.encoded = encode_texts(change, encoder, staged.rows, staged.gone, self._known)
+                self.encoded = encode_texts(change, encoder, staged.rows, staged.gone, known)
+                self._known = known
             self.words = write_words(change, folder / "words", staged.stop)
 
     def discard(self) -> None:
@@ -115,7 +119,7 @@ class Prepared:
     def known_to(self, change: Change) -> EncodedTexts:
         """Texts that were encoded, if by the encoder of a change's index."""
         state = change.base.state
-        if self._known.spec == state.encoder:
+        if self._known is not None and self._known.spec == state.encoder:
             return self._known
         return EncodedTexts(None, state.encoder, state.dim)
 
@@ -124,44 +128,51 @@ class Prepared:
         return self._index.encoder
 
     def _staged(self, change: Change) -> Staged:
-        is_same = change.base.state.encoder == self._known.spec
+        is_same = self._known is not None and change.base.state.encoder == self._known.spec
         return stage(change, self.addition, self._count if is_same else self._tokens_of)
 
     def _tokens_of(self, texts: Sequence[str]) -> Sequence[int]:
         return counter(self.encoder())(texts)
 
-    def _encode(self, documents: Sequence[Document], rows: Mapping[str, int]) -> None:
+    def _encode(
+        self,
+        snapshot: Snapshot,
+        known: EncodedTexts,
+        documents: Sequence[Document],
+        rows: Mapping[str, int],
+    ) -> None:
         """Encode texts, except those of documents that these replace, by id."""
-        snapshot = self._index.opened()
-        changed, texts = _changed(snapshot, documents, rows), list[str]()
+        state, changed = snapshot.state, _changed(snapshot, documents, rows)
+        texts = list[str]()
         for part in batches(len(changed), WINDOW):
-            texts += contents_of(changed[part], snapshot.state.passages, self._count)
-        if snapshot.state.settings is None and texts:
-            snapshot.state.requested.check_count(len(texts))
-        self._find_terms(changed, texts)
+            texts += contents_of(changed[part], state.passages, self._count)
+        if state.settings is None and texts:
+            state.requested.check_count(len(texts))
+        self._find_terms(state, changed, texts)
         unique = list(dict.fromkeys(text for text in texts if text))
         store, replaced = snapshot.store, {rows.get(document.id, -1) for document in changed}
         gone: Rows = np.array(sorted(replaced - {-1}), dtype=np.int64)
         if self.addition.missing is not None:
-            gone = np.union1d(gone, self.addition.missing(store, snapshot.state.rows))
-        known = set[bytes]()
+            gone = np.union1d(gone, self.addition.missing(store, state.rows))
+        kept = set[bytes]()
         for part in batches(len(gone), WINDOW):
-            known.update(digests_of(store.documents.contents_of(gone[part])))
+            kept.update(digests_of(store.documents.contents_of(gone[part])))
         digests = digests_of(unique)
-        new = [text for text, digest in zip(unique, digests, strict=True) if digest not in known]
+        new = [text for text, digest in zip(unique, digests, strict=True) if digest not in kept]
 
         def did(texts: Sequence[str]) -> None:
             self.encoded += len(texts)
             progress("encoding", self.encoded, len(new))
 
         if new:
-            encoder = self._index.encoder_of(snapshot.state)
-            self._known.put(new, *encoded(encoder, new, snapshot.state.dim, did))
-            self._known.look_up_all()
+            known.put(new, *encoded(self._index.encoder_of(state), new, state.dim, did))
+            known.look_up_all()
 
-    def _find_terms(self, documents: Sequence[Document], texts: Sequence[str]) -> None:
+    def _find_terms(
+        self, state: State, documents: Sequence[Document], texts: Sequence[str]
+    ) -> None:
         """Find the terms of documents and their passages' texts, if words are indexed."""
-        if self._index.state.words is not None:
+        if state.words is not None:
             self.terms = Terms.remembered()
             for document in documents:
                 self.terms.of_id(document.id)

@@ -1,4 +1,4 @@
-"""Staging: documents are validated and written to the catalog, unseen by readers."""
+"""Staging: documents are validated and written to a draft, unseen by readers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..store.passages_table import part_fault
 from .long_documents import cut_staged
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
-"""Documents, and their characters, written to the catalog at a time."""
+"""Documents, and their characters, written at a time."""
 INSERTED_VALUES = 1 << 20
 """Values of metadata written at a time."""
 
@@ -44,7 +44,7 @@ class ChangedOriginsError(InputError):
 
 @dataclass(frozen=True)
 class Staged:
-    """Documents written to the catalog.
+    """Documents written to a draft.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Addition:
 
 
 def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
-    """Write documents to the catalog, as a part of a change.
+    """Write documents to the draft of a change.
 
     Documents identical to existing ones are skipped, unless they come with vectors that differ from
     the stored ones. Others longer than a passage are cut.

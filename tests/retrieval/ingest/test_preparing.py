@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -301,3 +303,24 @@ def test_a_closed_or_moved_index_is_noticed_before_texts_are_encoded(
     with pytest.raises(InputError, match="was closed"):
         collection.add(documents(100, 100 + count))
     assert encoder.encoded == []
+
+
+@pytest.mark.parametrize("count", [FEW, MANY])
+def test_a_disk_that_fails_while_documents_are_staged_is_an_error_of_the_system(
+    path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Also before the turn, in which many documents are staged."""
+
+    def broken(*_: Any) -> None:
+        raise duckdb.IOException("IO Error: Could not write file: Input/output error")
+
+    with Collection.open(path, WordEncoder()) as collection:
+        with monkeypatch.context() as patch:
+            patch.setattr(preparing, "stage", broken)
+            with pytest.raises(OSError, match="Input/output error") as raised:
+                collection.add(documents(100, 100 + count))
+        assert raised.value.errno == errno.EIO
+        assert len(collection) == 40
+        assert not [*path.glob("work-*")]
+        assert collection.add(documents(100, 100 + count)).documents == count
+        assert collection.verify() == []
