@@ -27,9 +27,12 @@ from .quality.refitting import settled
 from .quality.tuning import metric_choice
 from .quality.tuning.targets import Target
 from .quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
-from .sources.source import Sources as Sources
+from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import left_files, work_folders
+
+SAMPLE = 200
+"""Documents whose language is detected."""
 
 
 def build(
@@ -174,14 +177,10 @@ def _remove_if_unused(collection: Collection) -> None:
             remove_folder(collection.path)
 
 
-SAMPLE = 200
-"""Documents whose language is detected."""
-
-
 def language_notes(snapshot: Snapshot, first: int) -> list[str]:
     """A note if most of the documents from row `first` on are in unknown languages.
 
-    Only models whose name is that of one that knows English alone are spoken of.
+    Reported only for models that are known to know English alone.
     """
     model = named_like(str(snapshot.state.encoder.get("model")))
     if model is None or model.languages != ENGLISH:

@@ -59,7 +59,7 @@ def with_addition(collection: Collection, added: Added) -> dict[str, Any]:
 
 
 def put(collection: Collection, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add documents that the caller has, as if one after the other.
+    """Add documents that the caller has; of several with one id, the last one counts.
 
     Each has a "text", and optionally "id", "title" and "metadata"; without an id, its id is a
     digest of the rest, so that the same document is added once. Returns the documents' "ids", the

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import store
-from slimdex.retrieval.building import Sources, build
+from slimdex.retrieval.building import build
 from slimdex.retrieval.documents import OWN_COLUMNS
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.sources import origins, tabular
+from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.sources.tabular.column_names import ID_NAMES, TEXT_NAMES
 from slimdex.retrieval.sql import identifier
 from tests.chance import CHANCE, sweep

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, add, build
+from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import _other
+from slimdex.retrieval.sources.source import Sources
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 from tests.slow import slow

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, build
 from slimdex.retrieval.building import add as add_sources
+from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.given_encoder import GivenEncoder
@@ -30,6 +30,7 @@ from slimdex.retrieval.ingest.writer import Added
 from slimdex.retrieval.sources import origins
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.formats import mail
+from slimdex.retrieval.sources.source import Sources
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 

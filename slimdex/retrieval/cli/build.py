@@ -162,7 +162,7 @@ def _command() -> str:
 def _build_demo(out: Path) -> None:
     from slimdex.indexes.settings import Settings
 
-    from ..building import Sources
+    from ..sources.source import Sources
     from ..building import build as build_index
     from ..encoders.transformer import TransformerEncoder
 

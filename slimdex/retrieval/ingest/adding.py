@@ -122,7 +122,7 @@ def _committed(change: Change, ready: Prepared, staged: Staged) -> tuple[int, Ad
 
 @contextmanager
 def _places_named(index: Index, sources: Sources, ids: MadeUpIds) -> Iterator[None]:
-    """Errors about documents name their files, too."""
+    """Name the files of documents in errors about them."""
     try:
         yield
     except DuplicateKeyError as error:

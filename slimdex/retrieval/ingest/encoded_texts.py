@@ -29,6 +29,9 @@ from ..encoders.base import Lengths
 from ..store.change import Change
 from ..store.work_folder import RESUMABLE, left_work
 
+READ_AT_ONCE = 1024
+DIGEST = np.dtype("S16")
+"""Digests of 16 bytes, practically free of collisions."""
 KIND = "encoded texts"
 
 
@@ -142,11 +145,6 @@ def _checksum(arrays: Arrays) -> str:
     for name in sorted(arrays):
         checksum.update(np.ascontiguousarray(arrays[name]).data)
     return checksum.hexdigest()
-
-
-READ_AT_ONCE = 1024
-DIGEST = np.dtype("S16")
-"""Digests of 16 bytes, practically free of collisions."""
 
 
 @dataclass(frozen=True)

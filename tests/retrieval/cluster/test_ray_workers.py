@@ -23,12 +23,13 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.execution.workers import HERE, PartError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, build
+from slimdex.retrieval.building import build
 from slimdex.retrieval.cluster import ray_workers
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding
 from slimdex.retrieval.ingest.repairing import verify
+from slimdex.retrieval.sources.source import Sources
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 

@@ -16,11 +16,12 @@ from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.int8_rows import packed
 from slimdex.retrieval.atomic_files import OUR_FILES
-from slimdex.retrieval.building import Sources, build, request
+from slimdex.retrieval.building import build, request
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.quality.evaluation.measures import nearest_of
+from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.work_folder import KEPT_SECONDS, left_files
 from tests.conftest import Copies
 from tests.encoders import WordEncoder, failing

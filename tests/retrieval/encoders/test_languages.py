@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, add, build
+from slimdex.retrieval.building import add, build
 from slimdex.retrieval.encoders import languages
 from slimdex.retrieval.encoders.languages import other_languages
+from slimdex.retrieval.sources.source import Sources
 from tests.encoders import WordEncoder
 
 GERMAN = [

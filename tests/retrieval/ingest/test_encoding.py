@@ -14,11 +14,12 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.execution.workers import PartError, Workers
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, build
+from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
+from slimdex.retrieval.sources.source import Sources
 from tests.encoders import ReadingEncoder, WordEncoder
 from tests.indexes.execution.through_pickle import ThroughPickle
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, add, build
+from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.ingest.writer import Added
-from slimdex.retrieval.sources.source import read_pairs
+from slimdex.retrieval.sources.source import Sources, read_pairs
 from tests.encoders import WordEncoder, failing
 
 REPORT = "text,amount\n"

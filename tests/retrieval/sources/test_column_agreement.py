@@ -13,10 +13,10 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, add, build
+from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.writer import Added
-from slimdex.retrieval.sources.source import ColumnNames
+from slimdex.retrieval.sources.source import ColumnNames, Sources
 from slimdex.retrieval.sources.tabular.duckdb_readers import checked_types
 from slimdex.retrieval.sources.tabular.tables import TableSource
 from tests.encoders import WordEncoder

@@ -13,10 +13,11 @@ from slimdex.command_line import app
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, build
+from slimdex.retrieval.building import build
 from slimdex.retrieval.cli.errors import in_options
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.repairing import repair
+from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.network_filesystems import network_kind
 from tests.encoders import WordEncoder
 

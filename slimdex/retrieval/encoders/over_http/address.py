@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from slimdex.indexes.errors import InputError
 
+LOCAL = "localhost"
 KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 """Environment of OpenAI's own clients, with the meaning that it has there."""
 OPENAI = "https://api.openai.com/v1"
@@ -87,9 +88,6 @@ def _parts(url: str) -> SplitResult:
     if not known or parts.scheme not in ("http", "https") or " " in url:
         raise InputError(f"model {url!r}; expected http://HOST/PATH#NAME")
     return parts
-
-
-LOCAL = "localhost"
 
 
 def is_loopback(host: str) -> bool:

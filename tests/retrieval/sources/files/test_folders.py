@@ -11,7 +11,7 @@ import pytest
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.building import Sources, build
+from slimdex.retrieval.building import build
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.limits import (
     LARGEST_FILE,
@@ -19,7 +19,7 @@ from slimdex.retrieval.sources.files.limits import (
     UnreadableError,
 )
 from slimdex.retrieval.sources.files.worker import Worker
-from slimdex.retrieval.sources.source import open_source
+from slimdex.retrieval.sources.source import Sources, open_source
 from slimdex.retrieval.sources.tabular.column_names import ColumnNames
 from slimdex.retrieval.sources.text_files import FileFormat
 
