@@ -162,9 +162,9 @@ def _command() -> str:
 def _build_demo(out: Path) -> None:
     from slimdex.indexes.settings import Settings
 
-    from ..sources.source import Sources
     from ..building import build as build_index
     from ..encoders.transformer import TransformerEncoder
+    from ..sources.source import Sources
 
     with console.progress():
         sources = Sources.open([SOURCE])
