@@ -190,7 +190,7 @@ def language_notes(snapshot: Snapshot, first: int) -> list[str]:
     if not len(rows):
         return []
     sample = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64))]
-    share, language = other_languages(snapshot.store.documents.contents_of(sample))
+    share, language = other_languages(snapshot.store.contents_of(sample))
     if share <= 0.5:
         return []
     return [

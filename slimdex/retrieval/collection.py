@@ -204,7 +204,7 @@ class Collection(BaseCollection):
         return self.index.read(lambda snapshot: len(snapshot.rows_where(where)))
 
     def _has(self, id: str) -> bool:
-        return bool(self.index.store.ids.known([id]))
+        return bool(self.index.store.known_ids([id]))
 
     def __len__(self) -> int:
         """Number of documents."""

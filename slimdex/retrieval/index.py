@@ -400,7 +400,7 @@ def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
 
 
 def _opened(snapshot: Snapshot) -> Snapshot:
-    snapshot.store.database.open()
+    snapshot.store.open()
     return snapshot
 
 

@@ -25,6 +25,7 @@ from slimdex.retrieval.sources import origins, tabular
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.sources.tabular.column_names import ID_NAMES, TEXT_NAMES
 from slimdex.retrieval.sql import identifier
+from slimdex.retrieval.store.metadata_columns import column_facts
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
@@ -98,7 +99,7 @@ def live(names: Sequence[str], folder: Path) -> None:
         assert held(collection) == told
         collection.reduce(PLAIN)
         check_searches(collection, names, told)
-        collection.index.store.columns.facts()
+        column_facts(collection.index.store)
         check_exports(collection, names, told, folder)
     assert verify(path) == []
     with Collection.open(path, ReadingEncoder()) as collection:

@@ -224,7 +224,7 @@ class RowSource:
     @cached_property
     def _keyed(self) -> tuple[Rows, Rows]:
         """The rows that searches can find (n,), and their keys (n,)."""
-        ids = self._snapshot.store.ids.by_row(self._snapshot.state.rows)
+        ids = self._snapshot.store.ids_by_row(self._snapshot.state.rows)
         rows = self._snapshot.searchable_rows()
         firsts = self._snapshot.document_rows.documents(rows)
         each = zip(rows.tolist(), firsts.tolist(), strict=True)
@@ -251,7 +251,7 @@ class RowSource:
         }
         contents = dict[int, str]()
         if self._pushed.words:
-            texts = self._snapshot.store.documents.contents_of(wanted)
+            texts = self._snapshot.store.contents_of(wanted)
             every = self._snapshot.document_rows.all_rows(wanted).tolist()
             contents = dict(zip(every, texts, strict=True))
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)

@@ -24,6 +24,7 @@ from ..store.change import Change
 from ..store.derived_documents import with_new_documents
 from ..store.derived_lexical import with_new_words
 from ..store.manifest import BlockFile, Checksums, Manifest
+from ..store.merging import compacted, is_numbered
 from ..store.passages_table import DocumentRows
 from ..store.readings import ReadingFile, Readings
 from ..store.snapshot import Loaded, Snapshot
@@ -99,12 +100,12 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
         fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
         files={role: file for role, file in old.files.items() if role != "origins"},
     )
-    if not snapshot.store.is_numbered(old.rows):
+    if not is_numbered(snapshot.store, old.rows):
         raise CorruptError(f"{snapshot.path}: damaged documents; see `slimdex verify`")
     segments = list[Segment]()
     if state.rows:
         path = folder / state.new_name("segment")
-        segments.append(snapshot.store.compacted(path, state.rows))
+        segments.append(compacted(snapshot.store, path, state.rows))
     state = replace(state, segments=segments)
     state, files = _with_readings(snapshot.store.readings, state, live, folder)
     files.append(vectors)

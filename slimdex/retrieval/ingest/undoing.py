@@ -60,7 +60,7 @@ def undo(index: Index) -> Undone:
             hybrid=before.state.hybrid,
             requested=before.state.requested,
         )
-        change.store.origins.forget_places(np.union1d(restored, removed))
+        change.store.forget_places(np.union1d(restored, removed))
         change.commit(state, delete=removed, restore=restored, grown=grown)
         rows = head.document_rows
         return Undone(rows.number(restored), rows.number(removed))

@@ -76,7 +76,7 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
     """
     with index.change() as change:
         if ids is not None:
-            rows = change.base.store.ids.rows(ids)
+            rows = change.base.store.live_rows(ids)
         else:
             rows = change.base.rows_where(where or "")
         commit_deletion(change, rows)
@@ -103,7 +103,7 @@ def add_staged(
     """
     before, old, gone = change.base, change.base.state, staged.gone
     vectors = change.vectors(staged.stop)
-    replaced_documents = change.store.ids.replaced(old.rows)
+    replaced_documents = change.store.replaced_rows(old.rows)
     rows = change.document_rows(staged.stop)
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
     state = replace(change.next_state(), rows=staged.stop)

@@ -360,7 +360,7 @@ class SlimdexSearch(_OneCorpus):
         if len(collection) and names:
             texts = _texts(queries)
             asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
-            ids = collection.index.store.ids.by_row(collection.index.state.rows)
+            ids = collection.index.store.ids_by_row(collection.index.state.rows)
             more = not set(ids).isdisjoint(names)  # `evaluate` asks for one more, to drop
             answers = _answers(collection, asked, top_k, more)
             for name, (scores, rows) in zip(names, answers, strict=True):

@@ -27,7 +27,7 @@ def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFi
     If the type of a column has changed, all are rewritten, since its older values changed too.
     """
     lines, rows, store = change.base.state.lines, change.base.state.rows, change.store
-    if lines is None or not lines.fit(store.columns.types):
+    if lines is None or not lines.fit(store.columns):
         return with_new_documents(store, state, change.path)
     if state.rows == rows:
         return state, []
@@ -59,11 +59,11 @@ def _appended(
 ) -> tuple[State, list[AppendedFile]]:
     before = [part.nbytes for part in file.parts]
     try:
-        file = file.append(values, store.columns.types)
+        file = file.append(values, store.columns)
     except UnwritableError:  # such as times with zones: the segments have all
         return replace(state, lines=None), []
     if file.rows != state.rows:
-        path = store.database.path
+        path = store.path
         raise CorruptError(f"{path}: documents of {file.rows} rows; expected {state.rows}")
     grown = map(AppendedFile, file.parts, before)
     return replace(state, lines=file.lines), [*grown]
@@ -72,10 +72,10 @@ def _appended(
 def _values(
     store: DocumentStore, start: int, stop: int, *, live: bool = False
 ) -> Iterator[Sequence[Any]]:
-    columns = max(len(store.columns.types), 1)
+    columns = max(len(store.columns), 1)
     for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
-        cuts = store.passages.between(part.start, part.stop)
-        values = store.documents.values(part.start, part.stop, live=live)
+        cuts = store.cuts_between(part.start, part.stop)
+        values = store.values(part.start, part.stop, live=live)
         for row, id, title, text, *metadata in values:
             yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *metadata]
         progress("copying documents", part.stop - start, stop - start)

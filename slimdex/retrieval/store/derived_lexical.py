@@ -126,7 +126,7 @@ def _rows(
     """Id and text of each row, empty for `deleted` ones; if a text is cut, of its passages."""
     row, gone = start, set(deleted.tolist())
     for part in batches(stop, READ_AT_ONCE, start):
-        for named in store.documents.named_contents(part.start, part.stop, live=live):
+        for named in store.named_contents(part.start, part.stop, live=live):
             yield ("", "") if row in gone else named
             row += 1
         progress("indexing words", part.stop - start, stop - start)

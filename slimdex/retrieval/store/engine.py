@@ -21,7 +21,7 @@ from slimdex.indexes.execution.locks import ThreadLock
 from ..duckdb_library import connected, duckdb
 from ..sql import identifier, literal
 from .duckdb_connection import DISK_NUMBERS, LIMITS, disk_error, one_line
-from .schema import checked_columns
+from .segments import checked_columns
 from .state import Segment
 
 

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
+from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
 from ..atomic_files import MANIFEST
+from ..sql import identifier
 from .derived_lexical import word_faults
 from .document_file import parts
+from .document_store import COLUMNS_AT_ONCE, DocumentStore
 from .manifest import BlockFile
+from .merging import is_numbered
+from .segments import TABLES
 from .snapshot import Snapshot
 
 
@@ -55,9 +60,9 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
     if faults:
         return faults
     try:
-        store.read_all()
-        numbered = store.is_numbered(state.rows)
-        rows = store.passages.rows(state.rows)
+        _read_all(store)
+        numbered = is_numbered(store, state.rows)
+        rows = store.document_rows(state.rows)
     except CorruptError as error:
         return [str(error)]
     if not numbered:
@@ -88,6 +93,15 @@ def derived_faults(snapshot: Snapshot) -> list[str]:
     if state.words:
         faults += word_faults(folder / state.words, state.rows)
     return faults or _attempt(lambda: _check_numbers(snapshot))
+
+
+def _read_all(store: DocumentStore) -> None:
+    """Read every value, so that DuckDB verifies checksums; raise `CorruptError` on damage."""
+    for table in TABLES:
+        names = [name for name, *_ in store.fetch(f"DESCRIBE {table}")]
+        for few in batches(len(names), COLUMNS_AT_ONCE):
+            values = ", ".join(map(identifier, names[few]))
+            store.fetch(f"SELECT bit_xor(hash({values})) FROM {table}")
 
 
 def _check_numbers(snapshot: Snapshot) -> None:

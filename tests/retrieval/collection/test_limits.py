@@ -160,4 +160,4 @@ def test_new_columns_that_differ_in_case_are_one(collection: Collection) -> None
             columns=[{"Year": "BIGINT", "year": "DOUBLE"}],
         ),
     )
-    assert collection.index.store.columns.types == {"Year": "DOUBLE"}
+    assert collection.index.store.columns == {"Year": "DOUBLE"}

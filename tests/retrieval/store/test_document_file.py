@@ -327,7 +327,7 @@ def same(collection: Collection) -> None:
     assert file is not None
     assert file.rows == state.rows
     rows = range(state.rows)
-    expected = store.documents.read(rows)
+    expected = store.read(rows)
     assert repr(file.documents(rows, snapshot.columns)) == repr(expected)
     live = [expected[row] for row in np.setdiff1d(np.arange(state.rows), snapshot.deleted)]
     assert repr([*collection]) == repr(live)
@@ -337,10 +337,10 @@ def same(collection: Collection) -> None:
 def test_values_of_every_type_are_the_catalogs(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(relation())
-        assert len(collection.index.store.columns.types) == len(TYPES)
+        assert len(collection.index.store.columns) == len(TYPES)
         same(collection)
         (hits,) = collection.search_many(["text"], limit=9)
-        values = collection.index.store.documents.read(range(9)).values()
+        values = collection.index.store.read(range(9)).values()
         actual = {repr((d.id, d.metadata)) for d in values}
         assert {repr((hit.id, hit.metadata)) for hit in hits} == actual
     assert verify(tmp_path / "x") == []
@@ -363,7 +363,7 @@ def test_times_with_zones_stay_in_the_catalog(tmp_path: Path) -> None:
         add_with_zones(collection, ["z"])
         assert collection.index.state.lines is None
         assert not [*(tmp_path / "x").glob("documents*"), *(tmp_path / "x").glob("offsets*")]
-        expected = collection.index.store.documents.read([0, 1])
+        expected = collection.index.store.read([0, 1])
         assert expected[1].metadata["v"].tzinfo is not None
         assert repr([*collection]) == repr([*expected.values()])
         assert len(collection.search_many("text")[0]) == 2
@@ -415,7 +415,7 @@ def test_columns_that_unchanged_documents_widen(tmp_path: Path) -> None:
         collection.add([document])
         collection.add(duckdb.sql("SELECT 'a' AS id, 'one' AS text, CAST(2 AS DOUBLE) AS v"))
         assert repr(collection.get("a").metadata) == "{'v': 2.0}"
-        assert repr([*collection]) == repr([*collection.index.store.documents.read([0]).values()])
+        assert repr([*collection]) == repr([*collection.index.store.read([0]).values()])
         collection.add([Document("b", "two")])
         same(collection)
     assert verify(tmp_path / "x") == []
@@ -511,7 +511,7 @@ def test_damage_to_an_unread_document_does_no_harm(
 ) -> None:
     (file,) = collection.path.glob("documents*")
     file.write_bytes(b"x" + file.read_bytes()[1:])
-    assert collection.get(docstrings[7].id) == collection.index.store.documents.read([7])[7]
+    assert collection.get(docstrings[7].id) == collection.index.store.read([7])[7]
     with pytest.raises(CorruptError, match="row 0 is damaged, at byte 0"):
         collection.get(docstrings[0].id)
 
