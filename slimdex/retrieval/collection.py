@@ -463,7 +463,7 @@ class Collection(BaseCollection):
         Raises `InputError` if the path exists, and `CorruptError` if a file is damaged or missing.
         Then there is no copy.
         """
-        from .store.copying import copy_index
+        from .store.verification import copy_index
 
         return copy_index(self.path, Path(path).absolute()).state.version
 

@@ -30,12 +30,12 @@ from slimdex.indexes.reducers.registry import load_reducer
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.search.rescoring import Rescorer
 
+from ..atomic_files import temporary_parent
 from ..documents import Document, Hit, hit_from_json, hit_json
 from ..lexical.tokens import id_terms, stemmer, words_in
 from ..search.answer import hit_of
-from ..store.document_lines import UnwritableError, line_of, values_of
+from ..store.lines import UnwritableError, line_of, values_of
 from ..store.snapshot import Snapshot
-from ..temporary_files import temporary_parent
 from .milvus_schema import (
     DIGEST,
     HIT,

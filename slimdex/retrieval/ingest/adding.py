@@ -17,8 +17,8 @@ from ..index import Index
 from ..sources.given_vectors import GivenVectors, as_given
 from ..sources.tabular.records import as_documents
 from ..store.change import Change
+from ..store.columns import columns_with_values, widened
 from ..store.document_store import DocumentStore
-from ..store.metadata_columns import columns_with_values, widened
 from . import writer
 from .encoding import EncodingError, append_vectors
 from .preparing import Prepared, prepared

@@ -21,11 +21,10 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ..atomic_files import publish
 from ..index import Index
 from ..store.change import Change
-from ..store.derived_documents import with_new_documents
-from ..store.derived_lexical import with_new_words
+from ..store.derived import with_new_documents, with_new_words
 from ..store.manifest import BlockFile, Checksums, Manifest
 from ..store.merging import compacted, is_numbered
-from ..store.passages_table import DocumentRows
+from ..store.passages import DocumentRows
 from ..store.readings import ReadingFile, Readings
 from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Segment, State

@@ -17,7 +17,7 @@ from ..documents import Document, content
 from ..encoders.base import CountingEncoder, Encoder
 from ..passages import LONGEST_UNIT, Count, Passage, divided
 from ..store.change import Change
-from ..store.passages_table import Cut, DocumentRows
+from ..store.passages import Cut, DocumentRows
 
 SURE = 3 / 4
 """Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and

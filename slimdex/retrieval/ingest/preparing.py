@@ -30,7 +30,7 @@ from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..passages import Count
 from ..store.change import Change
-from ..store.derived_lexical import write_words
+from ..store.derived import write_words
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder

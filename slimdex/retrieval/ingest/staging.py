@@ -18,7 +18,7 @@ from ..passages import Count
 from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
 from ..store.change import Change
 from ..store.document_store import DocumentStore
-from ..store.passages_table import part_fault
+from ..store.passages import part_fault
 from .long_documents import cut_staged
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24

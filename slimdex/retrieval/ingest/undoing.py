@@ -19,7 +19,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ..index import Index
 from ..lexical.word_index import WordIndex
 from ..store.change import AppendedFile, Change
-from ..store.derived_lexical import word_faults
+from ..store.derived import word_faults
 from ..store.index_files import load_index, save_codes
 from ..store.manifest import Manifest
 from ..store.state import State

@@ -24,10 +24,15 @@ from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
 from ..store.change import AppendedFile, Change
-from ..store.derived_documents import with_documents, with_new_documents
-from ..store.derived_lexical import new_words, with_new_words, with_words
+from ..store.derived import (
+    new_words,
+    with_documents,
+    with_new_documents,
+    with_new_words,
+    with_words,
+)
 from ..store.index_files import encode_rows, fit, save_codes
-from ..store.passages_table import DocumentRows
+from ..store.passages import DocumentRows
 from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Certificate, State
 from ..store.work_folder import work_folder

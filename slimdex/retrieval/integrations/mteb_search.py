@@ -25,7 +25,7 @@ from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, normalize_r
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
-from ..atomic_files import STORED_ENDINGS
+from ..atomic_files import STORED_ENDINGS, temporary_parent
 from ..collection import Collection
 from ..documents import Document
 from ..encoders.adapters import as_encoder
@@ -39,7 +39,6 @@ from ..quality.query_pools import encoded
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
 from ..sources.given_vectors import as_given, check_vectors
-from ..temporary_files import temporary_parent
 
 Found = dict[str, dict[str, float]]
 """Query id -> document id -> score, mteb's format of answers."""

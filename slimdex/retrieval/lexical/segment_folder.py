@@ -25,9 +25,8 @@ from typing import Any
 from slimdex.indexes.errors import CorruptError, SlimdexError
 from slimdex.indexes.json_text import READABLE, parsed
 
-from ..atomic_files import sync
+from ..atomic_files import MEMORY, sync, temporary_parent
 from ..locks import FileLock
-from ..temporary_files import MEMORY, temporary_parent
 
 LITTLE_BYTES = 1 << 20
 """Free bytes below which a disk counts as full."""

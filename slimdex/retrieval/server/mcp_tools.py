@@ -31,7 +31,7 @@ from ..search.excerpts import are_by_chance, excerpt
 from ..search.places import file_of, link_of
 from ..search.request import SearchRequest, narrowed
 from ..sources.asked_sources import AskedSources
-from ..store.metadata_columns import column_facts
+from ..store.columns import column_facts
 from .json_rpc import CheckedMessages, checked_stdio
 from .limits import Limits
 from .routes.bodies import Named

@@ -25,8 +25,7 @@ from slimdex.indexes.arrays import (
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
-from ..duckdb_library import connected
-from ..sql import identifier, literal, one_file
+from ..duckdb_library import connected, identifier, literal, one_file
 from .tabular.duckdb_readers import READERS
 from .text_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
 

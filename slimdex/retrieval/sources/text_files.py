@@ -23,8 +23,8 @@ from typing import IO, Any
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import TooDeepError, parsed
 
+from ..atomic_files import temporary_parent
 from ..extras import install_command
-from ..temporary_files import temporary_parent
 from .files.compressed import opened
 from .files.decoding import MARKS
 from .origins import stamp_of

@@ -25,7 +25,7 @@ from ..atomic_files import publish
 from .draft import Draft
 from .manifest import BlockFile, Blocks, Manifest, Undo
 from .merging import copied, to_merge
-from .passages_table import DocumentRows
+from .passages import DocumentRows
 from .readings import ReadingFile
 from .segments import write_origins
 from .snapshot import Loaded, Snapshot

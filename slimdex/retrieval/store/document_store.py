@@ -23,14 +23,12 @@ from slimdex.indexes.suggestions import did_you_mean
 
 from ..column_types import restored
 from ..documents import OWN_COLUMNS, Document, content
-from ..duckdb_library import duckdb
-from ..sql import identifier
-from .duckdb_connection import DISK_ERRORS, disk_error, is_damage, one_line, refused
-from .engine import Engine, Session
+from ..duckdb_library import duckdb, identifier
+from .engine import DISK_ERRORS, Engine, Session, disk_error, is_damage, one_line, refused
 from .manifest import Manifest
-from .passages_table import Cut, DocumentRows, cut_of
+from .passages import Cut, DocumentRows, cut_of
 from .readings import ReadingFile, Readings
-from .segments import CHANGED, GONE, OWN, ChangedOrigins, views_of
+from .segments import CHANGED, GONE, OWN, Origins, read_origins, views_of
 from .where.checks import SlowConditionError, checked, limited, reads_clock, refusal
 
 COLUMNS_AT_ONCE = 500
@@ -47,7 +45,7 @@ PLACE = "left(slimdex_origin, 32)"
 
 
 @dataclass(frozen=True)
-class Looked:
+class _Looked:
     """Ids that were looked up in the rows 0 .. stop of an epoch, and the rows of those found."""
 
     ids: frozenset[str] = frozenset()
@@ -68,6 +66,7 @@ class DocumentStore:
     columns : the user's: name -> DuckDB type; in a change, those that it commits.
     rows : documents before this row are visible.
     deleted : first rows of deleted documents, in order.
+    origins_read : the content of the file of origins: one, or none before it is read.
     looked : the last lookup of ids in any commit, one.
     """
 
@@ -79,17 +78,17 @@ class DocumentStore:
         self.segments, self.rows, self.epoch = state.segments, state.rows, state.epoch
         self.columns: Mapping[str, str] = manifest.columns
         self.deleted = deleted[manifest.document_rows.documents(deleted) == deleted]
-        self.origins = ChangedOrigins(engine.folder, state.files.get("origins"))
+        self.origins_file, self.origins_read = state.files.get("origins"), list[Origins]()
         file = None
         if state.readings is not None:
             file = ReadingFile(engine.folder / state.readings, state.readings_count)
-        self.readings, self.looked = Readings(file), [Looked()]
+        self.readings, self.looked = Readings(file), [_Looked()]
         if before is not None:
             self.looked = before.looked
             if before.readings.file == self.readings.file:
                 self.readings = before.readings
-            if before.origins.record == self.origins.record:
-                self.origins = before.origins  # which are read already
+            if before.origins_file == self.origins_file:
+                self.origins_read = before.origins_read
         self._made: tuple[Session, str] | None = None
         self._has_gone = False
 
@@ -101,8 +100,8 @@ class DocumentStore:
     def _has_documents_of(self, other: DocumentStore) -> bool:
         """True if the documents are the same."""
         return (
-            (self.segments, self.rows, self.epoch, self.origins.record, self.readings.file)
-            == (other.segments, other.rows, other.epoch, other.origins.record, other.readings.file)
+            (self.segments, self.rows, self.epoch, self.origins_file, self.readings.file)
+            == (other.segments, other.rows, other.epoch, other.origins_file, other.readings.file)
             and dict(self.columns) == dict(other.columns)
             and np.array_equal(self.deleted, other.deleted)
         )
@@ -111,6 +110,13 @@ class DocumentStore:
     def path(self) -> Path:
         """Folder of the index."""
         return self.engine.folder
+
+    @property
+    def origins(self) -> Origins:
+        """The origins that differ from those in the segments."""
+        if not self.origins_read:  # two threads may do this at once, which is harmless
+            self.origins_read.append(read_origins(self.path, self.origins_file))
+        return self.origins_read[0]
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -153,7 +159,7 @@ class DocumentStore:
 
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:
-            segments, changed = self.segments, self.origins.values
+            segments, changed = self.segments, self.origins
             tables = [(each.name, session.columns(each)) for each in segments]
             views = views_of(tables, self.columns, are_changed=bool(changed))
             schema = session.schema(segments)
@@ -415,7 +421,7 @@ class DocumentStore:
     def look_up(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows, and remember that."""
         rows = dict(self._live_from(0, ids))
-        self.looked[:] = [Looked(frozenset(ids), rows, self.rows, self.epoch)]
+        self.looked[:] = [_Looked(frozenset(ids), rows, self.rows, self.epoch)]
         return rows
 
     def _live(self, ids: Sequence[str]) -> list[tuple[str, int]]:

@@ -17,10 +17,10 @@ from slimdex.indexes.errors import InputError, shortened
 from ..atomic_files import file_name
 from ..column_types import by_lower_name, type_of, types_of
 from ..documents import OWN_COLUMNS, Document, Part, check_columns
-from ..duckdb_library import duckdb
+from ..duckdb_library import duckdb, identifier
 from ..passages import Passage
-from ..sql import identifier
 from .column_fit import MisfitError, as_stored, misfit, shown
+from .columns import TEXTS, check_digits, has_lists, has_values, is_replaceable, wider
 from .document_store import (
     AMONG,
     BETWEEN,
@@ -29,9 +29,8 @@ from .document_store import (
     PLACE,
     DocumentStore,
 )
-from .duckdb_connection import DISK_ERRORS, one_line
-from .metadata_columns import TEXTS, check_digits, has_lists, has_values, is_replaceable, wider
-from .passages_table import Cut, DocumentRows, parts_written
+from .engine import DISK_ERRORS, one_line
+from .passages import Cut, DocumentRows, parts_written
 from .readings import Readings
 from .segments import CHANGED, FEW_ROWS, GONE, OWN, TABLES, Origins, attaching, published, views_of
 from .state import Segment
@@ -84,9 +83,9 @@ class Draft(DocumentStore):
             self._base.live()
 
     @property
-    def _changed(self) -> Origins:
-        """All origins that differ from those in the segments."""
-        return self.origins.values if self.new_origins is None else self.new_origins
+    def origins(self) -> Origins:
+        """The origins that differ from those in the segments."""
+        return super().origins if self.new_origins is None else self.new_origins
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         if self._cursor is None:
@@ -102,7 +101,7 @@ class Draft(DocumentStore):
 
     def _show(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Make the views that this connection sees."""
-        changed = [[*self._changed], [*self._changed.values()]]
+        changed = [[*self.origins], [*self.origins.values()]]
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS FROM {CHANGED}", changed)
         with self._base.session() as session:
             tables = [(each.name, session.columns(each)) for each in self.segments]
@@ -492,5 +491,5 @@ class Draft(DocumentStore):
     def _change_origins(self, origins: Sequence[tuple[int, str | None]]) -> None:
         """Give documents other origins."""
         if origins:
-            self.new_origins = {**self._changed, **dict(origins)}
+            self.new_origins = {**self.origins, **dict(origins)}
             self._is_shown = False

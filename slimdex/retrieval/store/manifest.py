@@ -24,7 +24,7 @@ from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, Unrea
 from slimdex.indexes.json_text import READABLE, parsed
 
 from ..atomic_files import MANIFEST, publish
-from .passages_table import DocumentRows
+from .passages import DocumentRows
 from .state import FORMAT, State
 
 DIGEST = hashlib.sha256().digest_size

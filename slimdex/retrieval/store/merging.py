@@ -7,10 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
-from ..duckdb_library import duckdb
-from ..sql import identifier
+from ..duckdb_library import duckdb, identifier
 from .document_store import DocumentStore
-from .duckdb_connection import DISK_ERRORS, disk_error
+from .engine import DISK_ERRORS, disk_error
 from .segments import FEW_ROWS, OWN, attaching, published
 from .state import Segment
 

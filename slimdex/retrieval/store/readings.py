@@ -17,7 +17,7 @@ from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.vectors.vector_file import appending, block_digests
 
-from .passages_table import DocumentRows
+from .passages import DocumentRows
 
 PartlyRead = Mapping[int, tuple[int, int]]
 """Row -> tokens of its text and tokens read; both 0 if it has no text."""

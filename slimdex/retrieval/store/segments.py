@@ -15,12 +15,10 @@ from functools import cache
 from pathlib import Path
 
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.json_text import parsed
 
 from ..atomic_files import FileRecord, publish, sha256, sync
-from ..duckdb_library import connected, duckdb
-from ..sql import identifier, literal
+from ..duckdb_library import connected, duckdb, identifier, literal
 from .state import Segment
 
 TABLES = {
@@ -120,25 +118,18 @@ def published(new: Path, path: Path, first: int, stop: int) -> Segment:
     return segment
 
 
-class ChangedOrigins:
-    """A file of origins, read when they are needed.
+def read_origins(folder: Path, record: FileRecord | None) -> Origins:
+    """Read the origins of a file.
 
     Without it, or if it is damaged, those of the segments hold: files are read again by a sync.
     """
-
-    def __init__(self, folder: Path, record: FileRecord | None = None) -> None:
-        self._folder, self.record = folder, record
-
-    @cached_property
-    def values(self) -> Origins:
-        """The origins."""
-        if self.record is not None:
-            self.record.check_size(self._folder)  # an older state's may be gone
-            with suppress(CorruptError, ValueError, AttributeError):
-                self.record.check(self._folder)
-                read = parsed((self._folder / self.record.name).read_text())
-                return {int(row): str(origin) for row, origin in read.items()}
-        return {}
+    if record is not None:
+        record.check_size(folder)  # an older state's may be gone
+        with suppress(CorruptError, ValueError, AttributeError):
+            record.check(folder)
+            read = parsed((folder / record.name).read_text())
+            return {int(row): str(origin) for row, origin in read.items()}
+    return {}
 
 
 def write_origins(path: Path, origins: Origins) -> FileRecord:

@@ -22,13 +22,13 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..documents import Document, passage_content
 from ..lexical.word_index import WordIndex
-from .document_file import DocumentFile, parts
+from .columns import arrow_table
 from .document_store import DocumentStore
 from .engine import Engine
 from .index_files import load_index
+from .lines import DocumentFile, line_files
 from .manifest import Manifest
-from .metadata_columns import arrow_table
-from .passages_table import DocumentRows
+from .passages import DocumentRows
 from .state import State
 from .work_folder import left_files
 
@@ -186,8 +186,8 @@ class Snapshot:
         state.vector_file(self.path, state.rows)
         state.norm_file(self.path)
         if state.lines is not None:
-            for part in parts(self.path, state.lines, state.rows):
-                part.check()
+            for file in line_files(self.path, state.lines, state.rows):
+                file.check()
         if self.words is not None:
             self.words.check_files(deleted=True)
 

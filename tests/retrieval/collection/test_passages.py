@@ -22,7 +22,7 @@ from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
 from slimdex.retrieval.quality.query_pools import document_pool, rows_of_documents
 from slimdex.retrieval.search.answer import BestRows
-from slimdex.retrieval.store.passages_table import DocumentRows
+from slimdex.retrieval.store.passages import DocumentRows
 from tests.cutting import cut
 from tests.encoders import ReadingEncoder, WordEncoder
 

@@ -119,7 +119,7 @@ def test_the_way_down_to_faiss_is_short(
         assert len(collection.search("word3 cats", hybrid=hybrid)) == 10
     assert ways
     for functions in ways:
-        assert ("retrieval/search/searchable.py", "Searchable.search") in functions[:2]
+        assert ("retrieval/search/request.py", "Searchable.search") in functions[:2]
         assert functions[-1] == ("indexes/codes/faiss_index.py", "FaissIndex.search")
         assert len({*functions}) <= 9, functions
         assert len({file for file, _ in functions}) <= 6, functions

@@ -15,7 +15,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.store.manifest import Checksums, Manifest
-from slimdex.retrieval.store.passages_table import DocumentRows
+from slimdex.retrieval.store.passages import DocumentRows
 from slimdex.retrieval.store.state import Segment, State
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder

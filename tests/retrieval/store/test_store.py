@@ -17,8 +17,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import MANIFEST, FileRecord
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
+from slimdex.retrieval.store.columns import column_facts, folder_counts
 from slimdex.retrieval.store.merging import to_merge
-from slimdex.retrieval.store.metadata_columns import column_facts, folder_counts
 from slimdex.retrieval.store.state import FORMAT, Lines, Segment, State
 from tests.chance import CHANCE
 

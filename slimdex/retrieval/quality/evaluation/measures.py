@@ -27,7 +27,7 @@ from ...index import Index
 from ...lexical.fusion import AUTO, OFF
 from ...search.answer import answer, best_of_documents, nearest_documents
 from ...search.request import SearchRequest
-from ...store.passages_table import DocumentRows
+from ...store.passages import DocumentRows
 from ...store.state import SENTENCE
 from ..info import memory, word_bytes
 from ..query_pools import document_pool, encoded

@@ -21,12 +21,12 @@ import numpy as np
 
 from slimdex.indexes.errors import InputError
 
+from ...atomic_files import temporary_parent
 from ...documents import id_text
 from ...index import Index
 from ...ingest import writer
 from ...ingest.fitting import refit
 from ...store.snapshot import Snapshot
-from ...temporary_files import temporary_parent
 from ..query_pools import ASKED, Draw, document_queries, encoded
 from ..recall_trials import Pool, Trials
 from . import hybrid_choice, metric_choice, targets

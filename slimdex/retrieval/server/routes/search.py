@@ -17,7 +17,7 @@ from ...commands import listing
 from ...documents import Hit, document_json, hit_json, json_of
 from ...search.excerpts import part_with, word_places
 from ...search.request import SearchRequest, narrowed
-from ...store.metadata_columns import column_facts
+from ...store.columns import column_facts
 from ..access.middleware import RIGHT
 from ..access.tokens import Right
 from ..served_index import ServedIndex

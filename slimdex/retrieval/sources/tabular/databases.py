@@ -19,9 +19,8 @@ import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
 
-from ...duckdb_library import connected
-from ...sql import identifier, literal
-from ...temporary_files import temporary_parent
+from ...atomic_files import temporary_parent
+from ...duckdb_library import connected, identifier, literal
 from ..files.limits import LARGEST_FILE, MEMORY, SECONDS, size
 from ..files.worker import PROGRAM
 from ..text_files import InputFile, remove_later, temporary

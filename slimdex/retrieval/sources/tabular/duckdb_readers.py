@@ -11,8 +11,7 @@ import duckdb
 from slimdex.indexes.errors import InputError
 
 from ...documents import MOST_COLUMNS, check_columns
-from ...duckdb_library import connected
-from ...sql import identifier, literal, one_file
+from ...duckdb_library import connected, identifier, literal, one_file
 from ..text_files import (
     LARGEST_OBJECT,
     UNREADABLE,

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ...duckdb_library import connected
-from ...sql import identifier, literal
+from ...duckdb_library import connected, identifier, literal
 
 LONGEST_TYPE = 1000
 """Longest name of a nested type that is stored as such; longer ones become JSON. Objects with

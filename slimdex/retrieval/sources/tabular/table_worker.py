@@ -26,8 +26,8 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError
 
+from ...duckdb_library import identifier
 from ...extras import install_command
-from ...sql import identifier
 from ..files.archives import ENCRYPTED, MOST_ENTRIES
 from ..files.limits import MEMORY, size
 from ..files.worker import limit_memory, limit_time

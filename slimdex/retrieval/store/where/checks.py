@@ -22,8 +22,7 @@ from slimdex.indexes.json_text import TooDeepError, parsed
 from slimdex.indexes.suggestions import nearest
 from slimdex.indexes.unicode_text import check_unicode
 
-from ...duckdb_library import connected, duckdb
-from ...sql import identifier, literal
+from ...duckdb_library import connected, duckdb, identifier, literal
 from . import allowed
 
 LONGEST_CONDITION = 1 << 18

@@ -28,9 +28,15 @@ from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.passages import Passage
-from slimdex.retrieval.store.document_file import ENTRY, DocumentFile, cut_text
-from slimdex.retrieval.store.document_lines import UnwritableError, line_of, values_of
-from slimdex.retrieval.store.passages_table import Cut
+from slimdex.retrieval.store.lines import (
+    ENTRY,
+    DocumentFile,
+    UnwritableError,
+    cut_text,
+    line_of,
+    values_of,
+)
+from slimdex.retrieval.store.passages import Cut
 from slimdex.retrieval.store.state import Lines
 from tests.chance import CHANCE
 from tests.conftest import Copies

@@ -11,8 +11,7 @@ from typing import Any
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError, InputError
 
-from ..duckdb_library import connected, duckdb
-from ..sql import identifier
+from ..duckdb_library import connected, duckdb, identifier
 from .document_store import COLUMNS_AT_ONCE, DocumentStore
 
 TEXTS = ("JSON", "VARCHAR")
