@@ -57,9 +57,9 @@ def build(
     Parameters
     ----------
     wait : seconds to wait for changes by other processes.
-    vector_dtype, passages, lexical : as for `Collection.create`; a resumed build keeps its own.
+    vector_dtype, passages, lexical : see `Collection.create`; a resumed build keeps its own.
     workers : processes that encode and code parts of the documents.
-    shared_filesystem : as for `Collection.open`.
+    shared_filesystem : see `Collection.open`.
     """
     if path.exists():
         if not is_index(path):
@@ -126,7 +126,7 @@ def choose_settings(collection: Collection, target: Target | None = None) -> lis
 
 
 def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
-    """Add documents; `refit` is as for `Collection.add`."""
+    """Add documents; for `refit`, see `Collection.add`."""
     index = collection.index
     first = index.state.rows
     added = settled(index, refit, lambda: add_sources(index, sources))

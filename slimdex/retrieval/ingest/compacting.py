@@ -139,7 +139,7 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
 
 def _with_checksums(manifest: Manifest, files: Sequence[BlockFile]) -> Manifest:
     tails = {file.path.name: (0, list(file.blocks())) for file in files}
-    checksums = Checksums().followed_by(tails, manifest.state.file_names)
+    checksums = Checksums().with_tails(tails, manifest.state.file_names)
     return replace(manifest, checksums=checksums)
 
 
@@ -152,7 +152,7 @@ def _with_readings(
     entries[:, 0] = np.searchsorted(live, entries[:, 0])
     if not len(entries):
         return replace(state, readings=None, readings_count=0), []
-    file = ReadingFile(folder / state.new_name("readings")).followed_by(entries)
+    file = ReadingFile(folder / state.new_name("readings")).append(entries)
     return replace(state, readings=file.path.name, readings_count=file.count), [file]
 
 

@@ -309,7 +309,7 @@ class Searchable(ABC):
         Parameters
         ----------
         queries : texts, or vectors (q, dim) encoded elsewhere; a str is one text.
-        limit, where, min_score, rerank, candidates, group_by, hybrid : as for `search`.
+        limit, where, min_score, rerank, candidates, group_by, hybrid : see `search`.
         """
         given: Any = queries
         given_queries = {"vectors": given} if _are_vectors(given) else {"texts": given}

@@ -89,7 +89,7 @@ class Change:
         known, first = self.base.document_rows, self.base.state.rows
         if stop is None or stop <= first:
             return known
-        return known.followed_by(self.store.document_rows(stop, first))
+        return known.with_later(self.store.document_rows(stop, first))
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, including new ones."""
@@ -193,7 +193,7 @@ class Change:
         )
         with suppress(OSError, SlimdexError):  # on a full disk: a later commit does it
             manifest = self._merged(manifest)
-        checksums = self._checksums.followed_by(self._tails, manifest.state.file_names)
+        checksums = self._checksums.with_tails(self._tails, manifest.state.file_names)
         return replace(manifest, checksums=checksums)
 
     def _with_segment(self, state: State) -> State:
@@ -224,7 +224,7 @@ class Change:
             if file is None:
                 file = ReadingFile(self.path / state.new_name("readings"))
             before = file.nbytes
-            file = file.followed_by(np.concatenate(added))
+            file = file.append(np.concatenate(added))
             self._tails[file.path.name] = self._tail(AppendedFile(file, before))
         if file is None:
             return replace(state, readings=None, readings_count=0)

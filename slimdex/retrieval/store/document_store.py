@@ -197,7 +197,7 @@ class DocumentStore:
         return refused(self.path, error)
 
     def _still_live(self, rows: Sequence[int]) -> set[int]:
-        """Those of some documents that searches see."""
+        """Keep the documents that searches see."""
         given = np.unique(np.array(rows, dtype=np.int64))
         return set(without(given[given < self.rows], self.deleted).tolist())
 
@@ -457,7 +457,7 @@ class DocumentStore:
         return {id: row for id, row in rows if id[len(prefix) + 1 :].isdecimal()}
 
     def new_columns(self, columns: Mapping[str, str]) -> dict[str, str]:
-        """Those of the given columns that don't exist yet."""
+        """The given columns that don't exist yet."""
         existing = self._by_lower_name
         return {name: type_ for name, type_ in columns.items() if name.lower() not in existing}
 

@@ -83,7 +83,7 @@ class DocumentRows:
         """Number of documents in the rows 0 .. row, which is a document's first row or the end."""
         return row - int((self.counts - 1)[self.firsts < row].sum())
 
-    def followed_by(self, later: DocumentRows) -> DocumentRows:
+    def with_later(self, later: DocumentRows) -> DocumentRows:
         """These documents, and later ones."""
         return DocumentRows(
             *map(np.append, (self.firsts, self.counts), (later.firsts, later.counts))

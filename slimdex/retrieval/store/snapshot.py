@@ -59,7 +59,7 @@ class Loaded:
         if self.index.metric is not None:
             self.index.metric.norms.map()
 
-    def followed_by(self, folder: Path, old: State, new: State) -> Loaded | None:
+    def extended(self, folder: Path, old: State, new: State) -> Loaded | None:
         """The index with the rows that later commits added; None if it has to be loaded again."""
         is_longer = (
             fitted_files(new) == fitted_files(old) and len(self.index.index) <= old.rows <= new.rows
@@ -101,7 +101,7 @@ class Snapshot:
         old, new = self.state, manifest.state
         if loaded is None and self._loaded:
             with suppress(OSError, CorruptError):  # loaded when it is needed
-                loaded = self._loaded[0].followed_by(self.path, old, new)
+                loaded = self._loaded[0].extended(self.path, old, new)
         return Snapshot(
             manifest,
             self.store.followed_by(manifest),

@@ -374,7 +374,7 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
         raise _NoColumn(first)
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
         raise _Refused(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
-    if name != allowed.NAMED and any(argument["name"] for argument in node["arguments"]):
+    if name != allowed.TAKES_NAMES and any(argument["name"] for argument in node["arguments"]):
         raise _Refused(f"function {name!r} with the name of an argument")
     arguments = [argument["expression"] for argument in node["arguments"]]
     for argument in arguments:
