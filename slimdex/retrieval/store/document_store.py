@@ -311,13 +311,10 @@ class DocumentStore:
 
     def document_rows(self, stop: int, start: int = 0) -> DocumentRows:
         """Documents with several rows among the rows start .. stop."""
-        rows = self.fetch(
-            """SELECT "row", len(starts) FROM passages
-            WHERE len(starts) > 1 AND "row" >= ? AND "row" < ? ORDER BY "row" """,
-            [start, stop],
-        )
-        firsts, counts = np.array(rows, dtype=np.int64).reshape(-1, 2).T
-        return DocumentRows(firsts, counts)
+        sql = f'SELECT "row", len(starts) AS count FROM passages WHERE count > 1 AND {BETWEEN}'
+        with self.reading() as cursor:
+            found = cursor.execute(f'{sql} ORDER BY "row"', [start, stop]).fetchnumpy()
+        return DocumentRows(found["row"].astype(np.int64), found["count"].astype(np.int64))
 
     def _first_row(self, row: int) -> int:
         """First row of the document of a row."""
