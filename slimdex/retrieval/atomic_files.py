@@ -65,7 +65,7 @@ REPLACE_TRIES, REPLACE_SECONDS = 200, 0.01
 """Attempts to replace a file on Windows, and the time between them."""
 FIXED = (MANIFEST, *NAMES)
 """Names of files, or beginnings of them, that every index has."""
-MEMORY = Path("/dev/shm")
+MEMORY_FOLDER = Path("/dev/shm")
 """Folder in memory, on Linux."""
 _OFFERED: dict[Path, None] = {}
 
@@ -381,7 +381,7 @@ def temporary_parent(last: Path | None = None) -> Path:
         return Path(gettempdir())
     except FileNotFoundError as error:
         offered = (each if each.exists() else each.parent for each in _OFFERED)
-        for folder in (*offered, MEMORY, last):
+        for folder in (*offered, MEMORY_FOLDER, last):
             if folder is not None and os.access(folder, os.W_OK):
                 return folder
         raise InputError(

@@ -45,7 +45,7 @@ NETWORK = {
     *("s3fs", "sshfs", "vmhgfs-fuse"),
 }
 """Types of file systems that machines share; those of FUSE without "fuse."."""
-SHARE, REMOTE = "\\\\", "remote"
+WINDOWS_SHARE, REMOTE_DRIVE = "\\\\", "remote"
 """Start of a path on another machine, and psutil's word for a drive of one, both on Windows."""
 
 
@@ -276,7 +276,7 @@ def check_local(path: Path) -> None:
 
 def is_on_share(path: PurePath) -> bool:
     """Return whether a path names another machine, as on Windows; does not look for it."""
-    return path.drive.startswith(SHARE)
+    return path.drive.startswith(WINDOWS_SHARE)
 
 
 @cache
@@ -295,4 +295,4 @@ def network_kind(path: Path) -> str | None:
     if mount is None:
         return None
     is_network = mount.fstype.lower().removeprefix("fuse.") in NETWORK
-    return mount.fstype if is_network or REMOTE in mount.opts.split(",") else None
+    return mount.fstype if is_network or REMOTE_DRIVE in mount.opts.split(",") else None

@@ -24,12 +24,12 @@ from ..duckdb_library import connected, duckdb, identifier, literal
 from .segments import checked_columns
 from .state import Segment
 
-MEMORY = "SLIMDEX_MEMORY"
+MEMORY_VARIABLE = "SLIMDEX_MEMORY"
 """Environment variable for DuckDB's memory limit."""
 LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
-    "memory_limit": os.environ.get(MEMORY, "1GB"),  # more spills to disk
+    "memory_limit": os.environ.get(MEMORY_VARIABLE, "1GB"),  # more spills to disk
     "checkpoint_threshold": "1000TB",  # a file is written back once, when it is complete
 }
 DISK_ERRORS = (
@@ -231,7 +231,7 @@ def disk_error(path: Path, error: duckdb.Error) -> OSError:
         message = one_line(error).split(" Possible solutions")[0]
         return OSError(
             f"{path}: {message}; expected texts that fit into {LIMITS['memory_limit']}: the "
-            f"environment's {MEMORY} allows DuckDB more"
+            f"environment's {MEMORY_VARIABLE} allows DuckDB more"
         )
     message = one_line(error).rpartition(FIRST_CAUSE)[2].strip('"')
     number = next((number for number in DISK_NUMBERS if os.strerror(number) in message), None)

@@ -15,7 +15,7 @@ from .state import Segment
 
 MOST_SMALL = 8
 """Small segments before they are merged."""
-SHARE = 4
+ROWS_TO_COPY = 4
 """A segment is merged with the later ones once they have one row for so many of its own: so each
 row is copied a few times, and a million rows added by thousands are in about a dozen segments."""
 NUMBERED = f"""(
@@ -43,7 +43,7 @@ def to_merge(segments: Sequence[Segment]) -> int:
         first = small
     later = sum(len(segment) for segment in segments[small:])
     for i in range(small - 1, -1, -1):
-        if later * SHARE >= len(segments[i]):
+        if later * ROWS_TO_COPY >= len(segments[i]):
             first = i
         later += len(segments[i])
     return first
