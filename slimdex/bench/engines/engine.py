@@ -95,7 +95,7 @@ class Query(NamedTuple):
     text: str = ""
 
 
-class Part(NamedTuple):
+class Batch(NamedTuple):
     """Some documents, with vectors (n, dim) of float32; for vectors alone, ids are rows."""
 
     rows: range
@@ -112,12 +112,12 @@ class Documents:
     ids: Sequence[str] | None = None
     texts: Sequence[str] | None = None
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[Batch]:
         """Yield the documents in parts that fit in memory."""
         ids = range(len(self.vectors)) if self.ids is None else self.ids
         for part, chunk in zip(batches(len(self.vectors)), self.vectors.scan(), strict=True):
             texts = None if self.texts is None else self.texts[part]
-            yield Part(range(part.start, part.stop), ids[part], texts, chunk)
+            yield Batch(range(part.start, part.stop), ids[part], texts, chunk)
 
 
 def padded(found: Sequence[Nearest], k: int) -> tuple[Matrix, Rows]:

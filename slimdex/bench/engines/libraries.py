@@ -24,7 +24,7 @@ from slimdex.retrieval.encoders.runtimes.processor import cores
 
 from .engine import Footprint, Seconds, padded
 
-Found = tuple[Matrix, Rows]
+Results = tuple[Matrix, Rows]
 GRAPH_LINKS, GRAPH_EFFORT = 16, 200
 """M and efConstruction of every HNSW graph, the same for all: hnswlib's defaults."""
 
@@ -100,7 +100,7 @@ class Hnswlib(PeerEngine):
             self._index.add_items(normalize_rows(chunk))
         self.row_bytes = self._index.index_file_size() / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         self._index.set_ef(max(self.effort, k))
         rows, distances = self._index.knn_query(normalize_rows(queries), k)
         return 1 - distances, rows.astype(np.int64)
@@ -128,7 +128,7 @@ class Usearch(PeerEngine):
             self._index.add(keys[part], normalize_rows(chunk))
         self.row_bytes = self._index.serialized_length / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         self._index.expansion_search = max(self.effort, k)
         found = self._index.search(normalize_rows(queries), k)
         shape = (len(queries), k)
@@ -163,7 +163,7 @@ class Faiss(PeerEngine):
     def set_effort(self, effort: int) -> None:
         self._index.set_parameters(self._parameters.format(effort))
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         return self._index.search(normalize_rows(queries), k)
 
 
@@ -180,7 +180,7 @@ class TurboQuant(PeerEngine):
         np.save(folder / "originals.npy", X)
         self._originals = np.load(folder / "originals.npy", mmap_mode="r")
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries = normalize_rows(queries)
         if not self.effort:
             rows, scores = self._index.search(queries, k)
@@ -221,7 +221,7 @@ class SentenceTransformers(PeerEngine):
         if self._precision == "int8":  # usearch builds its graph even for an exact search
             self.row_bytes = self._index.serialized_length / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries, lists = normalize_rows(queries), []
         sign = 1.0 if self.effort else -1.0  # codes alone are scored by their distance
         for part in batches(len(queries), 64):  # it takes 8 bytes for each dimension of a candidate
@@ -260,7 +260,7 @@ class RabitqLists(PeerEngine):
         self._index.save(str(folder / "index"))
         self.row_bytes = (folder / "index").stat().st_size / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries = normalize_rows(queries)
         rows, distances = self._index.search(queries, k, self.effort, num_threads=cores())
         return 1 - np.asarray(distances, np.float32), np.asarray(rows).astype(np.int64)
@@ -277,7 +277,7 @@ class RabitqGraph(PeerEngine):
         self._index.save(str(folder / "index"))
         self.row_bytes = (folder / "index").stat().st_size / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries = normalize_rows(queries)
         ask = self._index.search if len(queries) == 1 else self._index.search_batch
         rows, distances = ask(queries, k, max(self.effort, k), num_threads=cores())
@@ -301,7 +301,7 @@ class Scann(PeerEngine):
         self._index.serialize(str(folder))
         self.row_bytes = size(folder) / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries = normalize_rows(queries)
         ask = {"final_num_neighbors": k, "leaves_to_search": self.effort}
         ask["pre_reorder_num_neighbors"] = max(RESCORED, k)

@@ -25,7 +25,7 @@ from slimdex.retrieval.search.answer import nearest_documents
 from slimdex.retrieval.search.request import SearchRequest
 
 from .databases import Database
-from .engine import Answer, Documents, Footprint, Part, Place, Query, Seconds
+from .engine import Answer, Batch, Documents, Footprint, Place, Query, Seconds
 
 FOLDER = "documents.index"
 """Folder of a place's collection."""
@@ -62,7 +62,7 @@ class Slimdex(Database):
         self._collection.add(made, vectors=vectors)
         self.close()
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[Batch]) -> None:
         for part in parts:
             made = map(Document, part.ids, part.texts or ())
             self._collection.add(made, vectors=part.vectors)

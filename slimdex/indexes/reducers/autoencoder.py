@@ -14,7 +14,7 @@ from ..execution.threads import product
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import principal_axes
 from .moments import Moments
-from .training_rows import TrainedReducer, held_out, shuffled
+from .reducer import TrainedReducer, held_out, shuffled
 
 if TYPE_CHECKING:
     import torch
