@@ -27,19 +27,20 @@ from .engine import (
     Answer,
     Batch,
     Documents,
+    Engine,
     Footprint,
     Nearest,
     Place,
     Query,
     padded,
 )
-from .libraries import GRAPH_EFFORT, GRAPH_LINKS, PeerEngine
+from .libraries import GRAPH_EFFORT, GRAPH_LINKS
 
 BUSY_MS = 5000
 """Time that SQLite waits for other processes: the default of Python's `sqlite3`."""
 
 
-class Database(PeerEngine):
+class Database(Engine):
     """Base of databases: each says how it opens a place, adds documents and finds them."""
 
     place: Place

@@ -6,10 +6,8 @@ index. Its settings are from its documentation; only the effort of a search vari
 
 from __future__ import annotations
 
-from importlib import import_module
 from math import sqrt
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.runtimes.processor import cores
 
-from .engine import Footprint, Seconds, padded
+from .engine import Engine, Footprint, padded
 
 Results = tuple[Matrix, Rows]
 GRAPH_LINKS, GRAPH_EFFORT = 16, 200
@@ -57,38 +55,7 @@ def unit_rows(vectors: VectorFile) -> Matrix:
     return np.concatenate([normalize_rows(chunk) for chunk in vectors.scan()])
 
 
-class PeerEngine:
-    """Base of adapters: times the build, and reports the index's own size if it has one.
-
-    `library` is the module to import.
-    """
-
-    library: str
-    effort = 0
-    row_bytes: float | None = None
-
-    def __init__(self) -> None:
-        self._library: Any = import_module(self.library)
-
-    def build(self, vectors: VectorFile, folder: Path) -> Seconds:
-        self.rows, self.dim, self.folder = len(vectors), vectors.dim, folder
-        start = perf_counter()
-        self._build(vectors, folder)
-        return {"index_s": perf_counter() - start}
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        raise NotImplementedError
-
-    def set_effort(self, effort: int) -> None:
-        self.effort = effort
-
-    def footprint(self) -> Footprint:
-        if self.row_bytes is None:
-            return Footprint()
-        return Footprint(ram_row=self.row_bytes, ram_fixed=0, disk_row=self.row_bytes)
-
-
-class Hnswlib(PeerEngine):
+class Hnswlib(Engine):
     """hnswlib, M=16, efConstruction=200; effort is ef."""
 
     library = "hnswlib"
@@ -106,7 +73,7 @@ class Hnswlib(PeerEngine):
         return 1 - distances, rows.astype(np.int64)
 
 
-class Usearch(PeerEngine):
+class Usearch(Engine):
     """usearch with the same graph; effort is expansion_search."""
 
     library = "usearch.index"
@@ -135,7 +102,7 @@ class Usearch(PeerEngine):
         return 1 - found.distances.reshape(shape), found.keys.reshape(shape).astype(np.int64)
 
 
-class Faiss(PeerEngine):
+class Faiss(Engine):
     """FAISS; effort is a parameter of its search.
 
     Parameters
@@ -167,7 +134,7 @@ class Faiss(PeerEngine):
         return self._index.search(normalize_rows(queries), k)
 
 
-class TurboQuant(PeerEngine):
+class TurboQuant(Engine):
     """turboquant-pro: PCA to d/2 and 4 bits, its ADC scan; effort is its rerank, from disk."""
 
     library = "turboquant_pro"
@@ -197,7 +164,7 @@ class TurboQuant(PeerEngine):
         return Footprint(ram_row=row, disk_row=row + 4 * self.dim, read_query=read)
 
 
-class SentenceTransformers(PeerEngine):
+class SentenceTransformers(Engine):
     """sentence-transformers' quantised search, rescored as it does; effort is rescore_multiplier.
 
     Its binary search runs on FAISS, its int8 search on usearch, both exact over their codes.
@@ -242,7 +209,7 @@ class SentenceTransformers(PeerEngine):
         }
 
 
-class RabitqLists(PeerEngine):
+class RabitqLists(Engine):
     """rabitqlib's inverted lists of 7 bits for each dimension; effort is nprobe."""
 
     library, BITS = "rabitqlib", 7
@@ -266,7 +233,7 @@ class RabitqLists(PeerEngine):
         return 1 - np.asarray(distances, np.float32), np.asarray(rows).astype(np.int64)
 
 
-class RabitqGraph(PeerEngine):
+class RabitqGraph(Engine):
     """rabitqlib's SymphonyQG graph with 32 links; effort is ef."""
 
     library, LINKS = "rabitqlib", 32
@@ -285,7 +252,7 @@ class RabitqGraph(PeerEngine):
         return -np.asarray(distances, np.float32).reshape(rows.shape), rows
 
 
-class Scann(PeerEngine):
+class Scann(Engine):
     """ScaNN: a tree, anisotropic hashes, and bfloat16 rows to reorder; effort is leaves."""
 
     library = "scann"

@@ -11,10 +11,10 @@ from pathlib import Path
 import jinja2
 
 from ..rows import Row
+from . import retrieval_tables as tables
 from .charts import TITLES, pictures
 from .sections import EXPERIMENTS, tables_of
 from .table import Table
-from .tables import retrieval as tables
 
 Measured = Mapping[str, Sequence[Row]]
 """Experiment -> its rows."""

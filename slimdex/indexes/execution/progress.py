@@ -1,4 +1,4 @@
-"""Progress: reports of long work for listeners set by the caller, and times of a search's stages."""
+"""Progress: reports of long work for listeners set by the caller, and times of its stages."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ..arrays import Matrix, as_matrix, batches
 from ..errors import CorruptError, InputError
-from ..execution.progress import progress
 from ..execution.threads import product
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import Pca
@@ -237,22 +236,17 @@ class Flow(TrainedReducer):
         # Fused: unfused steps take twice the time with this many small arrays.
         optimizer = torch.optim.Adam(every, lr=self.learning_rate, fused=True)
         held = noisy(held)
-        self.losses_, least, waited = list[float](), np.inf, 0
-        best = copies(parameters)
-        for epoch in range(self.epochs):
+
+        def train() -> float:
             for batch in shuffled(len(rows), self.batch, generator):
                 optimizer.zero_grad(set_to_none=True)
                 loss(noisy(rows[batch]), parameters).backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(every, LARGEST_GRADIENT)
                 optimizer.step()
             with torch.no_grad():
-                self.losses_.append(float(loss(held, parameters)))
-            progress("training the flow", epoch + 1, self.epochs)
-            if self.losses_[-1] < least - TOLERANCE:
-                least, waited, best = self.losses_[-1], 0, copies(parameters)
-            elif (waited := waited + 1) > self.patience:
-                break
-        return best
+                return float(loss(held, parameters))
+
+        return self._best_epoch(train, lambda: copies(parameters), lambda least: least - TOLERANCE)
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,17 @@ To add one, name its class in `PLACES`, in the order of `options.REDUCERS`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from ..arrays import Matrix, as_matrix, batches, sampled
 from ..errors import CorruptError, InputError
+from ..execution.progress import progress
 from ..options import REDUCERS
 from ..tensors import load_tensors
 from ..vectors.vector_file import VectorFile
@@ -24,6 +25,7 @@ from .moments import Moments
 if TYPE_CHECKING:
     import torch
 
+T = TypeVar("T")
 MOST_ROWS = 131_072
 """Largest number of training rows; larger collections are sampled."""
 HELD_OUT = 0.05
@@ -104,7 +106,10 @@ class TrainedReducer(Reducer):
     """Base class of reducers that torch fits to a sample of the rows."""
 
     min_rows: ClassVar[int] = 2
+    epochs: int
+    patience: int
     random_state: int
+    losses_: list[float]
 
     def fit(self, X: Matrix) -> Self:
         """Fit to a sample of rows (n, d); `X` may be memory-mapped.
@@ -124,6 +129,26 @@ class TrainedReducer(Reducer):
     @abstractmethod
     def _fit(self, X: Matrix) -> Self:
         """Fit to rows (n, d)."""
+
+    def _best_epoch(
+        self, train: Callable[[], float], copy: Callable[[], T], below: Callable[[float], float]
+    ) -> T:
+        """Train until the held-out loss stops falling; return the copy made after the best epoch.
+
+        Parameters
+        ----------
+        train : trains for an epoch and returns the loss.
+        below : least loss so far -> bound below which a loss is an improvement.
+        """
+        self.losses_, least, waited, best = list[float](), np.inf, 0, copy()
+        for epoch in range(1, self.epochs + 1):
+            self.losses_.append(train())
+            progress(f"training the {self.name}", epoch, self.epochs)
+            if self.losses_[-1] < below(least):
+                least, waited, best = self.losses_[-1], 0, copy()
+            elif (waited := waited + 1) > self.patience:
+                break
+        return best
 
     def _require_torch(self) -> None:
         if find_spec("torch") is None:
