@@ -17,8 +17,7 @@ from secrets import token_hex
 from typing import Any
 
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, StatementError
-from slimdex.indexes.execution.forks import renewed
-from slimdex.indexes.execution.locks import ThreadLock
+from slimdex.indexes.execution.forks import ThreadLock, renewed
 
 from ..duckdb_library import connected, duckdb, identifier, literal
 from .segments import checked_columns
