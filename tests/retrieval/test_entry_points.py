@@ -23,7 +23,7 @@ from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
-from .store.test_document_file import relation
+from .store.test_lines import relation
 
 Rows = list[dict[str, Any]]
 

@@ -192,7 +192,7 @@ def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> N
     file = empty(tmp_path).append(values(20), COLUMNS)
     with pytest.raises(UnwritableError):
         file.append([*values(5, 20), ("id", "", "text", object())], COLUMNS)
-    for part in file.parts:
+    for part in file.files:
         with part.path.open("ab") as opened:
             opened.write(b"junk" * 100)
     assert DocumentFile(tmp_path, file.lines, 20).documents(range(20), COLUMNS) == as_documents(
@@ -200,7 +200,7 @@ def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> N
     )
     longer = file.append(values(10, 20), COLUMNS)
     assert longer.documents(range(30), COLUMNS) == as_documents(values(30))
-    assert [part.path.stat().st_size for part in longer.parts] == [
+    assert [part.path.stat().st_size for part in longer.files] == [
         longer.lines.bytes,
         30 * ENTRY.size,
     ]
@@ -209,7 +209,7 @@ def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> N
 @pytest.mark.parametrize("which", [0, 1])
 def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
     file = empty(tmp_path).append(values(20), COLUMNS)
-    path = file.parts[which].path
+    path = file.files[which].path
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
     expected = (
@@ -228,7 +228,7 @@ def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
 def test_every_flipped_byte_is_detected(tmp_path: Path, which: int) -> None:
     """By who reads its row: of the lines as of where they are."""
     file = empty(tmp_path).append(values(20), COLUMNS)
-    path = file.parts[which].path
+    path = file.files[which].path
     whole = path.read_bytes()
     for at in range(len(whole)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
@@ -267,9 +267,9 @@ def test_invalid_files_are_refused(tmp_path: Path, line: tuple[Any, ...]) -> Non
 def test_blocks_cover_the_committed_bytes(tmp_path: Path) -> None:
     file = empty(tmp_path).append([("a", "", "x" * BLOCK_BYTES)], {})
     longer = file.append([("b", "", "y")], {})
-    first, second = longer.parts[0].blocks()
+    first, second = longer.files[0].blocks()
     assert [block for block, _ in (first, second)] == [0, 1]
-    whole, short = file.parts[0].blocks()
+    whole, short = file.files[0].blocks()
     assert whole == first
     assert short[0] == 1
     assert short != second
