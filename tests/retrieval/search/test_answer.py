@@ -134,7 +134,7 @@ def way(frame: FrameType | None) -> list[tuple[str, str]]:
     found = list[tuple[str, str]]()
     while frame is not None:
         path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(PACKAGE) and path.name != "keywords.py":
+        if path.is_relative_to(PACKAGE) and path.name != "suggestions.py":
             found.insert(0, (path.relative_to(PACKAGE).as_posix(), frame.f_code.co_qualname))
         frame = frame.f_back
     return found
