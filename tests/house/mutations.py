@@ -40,8 +40,8 @@ MUTATIONS = [
     Mutation("falling <= np.partition(", "falling < np.partition(", "indexes"),
     Mutation("RRF_K + 1 + np.arange", "RRF_K + np.arange", "retrieval/lexical retrieval/search"),
     Mutation(
-        "[candidates.is_named] += NAME_BONUS",
-        "[candidates.is_named] += 0",
+        "scores[candidates.is_named] = np.inf",
+        "pass",
         "retrieval/lexical retrieval/search",
     ),
     Mutation("(total - rows + 0.5) /", "(total - rows) /", "retrieval/lexical"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,6 +98,18 @@ class Rescorer:
         squares = np.vecdot(self._times_gram(centred), centred)
         norms: Matrix = np.sqrt(np.maximum(squares, 0.0))[:, None].astype(np.float32)
         return norms
+
+    def mean_row(self, moments: Moments) -> NDArray[np.float32]:
+        """Mean of rows (d,) less the shift, divided by their root mean square length.
+
+        The product with a probe's vector is about its mean cosine with these rows.
+        """
+        spread, centred = moments.scatter / max(moments.n, 1), moments.mean - self.shift
+        if self.gram is None:
+            square = spread.trace() + centred @ centred
+        else:
+            square = np.vdot(self.gram, spread) + centred @ self.gram @ centred
+        return (centred / sqrt(square or 1.0)).astype(np.float32)
 
     def probes(self, queries: Matrix) -> Probes:
         """Map queries (q, d) into the metric, with the one matrix product of a search."""

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from base64 import b32encode, b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -51,7 +51,7 @@ from .milvus_schema import (
 )
 from .milvus_server import Server
 
-FORMAT = 3
+FORMAT = 4
 AT_ONCE = 1024
 """Rows read and compared at a time."""
 PART_CHARACTERS, PARTS_AT_ONCE = 64_000, 100
@@ -76,6 +76,7 @@ class Pushed:
     words : True if the words were pushed, for BM25.
     hybrid : fusion of `auto`: as `tune` chose, or "auto", by rule.
     rows : their number.
+    mean : (width,), their mean, whose products with queries are mean cosines.
     """
 
     encoder: dict[str, Any]
@@ -88,6 +89,7 @@ class Pushed:
     words: bool
     hybrid: str
     rows: int
+    mean: Sequence[float]
     format: int = FORMAT
 
     @classmethod
@@ -96,6 +98,7 @@ class Pushed:
         state, index = snapshot.state, snapshot.index
         ranked_by = REDUCER if index.metric is None else RESCORER
         file = (snapshot.path / state.files[ranked_by].name).read_bytes()
+        mean = snapshot.moments().mean[None].astype(np.float32)
         pushed = cls(
             encoder=state.encoder,
             dim=state.dim,
@@ -107,6 +110,9 @@ class Pushed:
             words=state.words is not None,
             hybrid=state.fusion,
             rows=snapshot.searchable_count,
+            mean=(ranking(ranked_by, file)(mean)[0] * snapshot.mean_cosines(mean))
+            .round(6)
+            .tolist(),
         )
         return pushed, file
 

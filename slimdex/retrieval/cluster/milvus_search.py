@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, batches
 from slimdex.indexes.errors import InputError
@@ -146,8 +147,9 @@ class MilvusCollection(Searchable):
         without = f"{self._alias!r} was pushed without words; expected auto or off"
         fusion = fusion_for(request, pushed.hybrid, "" if pushed.words else without)
         where = request.where or ""
+        mean = np.array(pushed.mean, np.float32)
         return PushedRows(
-            self.server, self.target, pushed.rows, usual, depth, where, fusion, self._counts
+            self.server, self.target, pushed.rows, mean, usual, depth, where, fusion, self._counts
         )
 
 
@@ -158,7 +160,7 @@ class PushedRows:
     Attributes
     ----------
     server, target : the connection, and the collection of rows.
-    total : number of rows.
+    total, mean : number of rows, and their mean (d,).
     usual : candidates by default for ten results, which set the scales of a fusion.
     depth : rows to compare by more than their codes.
     where : of Milvus; "" without one.
@@ -170,6 +172,7 @@ class PushedRows:
     server: Server
     target: str
     total: int
+    mean: NDArray[np.float32]
     usual: int
     depth: int
     where: str
@@ -189,9 +192,9 @@ class PushedRows:
 
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
-        near = self._near(queries, self.usual)
-        each = zip(near, self._worded(texts), strict=True)
-        return [Whole(*found, self.total) for found in each]
+        near, means = self._near(queries, self.usual), (queries @ self.mean).tolist()
+        each = zip(near, self._worded(texts), means, strict=True)
+        return [Whole(*parts, self.total) for parts in each]
 
     def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
@@ -254,7 +257,7 @@ class PushedRows:
         worded = [next(answers) if each else NOTHING for each in idfs]
         # The embedded server's scores are negative.
         return [
-            found._replace(scores=np.abs(found.scores), ideal=sum(each.values()))
+            found._replace(scores=np.abs(found.scores), ideal=sum(each.values()), terms=len(each))
             for found, each in zip(worded, idfs, strict=True)
         ]
 

@@ -1,12 +1,11 @@
 """Fusion of semantic (cosine) and lexical (BM25) rankings.
 
-Weighted fusion is ``(1 - w) * cosine' + w * bm25'``, with each score scaled to 0 to 1 between its
-theoretical minimum and the maximum of the query; rows without a query word get the minimum. Bruch,
-Gai and Ingber (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") found it the best and
-most robust of the functions they compared. The rule adds bonuses to cosines, as large as the query
+Weighted fusion is ``(1 - w) * cosine' + w * bm25'``, with each score divided by the best of the
+query: the cosine above the query's mean cosine with all rows, and BM25. Bruch, Gai and Ingber (2023,
+"An Analysis of Fusion Functions for Hybrid Retrieval") found a weighted sum the best and most
+robust of the functions they compared, whatever constants scale it. The rule adds bonuses to cosines, as large as the query
 suggests (`weighting`). Reciprocal rank fusion (RRF: Cormack, Clarke and Büttcher 2009) sums
-``1 / (60 + rank)``, without scaling or weight. A row whose name equals the query gets `NAME_BONUS`
-more, which ranks it first.
+``1 / (60 + rank)``, without scaling or weight. A row whose name equals the query comes first.
 
 Maxima, ranks and BM25 scores are those of the query in the whole collection (`Whole`), so a row's
 fused score is the same in every search: BM25 counts for the `WORDED` best rows there, and is 0 for
@@ -29,16 +28,11 @@ from .word_index import ScoredRows
 
 OFF, RRF = "off", "rrf"
 AUTO: Final = "auto"
-WORDED = 200
-"""Rows of the whole collection, with the best BM25 scores, for which words count."""
 RRF_K = 60
 """Constant of reciprocal rank fusion, by Cormack et al."""
-LEAST_COSINE = -1.0
 FOUND_BY = ("meaning", "words", "both", "name")
 """Ways to find a row, in the results of a search by their places."""
 MEANING, WORDS, NAME = 0, 1, 3
-NAME_BONUS = 2.0
-"""Exceeds the difference between any two fused scores of rows without the name."""
 FUSIONS = "off, auto, rrf, or a weight from 0 to 1"
 
 
@@ -49,11 +43,13 @@ class Whole(NamedTuple):
     ----------
     near : the nearest rows, as many as an index rescores, and their cosines.
     words : the `WORDED` rows with the best BM25.
+    mean : the mean cosine of the query with all rows.
     total : number of rows that a search can find.
     """
 
     near: ScoredRows
     words: ScoredRows
+    mean: float
     total: int
 
 
@@ -124,7 +120,7 @@ class Fusion:
     >>> near = ScoredRows(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
     >>> no_others = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
     >>> words = ScoredRows(np.array([5.0], np.float32), np.array([7]))
-    >>> found = Candidates.joined(near, no_others, Whole(near, words, 2))
+    >>> found = Candidates.joined(near, no_others, Whole(near, words, 0.2, 2))
     >>> [found.rows[found.order(Fusion(w).scores(found))].tolist() for w in (0.1, 0.5)]
     [[3, 7], [7, 3]]
     >>> Fusion(None).scores(found).round(4).tolist()
@@ -141,18 +137,18 @@ class Fusion:
 
     def scores(self, candidates: Candidates) -> NDArray[np.float64]:
         """Fused scores (n,) of the rows found for a query."""
-        near, words, total = candidates.whole
+        near, words, mean, total = candidates.whole
         if self.weight is None:
             scores = _reciprocal_ranks(candidates.rows, near.rows)
             scores += _reciprocal_ranks(candidates.rows, words.rows)
         elif isinstance(self.weight, str):
             scores = candidates.cosines + word_bonuses(
-                candidates.bm25, candidates.cosines, near.scores, words.scores, words.ideal, total
+                candidates.bm25, candidates.cosines, near, words, mean, total
             )
         else:
-            scores = (1 - self.weight) * _spread(candidates.cosines, LEAST_COSINE, near.scores)
+            scores = (1 - self.weight) * _spread(candidates.cosines, mean, near.scores)
             scores += self.weight * _spread(candidates.bm25, 0.0, words.scores)
-        scores[candidates.is_named] += NAME_BONUS
+        scores[candidates.is_named] = np.inf
         return scores
 
 
@@ -182,7 +178,7 @@ def fusion_of(requested: str | float) -> Fusion | None:
 def _spread(
     scores: NDArray[np.float32], least: float, of_whole: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """Scale scores (n,) from 0, the least possible, to 1, the best of the whole collection."""
+    """Scale scores (n,) so that `least` is 0 and the best of the whole collection is 1."""
     width = float(of_whole.max(initial=least)) - least
     return (scores.astype(np.float64) - least) / (width or 1.0)
 

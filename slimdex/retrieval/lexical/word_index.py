@@ -67,12 +67,14 @@ class ScoredRows(NamedTuple):
 
     `named` (m,) are the rows whose name equals the query; if it occurs nowhere, within one edit.
     `ideal` is the score of a row of mean length with each word searched once; 0 if unknown.
+    `terms` is the number of distinct words searched.
     """
 
     scores: NDArray[np.float32]
     rows: Rows
     named: Rows = np.empty(0, np.int64)
     ideal: float = 0.0
+    terms: int = 0
 
 
 class WordIndex:
@@ -195,7 +197,8 @@ class WordIndex:
             if kept.sum() >= k or len(hits.rows) < ask:
                 best = hits.rows[kept][:k]
                 named = best[np.isin(best, named)]
-                return ScoredRows(hits.scores[kept][:k], best, named, sum(idfs.values()))
+                scores, ideal = hits.scores[kept][:k], sum(idfs.values())
+                return ScoredRows(scores, best, named, ideal, len(idfs))
             ask = min(8 * ask, len(self) + 1)
 
     def faults(self, rows: int) -> list[str]:

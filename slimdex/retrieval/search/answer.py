@@ -30,7 +30,8 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 from ..documents import Document, Hit
 from ..encoders.base import Encoder, encode_queries
 from ..encoders.runtimes.processor import cores
-from ..lexical.fusion import AUTO, FOUND_BY, MEANING, WORDED, Candidates, Fusion, Whole, fusion_of
+from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Candidates, Fusion, Whole, fusion_of
+from ..lexical.weighting import WORDED
 from ..lexical.word_index import ScoredRows
 from ..passages import headings_of, part_at
 from ..store.snapshot import Snapshot
@@ -331,8 +332,9 @@ class IndexRows:
             near = self.index.search(queries, usual or WORDED, None, hidden, usual)
             with stage("words"):
                 worded = list(searches)
-        total = len(words) - len(hidden)
-        return [Whole(*each, total) for each in zip(_found(*near), worded, strict=True)]
+        total, means = len(words) - len(hidden), self.snapshot.mean_cosines(queries).tolist()
+        each = zip(_found(*near), worded, means, strict=True)
+        return [Whole(*parts, total) for parts in each]
 
     def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Rows, batches, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.forks import ThreadLock, cached_property
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..documents import Document, passage_content
@@ -310,6 +311,25 @@ class Snapshot:
                 f"{self.path / record.name}: {moments.dim} dimensions; expected {dim}"
             )
         return moments
+
+    def mean_cosines(self, queries: Matrix) -> NDArray[np.float32]:
+        """Mean cosines (q,) of queries (q, d) with all rows, nearly: see `Rescorer.mean_row`."""
+        probes = self._rescorer.probes(queries).vectors
+        return np.vecdot(probes, self._mean_row)
+
+    @cached_property
+    def _mean_row(self) -> NDArray[np.float32]:
+        return self._rescorer.mean_row(self.moments())
+
+    @property
+    def _rescorer(self) -> Rescorer:
+        """The metric's; without one, that of plain cosines."""
+        metric = self.index.metric
+        return (
+            Rescorer(None, np.zeros(self.state.dim, np.float32))
+            if metric is None
+            else metric.rescorer
+        )
 
     def arrow(self, rows: Rows) -> pyarrow.Table:
         """Id, title, text and the user's columns of documents by their first rows, in order."""

@@ -17,6 +17,8 @@ COSINES = st.dictionaries(st.integers(0, 30), st.floats(-0.875, 1, width=16), ma
 ALLOWED = st.sets(st.integers(0, 30))
 IDEAL = 12.0
 """BM25 of a row with every word of the query."""
+MEAN = -0.9375
+"""Mean cosine of the query with all rows."""
 
 
 def found(scores: dict[int, float]) -> ScoredRows:
@@ -28,7 +30,7 @@ def joined(
     near: dict[int, float], words: dict[int, float], allowed: set[int] | None = None
 ) -> Candidates:
     """Rows that a filter allows; those found by words alone have a cosine of -0.5."""
-    whole = Whole(found(near), found(words)._replace(ideal=IDEAL), 31)
+    whole = Whole(found(near), found(words)._replace(ideal=IDEAL, terms=3), MEAN, 31)
     if allowed is not None:
         near, words = ({r: s for r, s in own.items() if r in allowed} for own in (near, words))
     others = dict.fromkeys(words.keys() - near.keys(), -0.5)
@@ -45,9 +47,9 @@ def test_weighted(
 ) -> None:
     candidates = joined(near, words, allowed)
     scores = Fusion(weight).scores(candidates)
-    best_near, best_words = max(near.values(), default=-1), max(words.values(), default=1)
+    best_near, best_words = max(near.values(), default=MEAN), max(words.values(), default=1)
     expected = [
-        (1 - weight) * (near.get(row, -0.5) + 1) / (best_near + 1 or 1)
+        (1 - weight) * (near.get(row, -0.5) - MEAN) / (best_near - MEAN or 1)
         + weight * words.get(row, 0) / best_words
         for row in candidates.rows.tolist()
     ]
@@ -71,7 +73,7 @@ def test_reciprocal_ranks(
 def test_found_by() -> None:
     words = ScoredRows(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
     near = found({4: 0.5, 2: 0.5})
-    candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), Whole(near, words, 9))
+    candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), Whole(near, words, 0.0, 9))
     ways = {
         first: [FOUND_BY[way] for way in candidates.found_by(np.array(first))]
         for first in ((9, 7), (4, 2), (9, 7, 4), (2, -1))
@@ -94,8 +96,7 @@ def test_scores_do_not_depend_on_the_filter(
     every, some = joined(near, words), joined(near, words, allowed)
     scores = dict(zip(every.rows.tolist(), Fusion("auto").scores(every).tolist(), strict=True))
     assert Fusion("auto").scores(some).tolist() == [scores[row] for row in some.rows.tolist()]
-    best = found(near).scores, found(words).scores
-    bonuses = word_bonuses(every.bm25, every.cosines, *best, IDEAL, 31)
+    bonuses = word_bonuses(every.bm25, every.cosines, *every.whole)
     np.testing.assert_allclose(list(scores.values()), every.cosines + bonuses)
 
 
@@ -105,7 +106,7 @@ def test_scores_do_not_depend_on_the_filter(
 def test_a_row_with_the_name_is_first_even_if_farthest(fusion: Fusion) -> None:
     near = ScoredRows(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
     words = ScoredRows(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
-    candidates = Candidates.joined(near, found({}), Whole(near, words, 9))
+    candidates = Candidates.joined(near, found({}), Whole(near, words, 0.0, 9))
     assert candidates.rows[candidates.order(fusion.scores(candidates))].tolist() == [7, 4, 2]
 
 

@@ -8,65 +8,111 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from slimdex.retrieval.lexical.weighting import word_bonuses
+from slimdex.retrieval.lexical.weighting import weight_of, word_bonuses
+from slimdex.retrieval.lexical.word_index import ScoredRows
 
 NEAR = st.lists(st.floats(-1, 1, width=16), max_size=20)
 WORDS = st.lists(st.floats(0.125, 8, width=16), max_size=150)
+MEANS = st.floats(-0.5, 0.9375, width=16)
 
 
 def array(*values: float) -> NDArray[np.float32]:
     return np.array(values, np.float32)
 
 
-def bonuses_of(
-    bm25: NDArray[np.float32], near: NDArray[np.float32], words: NDArray[np.float32], total: int
-) -> NDArray[np.float64]:
-    """Bonuses of rows whose words are not known to match by chance."""
-    return word_bonuses(bm25, np.zeros(len(bm25), np.float32), near, words, 0.0, total)
+def ranked(*scores: float, first: int = 0, ideal: float = 0.0, terms: int = 4) -> ScoredRows:
+    """Rows numbered from `first`, in the order of their scores."""
+    rows = np.arange(first, first + len(scores))
+    return ScoredRows(np.sort(array(*scores))[::-1], rows, ideal=ideal, terms=terms)
 
 
 def test_only_rare_words_count_in_a_small_collection() -> None:
-    near = array(0.5, 0.4, 0.3, 0.2)
-    one = bonuses_of(array(0, 0, 0, 3), near, array(3), 4)
-    assert one.tolist() == pytest.approx([0, 0, 0, 0.6])
-    assert bonuses_of(array(1, 0, 3, 3), near, array(3, 3, 1), 4).max() == 0
+    """A query of 4 words weighs 1.5 * 0.18, with a mean cosine of 0.2; its nearest row has none."""
+    cosines, near = array(0.5, 0.4, 0.3, 0.2), ranked(0.5, 0.4, 0.3, 0.2)
+    z = -3.5 + 4.9 / 2 - 1.7 * 200 / 210
+    weight = 1.5 * (1 + z / (1 - z)) / 2
+    one = word_bonuses(array(0, 0, 0, 3), cosines, near, ranked(3, first=3), 0.2, 4)
+    assert one.tolist() == pytest.approx([0, 0, 0, 0.8 * weight])
+    three = ranked(3, 3, 1, first=1)
+    assert word_bonuses(array(1, 0, 3, 3), cosines, near, three, 0.2, 4).max() == 0
 
 
-@pytest.mark.parametrize("count", [1, 5, 100, 200])
+@pytest.mark.parametrize("count", [100, 200])
 def test_words_of_all_rows_have_no_weight(count: int) -> None:
-    same, near = np.full(200, 3, np.float32), np.linspace(0.9, 0.1, 250, dtype=np.float32)
-    assert not bonuses_of(same, near, same, 250).any()
-    words = np.arange(count, 0, -1).astype(np.float32)
-    assert not bonuses_of(words, array(1, 1), words, 250).any()
+    same, near = np.full(count, 3, np.float32), ranked(*np.linspace(0.1, 0.9, 250))
+    assert not word_bonuses(same, same, near, ranked(*same), 0.0, 250).any()
 
 
 def test_words_count_by_the_share_of_the_query_that_they_cover() -> None:
-    """Of an ideal of 16, rows have 8, 4, 4 and 12; the best cosine is 0.5."""
-    near, words = array(0.5, 0.4, 0.2, 0.0), array(12, 8, 4, 4)
-    bm25, cosines = array(8, 4, 4, 12), array(0.5, 0.25, 0.0, -0.5)
-    whole = word_bonuses(bm25, cosines, near, words, 0.0, 400)
-    parts = word_bonuses(bm25, cosines, near, words, 16.0, 400)
+    """Of an ideal of 16, rows have 8, 4, 4 and 12; the best cosine is 0.5, and the mean 0.1."""
+    near, bm25 = ranked(0.5, 0.3, 0.2, 0.0), array(8, 4, 4, 12)
+    cosines = array(0.5, 0.3, 0.0, -0.5)
+    whole, parts = (
+        word_bonuses(bm25, cosines, near, ranked(12, 8, 4, 4, ideal=ideal), 0.1, 400)
+        for ideal in (0, 16)
+    )
     np.testing.assert_allclose(parts / whole, [1, 0.75**3, 0.25**3, 0.75**3], rtol=1e-6)
 
 
-@given(near=NEAR, words=WORDS, total=st.integers(0, 400), ideal=st.floats(0.125, 40, width=16))
-def test_formula(near: list[float], words: list[float], total: int, ideal: float) -> None:
-    near, ranked = sorted(near, reverse=True), sorted(words, reverse=True)
+def test_the_gate_is_a_function_of_words_and_rank() -> None:
+    """From 0 to 1.5, steeper than either end; half of it at 10 words, if nothing ranks better."""
+    assert weight_of(10, 0) == pytest.approx(0.75, abs=0.005)
+    assert 0 < weight_of(1, 200) < weight_of(1, 0) < weight_of(9, 0) < weight_of(1000, 0) < 1.5
+
+
+@given(
+    near=NEAR,
+    words=WORDS,
+    total=st.integers(0, 400),
+    ideal=st.floats(0.125, 40, width=16),
+    mean=MEANS,
+    first=st.integers(0, 160),
+    terms=st.integers(0, 50),
+)
+def test_formula(
+    near: list[float],
+    words: list[float],
+    total: int,
+    ideal: float,
+    mean: float,
+    first: int,
+    terms: int,
+) -> None:
+    nearest, worded = ranked(*near, first=first), ranked(*words, ideal=ideal, terms=terms)
     cosines = np.linspace(-0.5, 1, len(words)).astype(np.float32)
-    actual = word_bonuses(array(*words), cosines, array(*near), array(*ranked), ideal, total)
-    rank = min(100, max(2, total // 2))
-    floor = ranked[rank - 1] if len(ranked) >= rank else 0
-    matches = [max(score - floor, 0) / ranked[0] for score in words]
-    sure = min(near[:2], default=1.0)
-    nearest = max(near[0] if near else 0, 1e-9)
-    shares = [
-        min(score / ideal + max(float(cosine), 0) / nearest, 1) ** 3
+    actual = word_bonuses(array(*words), cosines, nearest, worded, mean, total)
+    best = sorted(words, reverse=True)
+    floor_rank = min(100, max(2, total // 2))
+    floor = best[floor_rank - 1] if len(best) >= floor_rank else 0
+    rank = sum(s > best[first] for s in best) if near and first < len(best) else 200
+    z = -3.5 + 4.9 * terms / (terms + 4) - 1.7 * rank / (rank + 10)
+    weight = 1.5 * (1 + z / (1 + abs(z))) / 2
+    top = max(max([*near, 0]) - mean, 1e-9)
+    expected = [
+        (1 - mean)
+        * weight
+        * (max(score - floor, 0) / best[0])
+        * min(score / ideal + max(float(cosine) - mean, 0) / top, 1) ** 3
         for score, cosine in zip(words, cosines, strict=True)
     ]
-    expected = [
-        (1 - sure) * max(matches) * match * share
-        for match, share in zip(matches, shares, strict=True)
-    ]
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
-    assert (actual >= 0).all()
-    assert (actual <= 2).all()
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)
+
+
+@given(words=WORDS, cosines=st.lists(st.floats(-1, 1, width=16), min_size=9, max_size=9))
+def test_the_level_of_the_cosines_does_not_matter(words: list[float], cosines: list[float]) -> None:
+    """A constant coordinate maps each cosine c to 0.9 + 0.1 c, and bonuses to a tenth."""
+    worded, bm25 = ranked(*words, ideal=9), array(*words, *[0] * 9)[:9]
+    some = array(*cosines).astype(np.float64)
+    plain, raised = (
+        word_bonuses(
+            bm25,
+            (start + scale * some),
+            ranked(*(start + scale * some)),
+            worded,
+            start + scale * 0.25,
+            400,
+        )
+        for start, scale in ((0.0, 1.0), (0.9, 0.1))
+    )
+    if max(cosines) > 0.25:
+        np.testing.assert_allclose(raised, plain / 10, rtol=1e-3, atol=1e-5)
