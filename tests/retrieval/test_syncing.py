@@ -23,11 +23,11 @@ from slimdex.retrieval.building import add as add_sources
 from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.ingest.writer import Added
-from slimdex.retrieval.sources import origins
+from slimdex.retrieval.sources.files import input_files as origins
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.formats import mail
 from slimdex.retrieval.sources.source import Sources

@@ -9,7 +9,7 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli import search
 from slimdex.retrieval.cli.search import Queries, SearchOptions
-from slimdex.retrieval.encoders import hub
+from slimdex.retrieval.encoders import models as hub
 from slimdex.retrieval.search.places import file_of
 from slimdex.retrieval.server import service
 from slimdex.retrieval.server.routes import change

@@ -1,4 +1,4 @@
-"""Adapters to `Encoder` from functions and from other libraries' models."""
+"""Encoders from functions, from other libraries' models, and of given vectors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed, written
 
 from .base import Encoder, checked_encoder
+
+GIVEN = "given"
+"""Encoder type of an index without an encoder."""
 
 
 class CallableEncoder:
@@ -137,3 +140,21 @@ def plain_spec(spec: dict[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise InputError(f"an encoder's spec: {error}") from error
     return stored
+
+
+class GivenEncoder:
+    """Placeholder for the encoder of an index of given vectors; it can't encode."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        """Raise `InputError`: the vectors come from outside."""
+        raise InputError(
+            f"text {texts[0]!r}: this index was built from given vectors and has no encoder; "
+            f"expected vectors of {self.dim} dimensions"
+        )
+
+    def spec(self) -> dict[str, Any]:
+        """Return the dimensions, the only known property."""
+        return {"type": GIVEN, "dim": self.dim}

@@ -27,8 +27,7 @@ from .opening import is_static
 from .transformer import TransformerEncoder
 from .word_vectors.folder import StaticVectors
 from .word_vectors.pieces import unknown_id
-from .word_vectors.static_encoder import StaticEncoder
-from .word_vectors.weights import sif_weights, zipf
+from .word_vectors.static_encoder import StaticEncoder, sif_weights, zipf
 
 DIMENSIONS = 256
 MODEL2VEC_A = 1e-4

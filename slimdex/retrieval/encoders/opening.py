@@ -12,11 +12,8 @@ from typing import Any
 from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
 from slimdex.indexes.execution.locks import ThreadLock
 
-from .adapters import as_encoder, plain_spec
-from .base import PLACE, Encoder, as_recorded, is_same_encoder
-from .given_encoder import GIVEN, GivenEncoder
-from .over_http.address import is_address
-from .specs import check_whole
+from .adapters import GIVEN, GivenEncoder, as_encoder, plain_spec
+from .base import PLACE, Encoder, as_recorded, check_whole, is_address, is_same_encoder
 
 
 def is_static(model: str) -> bool:
@@ -24,7 +21,7 @@ def is_static(model: str) -> bool:
 
     Raises `InputError` if the model is not found.
     """
-    from .hub import find_model
+    from .models import find_model
     from .word_vectors.folder import static_place
 
     return Path(model).is_file() or static_place(find_model(model).folder) is not None
@@ -38,7 +35,7 @@ def model_place(model: str) -> tuple[str, Path]:
     if Path(model).is_file():
         path = Path(model).resolve()
         return str(path), path
-    from .hub import find_model
+    from .models import find_model
 
     files = find_model(model)
     return files.name, files.folder
@@ -62,7 +59,7 @@ def open_encoder(
     """
     prompts = {"query_prompt": query_prompt, "document_prompt": document_prompt}
     if is_address(model):
-        from .over_http.address import key_for, parse_address
+        from .over_http.connection import key_for, parse_address
         from .over_http.http_encoder import HttpEncoder
 
         requested = None if precision == "auto" else precision
@@ -245,10 +242,10 @@ def weights_faults(spec: dict[str, Any]) -> list[str]:
     if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
         return []
     from ..user_cache import read_in_full
-    from .hub import PACKAGED, find_model
+    from .model_folder import read_folder
+    from .models import PACKAGED, find_model
     from .pooling import parse_pooling
     from .runtimes.network_loader import NetworkLoader
-    from .sentence_folder import read_folder
 
     try:
         check_whole(spec)

@@ -15,12 +15,11 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
 from .base import Lengths, several
-from .hub import DEFAULT_MODEL, find_model
-from .known_models import known_prompts
+from .model_folder import Prompts, SentenceFolder, read_folder
+from .models import DEFAULT_MODEL, find_model, known_prompts
 from .pooling import POOLER, WK, Pooling, parse_pooling
 from .runtimes.network_loader import NetworkLoader
 from .runtimes.openvino_runtime import PRECISIONS, Batch, OpenVinoRuntime, Runtime
-from .sentence_folder import Prompts, SentenceFolder, read_folder
 from .tokens import Tokenizer, checked_length, groups, token_batches
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from slimdex.indexes.errors import InputError
 
 from ..documents import Document
-from .origins import Reading, stamp_of
+from .files.input_files import Reading, stamp_of
 
 PREFIX = "python:"
 SKIPPED = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip"}

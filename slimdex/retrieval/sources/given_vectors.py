@@ -27,8 +27,8 @@ from slimdex.indexes.json_text import parsed
 
 from ..duckdb_library import connected
 from ..sql import identifier, literal, one_file
-from .tabular.duckdb_readers import READERS
-from .text_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
+from .files.input_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
+from .tabular.table_files import READERS
 
 ARRAY, ARCHIVE = ".npy", ".npz"
 """Endings of numpy's files: one array, and several by name."""

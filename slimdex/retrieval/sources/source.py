@@ -15,28 +15,28 @@ from typing import TYPE_CHECKING, Protocol
 from slimdex.indexes.errors import InputError
 
 from ..documents import Document
-from .column_agreement import agree, check_typed
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .files.file_source import FileSource, in_batches
-from .files.walking import leads_out
-from .given_vectors import ArrayVectors, GivenVectors, open_vectors
-from .origins import Reading
-from .tabular.column_names import ColumnNames as ColumnNames
-from .tabular.databases import SQL, query_file, table_file
-from .tabular.duckdb_readers import READERS
-from .tabular.tables import BATCH, TableSource
-from .text_files import (
+from .files.input_files import (
     STANDARD_INPUT,
     UNREADABLE,
     FileFormat,
     InputFile,
+    Reading,
     bounded_lines,
     ending_of,
     open_file,
     open_text,
     unreadable,
 )
+from .files.walking import leads_out
+from .given_vectors import ArrayVectors, GivenVectors, open_vectors
+from .tabular.column_agreement import agree, check_typed
+from .tabular.columns import ColumnNames as ColumnNames
+from .tabular.databases import table_file
+from .tabular.table_files import READERS, SQL, query_file
+from .tabular.tables import BATCH, TableSource
 
 if TYPE_CHECKING:
     from ..store.document_store import DocumentStore

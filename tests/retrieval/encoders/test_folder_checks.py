@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli.app import app
-from slimdex.retrieval.encoders.folder_checks import check_model_folder
-from slimdex.retrieval.encoders.sentence_folder import read_folder
+from slimdex.retrieval.encoders.model_folder import check_model_folder, read_folder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 EVIL = """open({!r}, "w").write("x")

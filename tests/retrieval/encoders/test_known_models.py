@@ -10,16 +10,17 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.retrieval.cli.app import app
-from slimdex.retrieval.encoders import hub
-from slimdex.retrieval.encoders.hub import DEFAULT_MODEL, PACKAGED
-from slimdex.retrieval.encoders.known_models import (
+from slimdex.retrieval.encoders import models as hub
+from slimdex.retrieval.encoders.model_folder import Prompts
+from slimdex.retrieval.encoders.models import (
+    DEFAULT_MODEL,
     ENGLISH,
     FOR_OTHER_LANGUAGES,
     KNOWN,
+    PACKAGED,
     known_model,
     known_prompts,
 )
-from slimdex.retrieval.encoders.sentence_folder import Prompts
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 

@@ -14,7 +14,7 @@ import transformers
 from safetensors.torch import save_file
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.encoders.sentence_folder import Prompts, read_folder
+from slimdex.retrieval.encoders.model_folder import Prompts, read_folder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder, encoder_from_spec
 from tests.encoders import WIDTH, make_tiny_bert
 

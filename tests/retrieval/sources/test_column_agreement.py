@@ -17,7 +17,7 @@ from slimdex.retrieval.building import add, build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.writer import Added
 from slimdex.retrieval.sources.source import ColumnNames, Sources
-from slimdex.retrieval.sources.tabular.duckdb_readers import checked_types
+from slimdex.retrieval.sources.tabular.columns import checked_types
 from slimdex.retrieval.sources.tabular.tables import TableSource
 from tests.encoders import WordEncoder
 

@@ -21,11 +21,10 @@ from ..base import (
     is_same_encoder,
     several,
 )
-from ..known_models import known_prompts
-from ..sentence_folder import Prompts
-from .address import Address, key_for, parse_address
+from ..model_folder import Prompts
+from ..models import known_prompts
 from .apis import find_model
-from .connection import NEVER, RefusedError
+from .connection import NEVER, Address, RefusedError, key_for, parse_address
 
 AT_ONCE = 4
 """Requests that run at the same time."""

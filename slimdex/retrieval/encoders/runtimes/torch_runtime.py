@@ -20,15 +20,12 @@ from torch import Tensor, nn
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
-from ..folder_checks import check_model_folder
-from ..hub import ModelFiles
+from ..model_folder import Dense, Normalize, check_model_folder
+from ..models import ModelFiles
 from ..pooling import POOLER, Pooling, pool
-from ..sentence_folder import Dense, Normalize
 from ..tokens import Ids, padding_id, random_batch
-from .cache import Facts
-from .networks.weights import dense
-from .openvino_runtime import CPU_TOKENS
-from .processor import fast_precision, openvino_library
+from .bert_folder import dense
+from .openvino_runtime import CPU_TOKENS, Facts, fast_precision, openvino_library
 
 GPU_TOKENS = 65_536
 """Tokens of a batch, including padding; enough to saturate a GPU."""

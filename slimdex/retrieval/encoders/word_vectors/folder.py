@@ -23,8 +23,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.forks import cached_property
 
 from ...atomic_files import check_new, publish_folder
-from ..folder_checks import read_json
-from ..sentence_folder import MODULES
+from ..model_folder import MODULES, read_json
 from .pieces import unknown_id
 
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"

@@ -6,9 +6,8 @@ import re
 from mimetypes import MimeTypes
 from pathlib import PurePath
 
-from .archives import OLE
-from .compressed import ENDINGS, GZIP, ZSTD
 from .decoding import MARKS, is_text
+from .packed import ENDINGS, GZIP, OLE, ZSTD
 
 HEAD = 4096
 """Bytes read to detect the kind."""

@@ -15,8 +15,16 @@ from slimdex.indexes.errors import InputError, shortened
 from ...column_types import restored
 from ...documents import Document, check_columns, id_text
 from ...duckdb_library import connected
-from .column_names import USUAL_NAMES, kept_names, unique_names, usual_column
-from .stored_types import has_zone, storable, stored_value, zone_note
+from .columns import (
+    USUAL_NAMES,
+    has_zone,
+    kept_names,
+    storable,
+    stored_value,
+    usual_column,
+    zone_note,
+)
+from .databases import unique_names
 from .tables import BATCH
 
 EXPECTED = "documents, dicts with an id and a text, or a dataframe with such columns"

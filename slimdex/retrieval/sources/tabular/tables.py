@@ -16,42 +16,41 @@ from ...documents import Document, check_columns
 from ...duckdb_library import connected
 from ...sql import identifier
 from ...store.column_fit import misfits
-from ..origins import Reading
-from ..text_files import (
-    UNREADABLE,
-    InputFile,
+from ..files.input_files import UNREADABLE, InputFile, Reading, unreadable
+from .columns import (
+    ID_NAMES,
+    MOMENTS,
+    TEXT_NAMES,
+    TITLE_NAMES,
+    WITH_ZONES,
+    ColumnNames,
+    as_written,
+    has_months,
+    has_zone,
+    is_nested,
+    is_read_from_text,
+    kept_names,
+    loses_digits,
+    only_text_column,
+    storable,
+    stored_value,
+    usual_column,
+    zone_note,
+)
+from .table_files import (
+    READERS,
+    TYPED,
     broken_json,
     broken_line,
     broken_record,
+    check_keys,
     has_mixed_line_endings,
     header,
-    unreadable,
-)
-from .column_names import (
-    ID_NAMES,
-    TEXT_NAMES,
-    TITLE_NAMES,
-    ColumnNames,
-    kept_names,
-    only_text_column,
-    usual_column,
-)
-from .duckdb_readers import (
-    MOMENTS,
-    READERS,
-    TYPED,
-    as_written,
-    check_keys,
-    has_months,
-    is_nested,
-    is_read_from_text,
-    loses_digits,
     narrowed,
     read_answer,
     read_csv,
     read_json,
 )
-from .stored_types import WITH_ZONES, has_zone, storable, stored_value, zone_note
 
 BATCH = 1024
 """Documents in a batch."""

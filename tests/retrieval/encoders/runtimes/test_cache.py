@@ -12,7 +12,7 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.encoders.runtimes.cache import conversion_key, load_conversion
+from slimdex.retrieval.encoders.runtimes.network_loader import conversion_key, load_conversion
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.encoders import make_tiny_model
 

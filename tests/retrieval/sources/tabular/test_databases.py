@@ -26,7 +26,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.sources.tabular import databases
-from slimdex.retrieval.sources.tabular.table_worker import csv_of_workbook
+from slimdex.retrieval.sources.tabular.databases import csv_of_workbook
 from tests.chance import CHANCE
 
 ENDLESS = "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "

@@ -22,8 +22,8 @@ from pyarrow import parquet
 
 from slimdex import Collection, Document
 from slimdex.retrieval.sources.source import ColumnNames, open_source
+from slimdex.retrieval.sources.tabular.columns import has_zone, storable, stored_value
 from slimdex.retrieval.sources.tabular.records import as_documents
-from slimdex.retrieval.sources.tabular.stored_types import has_zone, storable, stored_value
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 
-from ..archives import Archive, elements
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
+from ..packed import Archive
 from . import html_pages
-from .properties import facts
+from .xml_files import elements, facts
 
 CONTAINER = "META-INF/container.xml"
 PACKAGE = "application/oebps-package+xml"

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from .. import charsets
-from ..decoding import declared_label, decoded
+from ..decoding import codec_of, declared_label, decoded
 from ..front_matter import moment
 from ..outline import Extract, Outline, words
 
@@ -93,7 +92,7 @@ def _label(data: bytes) -> str | None:
     """Charset label of a page, which is of ASCII up to the label."""
     found = CHARSET.search(data[:4096])
     label = found[1].decode() if found else declared_label(data)
-    codec = charsets.codec_of(label) if label else None
+    codec = codec_of(label) if label else None
     if codec in ("utf-16-le", "utf-16-be"):
         return "utf-8"
     return "windows-1252" if codec == "x-user-defined" else label

@@ -19,19 +19,20 @@ from safetensors.torch import load_file, save_file
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.encoders.model_folder import ACTIVATIONS, SentenceFolder
 from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling
-from slimdex.retrieval.encoders.runtimes.networks.architectures import ARCHITECTURES
-from slimdex.retrieval.encoders.runtimes.networks.built import (
+from slimdex.retrieval.encoders.runtimes.architectures import ARCHITECTURES
+from slimdex.retrieval.encoders.runtimes.bert_folder import buckets
+from slimdex.retrieval.encoders.runtimes.bert_numpy import ACTIVATIONS as NUMPY
+from slimdex.retrieval.encoders.runtimes.bert_numpy import QuickRuntime, first_texts, quick_start
+from slimdex.retrieval.encoders.runtimes.bert_openvino import (
+    activated,
     built_layers,
     built_network,
-    first_texts,
+    ops,
 )
-from slimdex.retrieval.encoders.runtimes.networks.first_texts import ACTIVATIONS as NUMPY
-from slimdex.retrieval.encoders.runtimes.networks.hidden_states import activated, buckets, ops
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import OpenVinoRuntime
-from slimdex.retrieval.encoders.runtimes.quick_start import QuickRuntime, quick_start
 from slimdex.retrieval.encoders.runtimes.torch_runtime import LayersNetwork, SentenceNetwork
-from slimdex.retrieval.encoders.sentence_folder import ACTIVATIONS, SentenceFolder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.extras import install_command
 from tests.encoders import VOCABULARY, make_tiny_model

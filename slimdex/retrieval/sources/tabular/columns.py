@@ -1,4 +1,4 @@
-"""Types that an index stores, and SQL that converts values of DuckDB's other types to them.
+"""Columns of tables: their names, and the types that an index stores them as.
 
 Times with zones are stored in UTC, without a zone. A value whose type Python lacks, or that can
 have several types, is JSON; all conversions hold within lists, structs, maps and unions.
@@ -7,17 +7,26 @@ have several types, is JSON; all conversions hold within lists, structs, maps an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import duckdb
+
+from slimdex.indexes.errors import InputError
+
+from ...documents import OWN_COLUMNS
 from ...duckdb_library import connected
 from ...sql import identifier, literal
 
+NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
+"""DuckDB's numeric types."""
 LONGEST_TYPE = 1000
 """Longest name of a nested type that is stored as such; longer ones become JSON. Objects with
 hundreds of different keys are also better stored as JSON."""
 TIMESTAMPTZ, TIMETZ = "TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE"
+MOMENTS = ("DATE", "TIME", "TIMESTAMP", TIMESTAMPTZ)
 ZONED = re.compile(rf"\b({TIMESTAMPTZ}|{TIMETZ}|TIMESTAMPTZ_NS)\b")
 """Types of times with zones."""
 WITH_ZONES = {"TIMESTAMP": TIMESTAMPTZ, "TIME": TIMETZ}
@@ -35,6 +44,10 @@ PLAIN: dict[str, tuple[str, str]] = {
 
 New categories would not fit an ENUM.
 """
+ID_NAMES = ("_id", "id", "doc_id", "docid")
+TEXT_NAMES = ("text", "body", "content", "sentence", "document", "passage")
+TITLE_NAMES = ("title",)
+USUAL_NAMES = (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
 
 
 class _Stored(NamedTuple):
@@ -192,3 +205,116 @@ def _union(type_: Any) -> _Stored:
 
 def _unless_null(value: str, sql: str) -> str:
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE {sql} END"
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """Columns named by the user; None searches for the usual names.
+
+    A column of vectors is read by `given_vectors` and is not metadata.
+
+    `types` maps columns to requested DuckDB types; "all" stands for every column.
+    """
+
+    text: str | None = None
+    id: str | None = None
+    title: str | None = None
+    vectors: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+
+
+def kept_names(columns: Sequence[str], ours: Sequence[str] = OWN_COLUMNS) -> dict[str, str]:
+    """Map the user's columns to unique names, with "_" appended where they clash with ours.
+
+    >>> kept_names(["year", "Vector"], ["id", "vector"])
+    {'year': 'year', 'Vector': 'Vector_'}
+    """
+    taken = {*ours, *(name.lower() for name in columns if name.lower() not in ours)}
+    kept = {}
+    for column in columns:
+        name = column
+        while column.lower() in ours and name.lower() in taken:
+            name += "_"
+        kept[column] = name
+        taken.add(name.lower())
+    return kept
+
+
+def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
+    """Return the first column with a usual name, ignoring case."""
+    lowered = {name.lower(): name for name in reversed(names)}
+    return next((lowered[name] for name in usual if name in lowered), None)
+
+
+def only_text_column(source: str, types: Mapping[str, str]) -> str:
+    """Return the only text column that is not an id; raise `InputError` if there are others."""
+    texts = [c for c, type_ in types.items() if type_ == "VARCHAR" and c.lower() not in ID_NAMES]
+    if len(texts) == 1:
+        return texts[0]
+    found = ", ".join(types)
+    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {found}")
+
+
+def checked_types(words: Sequence[str]) -> dict[str, str]:
+    """Parse column types like ``name=VARCHAR,price=DECIMAL(10,2)``: column -> DuckDB type.
+
+    Raises `InputError` if a pair is malformed, or DuckDB does not have the type.
+
+    >>> checked_types(["a=int,b=DECIMAL(9, 2)"])
+    {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
+    """
+    types = {}
+    for pair in (pair for word in words for pair in re.split(r",(?![^()]{0,200}\))", word)):
+        name, equals, type_ = pair.strip().rpartition("=")
+        if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
+            raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
+        try:
+            with connected() as scratch:
+                ((types[name],),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
+        except duckdb.Error as error:
+            raise InputError(
+                f"types={pair!r}: {str(error).splitlines()[0]}; expected a DuckDB type, "
+                "such as VARCHAR, BIGINT, DOUBLE or DATE"
+            ) from error
+    return types
+
+
+def is_read_from_text(type_: str) -> bool:
+    """Return whether values of a type have several spellings."""
+    return bool(NUMBERS.fullmatch(type_)) or type_ in MOMENTS or type_ == "BOOLEAN"
+
+
+def as_written(column: str, type_: str) -> str:
+    """SQL condition: casting a column's text to a type and back gives an equivalent text."""
+    text = f"trim({identifier(column)})"
+    if type_ in MOMENTS:  # excludes "inf"; 01/02/2024 is ambiguous
+        read = f"regexp_matches({text}, '\\d') AND TRY_CAST({text} AS {type_}) IS NOT NULL"
+        return f"coalesce({text} = '' OR ({read}), true)"
+    if type_ == "BOOLEAN":
+        return f"coalesce(lower({text}) IN ('', 'true', 'false'), true)"
+    if not NUMBERS.fullmatch(type_):
+        return "true"
+    back = f"TRY_CAST({text} AS {type_})::VARCHAR"
+    same = f"{back} IN (lower({text}), lower({text}) || '.0')"
+    return f"(coalesce({text}, '') = '' OR coalesce({same}, false))"
+
+
+def loses_digits(column: str) -> str:
+    """SQL condition: a JSON number is an integer that DOUBLE would round."""
+    text = identifier(column)
+    back = f"TRY_CAST(TRY_CAST({text} AS DOUBLE) AS HUGEINT)::VARCHAR"
+    return (
+        f"coalesce(regexp_full_match({text}, '-?\\d{{16,}}'), false) "
+        f"AND coalesce({back} <> {text}, true)"
+    )
+
+
+def has_months(column: str) -> str:
+    """SQL condition: an interval counts months or years, which have no fixed length."""
+    name = identifier(column)
+    return f"coalesce(datepart('month', {name}) <> 0 OR datepart('year', {name}) <> 0, false)"
+
+
+def is_nested(type_: str) -> bool:
+    """Return whether a type is nested."""
+    return any(mark in type_ for mark in ("(", "[", "JSON")) and not type_.startswith("DECIMAL")

@@ -1,4 +1,4 @@
-"""Hidden states of models of the BERT family, as a graph of OpenVINO.
+"""Networks of the BERT family, with pooling and head, as graphs of OpenVINO.
 
 The operations form the subgraphs that OpenVINO's CPU plugin recognises and fuses, the same as in a
 network converted from torch.
@@ -6,57 +6,73 @@ network converted from torch.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..processor import openvino_library
-from .architectures import Architecture, Shape
-from .weights import Array, Weights
+from ..model_folder import Dense, Normalize, SentenceFolder
+from ..pooling import POOLER, Pooling
+from .bert_folder import (
+    POSITIONS,
+    TINY,
+    TYPES,
+    WORDS,
+    Array,
+    Family,
+    buckets,
+    dense,
+    read_bert,
+    read_family,
+)
+from .openvino_runtime import Conversion, openvino_library
 
 Node = Any
 """An `openvino.Node`."""
 
-FARTHEST = 128
-"""Distance of tokens from which on biases are equal, in MPNet."""
-WORDS, POSITIONS, TYPES = (
-    f"embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")
-)
+
+def built_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None:
+    """Build the network of a model; None if torch is needed for its architecture or pooling.
+
+    Raises `InputError` if weights are missing, or the pooling or the head does not fit.
+    """
+    found = read_bert(folder, pooling)
+    if found is None:
+        return None
+    family, facts, tokenizer = found
+    given, network = _inputs(), _Network(family)
+    states = network.states(*given)
+    if pooling.mode == POOLER:
+        pooled = network.pooled(first(states[-1], given[1]))
+    else:
+        pooled = pool(states, given[1], pooling)
+    vectors = with_head(pooled, folder.head)
+    return Conversion(facts, tokenizer, _model(vectors, given))
 
 
-@dataclass(frozen=True)
-class Family:
-    """Model of the BERT family: architecture, settings and weights."""
+def built_layers(folder: SentenceFolder, mode: str) -> Any | None:
+    """Build the network that pools every layer, with outputs (batch, layers + 1, width).
 
-    architecture: Architecture
-    shape: Shape
-    weights: Weights
+    None if torch is needed.
+    """
+    family = read_family(folder)
+    if family is None:
+        return None
+    given = _inputs()
+    pooled = [
+        ops().unsqueeze(POOLERS[mode](state, given[1]), scalar(1))
+        for state in _Network(family).states(*given)
+    ]
+    return _model(ops().concat(pooled, 1), given)
 
-    @property
-    def longest(self) -> int:
-        """Maximum length of a text in tokens."""
-        rows = len(self.weights[POSITIONS])
-        return rows - self.shape.padding - 1 if self.architecture.counts_padding else rows
 
-    @property
-    def width(self) -> int:
-        """Width of the layers' hidden states."""
-        layer = self.architecture.layer.format(0) + f"{self.architecture.attended_norm}.weight"
-        table = self.weights[WORDS]
-        return len(self.weights[layer]) if layer in self.weights else table.shape[1]
+class _Network:
+    """Network of a family up to its hidden states."""
 
-    @property
-    def multiplied_weights(self) -> int:
-        """Number of weights that the network multiplies each token with."""
-        names = self.architecture
-        each = (names.query, names.key, names.value, names.attended, names.inner, names.outer)
-        found = [names.layer.format(i) + name for i in range(self.shape.layers) for name in each]
-        if names.projection and f"{names.projection}.weight" in self.weights:
-            found.append(names.projection)
-        return sum(self.weights[f"{name}.weight"].size for name in found)
+    def __init__(self, family: Family) -> None:
+        self.architecture, self.shape = family.architecture, family.shape
+        self.weights = family.weights
 
     def states(self, ids: Node, mask: Node) -> list[Node]:
         """Hidden states (batch, seq, width) of the embeddings and of each layer.
@@ -135,23 +151,73 @@ class Family:
         return ops().unsqueeze(ops().transpose(by_distance, integers(2, 0, 1)), integers(0))
 
 
-def buckets(longest: int, count: int) -> NDArray[np.int64]:
-    """Rows of a table of `count` biases for the distances 1 - longest to longest - 1.
+def _inputs() -> list[Node]:
+    """Token ids and mask, (batch, seq)."""
+    names = ("input_ids", "attention_mask")
+    return [ops().parameter([-1, -1], np.int64, name=name) for name in names]
 
-    Half of the rows are for tokens before, half for tokens behind. Half of each are for single
-    distances, the others for ranges that grow exponentially (Raffel et al. 2020, T5).
 
-    >>> buckets(3, 32)
-    array([ 2,  1,  0, 17, 18])
+def _model(output: Node, given: list[Node]) -> Any:
+    return openvino_library().Model([output], given)
+
+
+def pool(states: Sequence[Node], mask: Node, pooling: Pooling) -> Node:
+    """Pool hidden states (batch, seq, width) to (batch, width), in the modes of `POOLERS`.
+
+    Parameters
+    ----------
+    mask : (batch, seq), 1 for tokens, with padding on the right.
     """
-    distances = np.arange(1 - longest, longest)
-    far, half = np.abs(distances), count // 2
-    exact = half // 2
-    growth = np.log(np.maximum(far, 1).astype(np.float32) / np.float32(exact))
-    steps = growth / np.float32(math.log(FARTHEST / exact)) * np.float32(half - exact)
-    grown = np.minimum(exact + steps.astype(np.int64), half - 1)
-    rows: NDArray[np.int64] = np.where(far < exact, far, grown) + half * (distances > 0)
-    return rows
+    pooled = [POOLERS[pooling.mode](states[layer], mask) for layer in pooling.layers]
+    total = pooled[0]
+    for other in pooled[1:]:
+        total = ops().add(total, other)
+    return ops().divide(total, scalar(len(pooled), np.float32)) if len(pooled) > 1 else total
+
+
+def with_head(vectors: Node, head: Sequence[Dense | Normalize]) -> Node:
+    """Apply the modules after the pooling to vectors (batch, width).
+
+    Raises `InputError` if weights are missing or do not fit.
+    """
+    for part in head:
+        if isinstance(part, Dense):
+            product = linear(vectors, *dense(part, width(vectors)))
+            vectors = activated(product, part.activation.lower())
+        else:
+            squares = ops().reduce_sum(ops().multiply(vectors, vectors), integers(1), True)
+            lengths = ops().maximum(ops().sqrt(squares), scalar(TINY, np.float32))
+            vectors = ops().divide(vectors, lengths)
+    return vectors
+
+
+def first(hidden: Node, mask: Node) -> Node:
+    """Vectors of the first tokens, (batch, width)."""
+    return ops().gather(hidden, scalar(0), scalar(1))
+
+
+def _last(hidden: Node, mask: Node) -> Node:
+    counts = ops().reduce_sum(ops().convert(mask, "i32"), integers(1), True)
+    places = ops().subtract(counts, scalar(1))
+    found = ops().gather(hidden, places, scalar(1), 1)
+    return ops().squeeze(found, integers(1))
+
+
+def _mean(hidden: Node, mask: Node) -> Node:
+    weights = ops().unsqueeze(ops().convert(mask, "f32"), integers(2))
+    total = ops().reduce_sum(ops().multiply(hidden, weights), integers(1), False)
+    count = ops().reduce_sum(weights, integers(1), False)
+    return ops().divide(total, ops().maximum(count, scalar(1.0, np.float32)))
+
+
+def _max(hidden: Node, mask: Node) -> Node:
+    seen = ops().unsqueeze(ops().convert(mask, "boolean"), integers(2))
+    lowest = scalar(float(np.finfo(np.float32).min), np.float32)
+    return ops().reduce_max(ops().select(seen, hidden, lowest), integers(1), False)
+
+
+POOLERS = {"cls": first, "mean": _mean, "max": _max, "last": _last}
+"""Mode -> function from hidden state and mask to vectors."""
 
 
 def _rows(table: NDArray[np.float32], numbers: Node) -> Node:

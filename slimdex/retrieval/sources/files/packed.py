@@ -1,21 +1,102 @@
-"""Compressed files: gzip and Zstandard, decompressed up to a limit."""
+"""Compressed files and zip archives (DOCX, ODT, PPTX, EPUB), decompressed up to a limit."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import posixpath
+import zipfile
 import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from ...extras import install_command
 from .limits import LARGEST_UNPACKED, UnreadableError, size
 
+MOST_ENTRIES = 20_000
+ENCRYPTED = 0x1
+OLE = b"\xd0\xcf\x11\xe0"
+"""First bytes of an OLE container, used by older office files and by encrypted ones."""
+PROTECTED = "EncryptedPackage".encode("utf-16-le")
+"""Name of the stream of an OLE container that holds an encrypted archive."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ENDINGS = (".gz", ".zst")
 WINDOW = 1 << 27
 """Largest Zstandard window in bytes, which bounds memory."""
 PIECE = 1 << 12
 """Compressed bytes per step: they can expand 32,000 times."""
+
+
+class Archive:
+    """Entries of an archive; together at most `LARGEST_UNPACKED` bytes are read.
+
+    Names are looked up as office files and books refer to them: an entry is also found by a name
+    with another case, percent-encoding or kind of slash, or with "." and "..".
+
+    Raises
+    ------
+    UnreadableError
+        If it is not an archive, or has too many entries.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._left = LARGEST_UNPACKED
+        try:
+            self._file = zipfile.ZipFile(io.BytesIO(data))
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
+            raise UnreadableError(_why(data, error)) from error
+        if len(self._file.filelist) > MOST_ENTRIES:
+            raise UnreadableError(f"over {MOST_ENTRIES:,} entries")
+        self._entries = dict[str, zipfile.ZipInfo]()
+        for respell in SPELLINGS:
+            for entry in reversed(self._file.filelist):  # the last of a name counts
+                self._entries.setdefault(respell(entry.filename), entry)
+
+    def __contains__(self, name: str) -> bool:
+        return self._entry(name) is not None
+
+    def _entry(self, name: str) -> zipfile.ZipInfo | None:
+        spellings = (self._entries.get(respell(name)) for respell in SPELLINGS)
+        return next((entry for entry in spellings if entry is not None), None)
+
+    def read(self, name: str) -> bytes:
+        """Read an entry; b"" if missing.
+
+        Raises `UnreadableError` if it is encrypted, broken, or exceeds the rest of the limit,
+        whatever size it declares.
+        """
+        entry = self._entry(name)
+        if entry is None:
+            return b""
+        if entry.flag_bits & ENCRYPTED:
+            raise UnreadableError("encrypted")
+        if entry.file_size > self._left:
+            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
+        try:
+            with self._file.open(entry) as file:
+                found = file.read(self._left + 1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+            raise UnreadableError(f"broken: {error}") from error
+        self._left -= len(found)
+        if self._left < 0:
+            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
+        return found
+
+
+def _path(name: str) -> str:
+    path = posixpath.join("/", name.replace("\\", "/"))
+    return posixpath.normpath(path).lstrip("/").lower()
+
+
+SPELLINGS: Sequence[Callable[[str], str]] = (str, _path, lambda name: _path(unquote(name)))
+"""Functions that make spellings of one name equal, the strictest first."""
+
+
+def _why(data: bytes, error: Exception) -> str:
+    if not data.startswith(OLE):
+        return f"broken: {error}"
+    return "encrypted" if PROTECTED in data else "a format from before 2007"
 
 
 def unpacked(data: bytes) -> bytes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 
-from ...archives import Archive, attribute, elements, events, joined, local
-from ...limits import LARGEST_PACKED_TEXT, UnreadableError
-from ...outline import Extract, Outline
-from ..properties import facts
-from .blocks import Blocks, Slide
+from ..limits import LARGEST_PACKED_TEXT, UnreadableError
+from ..outline import Extract, Outline
+from ..packed import Archive
+from .office_blocks import Blocks, Slide
+from .xml_files import attribute, elements, events, facts, joined, local
 
 UNSEEN = frozenset([
     "tracked-changes", "note-citation", "binary-data", "forms", "styles", "automatic-styles",
@@ -28,7 +28,7 @@ def read_odf(data: bytes) -> Extract:
     archive = None if is_flat else Archive(data)
     content = data if archive is None else _content(archive)
     outline = Outline(LARGEST_PACKED_TEXT)
-    found = OpenDocumentText(outline, _objects(archive))
+    found = _Content(outline, _objects(archive))
     events(content, found)
     about = elements(data if archive is None else archive.read("meta.xml"))
     pages = {"pages": found.pages} if found.pages else {}
@@ -52,13 +52,13 @@ def _objects(archive: Archive | None) -> Callable[[str], list[str]]:
             return []
         outline = Outline(LARGEST_PACKED_TEXT)
         content = archive.read(posixpath.join(address, "content.xml"))
-        events(content, OpenDocumentText(outline, lambda _: []))
+        events(content, _Content(outline, lambda _: []))
         return outline.text.split("\n")
 
     return texts
 
 
-class OpenDocumentText(Blocks):
+class _Content(Blocks):
     """Handler of the events of a content file; `pages` counts its slides."""
 
     def __init__(self, outline: Outline, objects: Callable[[str], list[str]]) -> None:
@@ -69,7 +69,6 @@ class OpenDocumentText(Blocks):
         self._texts = 0  # open elements that contain text
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Handle the start of an element."""
         name = local(tag)
         self._unseen += _is_unseen(tag)
         self._texts += _has_text(tag)
@@ -97,12 +96,10 @@ class OpenDocumentText(Blocks):
             self._say(" ")
 
     def data(self, text: str) -> None:
-        """Handle text."""
         if self._texts:
             self._say(" ".join(text.split("\n")))
 
     def end(self, tag: str) -> None:
-        """Handle the end of an element."""
         name = local(tag)
         if name in ("p", "h"):
             level = 1 if self._frames and self._frames[-1] in TITLES else self._levels[-1]

@@ -1,4 +1,4 @@
-"""FirstTexts: a network of the BERT family in numpy, which runs before OpenVINO could start.
+"""Networks of the BERT family in numpy, which encode the first texts before OpenVINO could start.
 
 A command that encodes one query would wait a third of a second for OpenVINO, and needs it for a
 hundredth. The vectors are those of OpenVINO in float32, up to rounding.
@@ -6,8 +6,12 @@ hundredth. The vectors are those of OpenVINO in float32, up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +19,24 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.threads import threads_for
 
-from ...pooling import POOLER, Pooling
-from ...sentence_folder import Dense, Normalize
-from .hidden_states import POSITIONS, TYPES, WORDS, Family, buckets
-from .weights import TINY, Array, dense
+from ..model_folder import Dense, Normalize, SentenceFolder
+from ..pooling import POOLER, Pooling
+from .bert_folder import POSITIONS, TINY, TYPES, WORDS, Array, Family, buckets, dense, read_bert
+from .openvino_runtime import CPU_TOKENS, Batch, Facts, OpenVinoRuntime
 
 ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 """Coefficients of the error function, to 1.5e-7 (Abramowitz and Stegun 1964, 7.1.26)."""
 ERF_SCALE = 0.3275911
+POOLERS: dict[str, Callable[[Array], Array]] = {
+    "cls": lambda state: state[0],
+    "mean": lambda state: state.mean(axis=0),
+    "max": lambda state: state.max(axis=0),
+    "last": lambda state: state[-1],
+}
+"""Mode -> function from a hidden state (n, width) to a vector (width,)."""
+FIRST_TOKENS = 1024
+"""Tokens that numpy encodes in the time in which OpenVINO starts."""
+_QUICK: ContextVar[bool] = ContextVar("quick", default=False)
 
 
 @dataclass(frozen=True)
@@ -167,10 +181,65 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
         * np.where(x > 0, x, np.float32(1.6732632423543772) * np.expm1(np.minimum(x, 0)))
     ),
 }
-POOLERS: dict[str, Callable[[Array], Array]] = {
-    "cls": lambda state: state[0],
-    "mean": lambda state: state.mean(axis=0),
-    "max": lambda state: state.max(axis=0),
-    "last": lambda state: state[-1],
-}
-"""Mode -> function from a hidden state (n, width) to a vector (width,)."""
+
+
+@contextmanager
+def quick_start() -> Iterator[None]:
+    """Let encoders that are loaded within start quickly, for a command that ends soon."""
+    before = _QUICK.set(True)
+    try:
+        yield
+    finally:
+        _QUICK.reset(before)
+
+
+def starts_quickly() -> bool:
+    """Return whether this is within `quick_start`."""
+    return _QUICK.get()
+
+
+class QuickRuntime:
+    """Runtime that encodes the first texts by numpy in float32, and others by OpenVINO.
+
+    Parameters
+    ----------
+    start : compiles the network, for all texts after the first `FIRST_TOKENS` tokens.
+    """
+
+    name = "OpenVINO on cpu"
+    batch_tokens = CPU_TOKENS
+    streams = 1
+
+    def __init__(
+        self, network: FirstTexts, precision: str, start: Callable[[], OpenVinoRuntime]
+    ) -> None:
+        self.precision, self._network, self._start = precision, network, start
+        self._tokens = 0
+        self._compiled: OpenVinoRuntime | None = None
+
+    def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
+        """Yield the network's output for each batch of ids and mask (n, seq), in order."""
+        batches = iter(batches)
+        for ids, mask in batches:
+            self._tokens += int(mask.sum())
+            if self._tokens > FIRST_TOKENS:
+                self._compiled = self._compiled or self._start()
+                yield from self._compiled.run(chain([(ids, mask)], batches))
+                return
+            lengths = mask.sum(axis=1)
+            yield np.concatenate(
+                [self._network.encode(row[:n]) for row, n in zip(ids, lengths, strict=True)]
+            )
+
+
+def first_texts(folder: SentenceFolder, pooling: Pooling) -> tuple[FirstTexts, Facts, Any] | None:
+    """Read the same network for numpy, with its facts and tokenizer; no library has to start.
+
+    None if torch is needed. Raises `InputError` if weights are missing, or the pooling or the head
+    does not fit.
+    """
+    found = read_bert(folder, pooling)
+    if found is None:
+        return None
+    family, facts, tokenizer = found
+    return FirstTexts(family, pooling, folder.head), facts, tokenizer

@@ -1,48 +1,48 @@
-"""Input files: text in any encoding, compressed or piped in, and the place of errors."""
+"""Input files: text in any encoding, compressed or piped in, and the origins of documents.
+
+An origin synchronises a document with its source: a digest of a place, "/", and a stamp that
+changes with the file. The digest keeps paths out of the index. The stamp is empty if a change could
+go unnoticed.
+"""
 
 from __future__ import annotations
 
 import codecs
-import csv
 import gzip
 import hashlib
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
+import time
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from slimdex.indexes.errors import InputError, shortened
-from slimdex.indexes.json_text import TooDeepError, parsed
+from slimdex.indexes.errors import InputError
 
-from ..extras import install_command
-from ..temporary_files import temporary_parent
-from .files.compressed import opened
-from .files.decoding import MARKS
-from .origins import stamp_of
+from ...extras import install_command
+from ...temporary_files import temporary_parent
+from .decoding import MARKS
+from .packed import opened
 
 STANDARD_INPUT = "-"
 ZSTANDARD = ".zst"
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 LARGEST_OBJECT = 32 << 20
 """Limit of a JSON object or CSV line in bytes, and of a document line in characters."""
-DELIMITERS = ",\t;|"
-BLANK = f'{DELIMITERS}" \r\n'
-"""Characters of a CSV file's line without values."""
 PIECE = 1 << 20
 """Bytes decoded or copied at a time."""
-ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
-"""An escape in JSON; the group is half of a pair of surrogates, without the other half."""
 UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
 """Errors of reading text: not UTF-8, truncated, or missing."""
+SETTLED_NS = 2_000_000_000
+"""A file modified more recently may change again with the same time and size: clocks of file
+systems tick every few milliseconds, FAT's every two seconds."""
 
 
 @dataclass(frozen=True)
@@ -287,131 +287,49 @@ def unreadable(error: Exception) -> str:
     return f": can't be read ({error})"
 
 
-def layout(path: Path) -> tuple[int, str]:
-    """Detect the number of lines before a CSV file's header, and its separator.
+@dataclass(frozen=True)
+class Reading:
+    """Options for reading a source into an index.
 
-    The separator is a tab, comma, semicolon or bar. Excel may state it in a first line "sep=;".
-    Lines without a name are skipped.
+    Attributes
+    ----------
+    prefix : prefix of generated ids and of ids that are paths; None for the source's default.
+    place : digest of the source's location; empty to record no origins.
+    inside : path of this folder or file within a folder that the index knows.
+    known : origins of documents in the index, whose files need not be read again.
     """
-    with open_text(path) as lines:
-        header, skipped = lines.readline(LARGEST_OBJECT), 0
-        stated = re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE)
-        while header and (not header.strip(BLANK) or (stated and not skipped)):
-            header, skipped = lines.readline(LARGEST_OBJECT), skipped + 1
-    return skipped, stated[1] if stated else max(DELIMITERS, key=header.count)
+
+    prefix: str | None = None
+    place: str = ""
+    inside: str = ""
+    known: Set[str] = frozenset()
+
+    def origin(self, stamp: str) -> str:
+        """Origin of a document of this source; "" if not recorded.
+
+        >>> Reading(place="c0ffee").origin("1d"), Reading().origin("1d")
+        ('c0ffee/1d', '')
+        """
+        return f"{self.place}/{stamp}" if self.place else ""
+
+    def has(self, stamp: str) -> bool:
+        """Return whether the index has a document with this stamp; False for an empty stamp."""
+        return bool(stamp) and self.origin(stamp) in self.known
 
 
-def header(path: Path) -> list[str]:
-    """The names of a CSV file's columns as written; [] if they can't be read."""
-    try:
-        skipped, delimiter = layout(path)
-        with open_text(path) as lines:
-            for _ in range(skipped):
-                lines.readline(LARGEST_OBJECT)
-            return next(csv.reader(_bounded(lines), delimiter=delimiter), [])
-    except (csv.Error, *UNREADABLE):
-        return []
+def place_digest(place: str) -> str:
+    """Return an irreversible digest of a place."""
+    return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def has_mixed_line_endings(path: Path) -> bool:
-    """Return whether only some lines end with a carriage return, which DuckDB can't read."""
-    try:
-        with open_bytes(path) as lines:
-            ends, before = set[bool](), b""
-            while line := lines.readline(PIECE):
-                if line.endswith(b"\n"):
-                    ends.add((before + line)[-2:] == b"\r\n")
-                before = line[-1:]
-    except UNREADABLE:
-        return False
-    return len(ends) > 1
+def stamp_of(changed_ns: int, *facts: object) -> str:
+    """Return a stamp of some facts; empty if the file was modified just now.
 
-
-def broken_json(path: Path) -> str | None:
-    """Describe the first error of a JSON file of any layout: DuckDB counts values, not lines."""
-    with open_text(path, newline="\n") as lines:
-        text = lines.read(LARGEST_OBJECT)
-        while lines.read(PIECE):  # to its end: it may be cut off, or not UTF-8
-            text = ""  # too large to be parsed here
-    if (error := _json_error(text, 1)) is None or " (Extra data" not in error:
-        return error
-    return broken_line(path)  # several values
-
-
-def broken_line(path: Path) -> str | None:
-    """Describe the first line that is not JSON; DuckDB's own line numbers are per buffer."""
-    with open_text(path, newline="\n") as lines:
-        pieces = iter(partial(lines.readline, LARGEST_OBJECT + 1), "")
-        for number, line in enumerate(pieces, start=1):
-            if len(line) > LARGEST_OBJECT:
-                return f"line {number}: over {LARGEST_OBJECT:,} characters; expected one document"
-            if error := _json_error(line.rstrip("\r\n"), number) or _no_fields(line, number):
-                return error
-    return None
-
-
-def _no_fields(line: str, number: int) -> str | None:
-    """Describe a line of valid JSON that is no object of named fields."""
-    value = parsed(line) if line.strip() else {}
-    if not isinstance(value, dict):
-        return f"line {number}: {shortened(line.strip(), 40)}; expected a JSON object"
-    return f"line {number}: a field without a name; expected one" if "" in value else None
-
-
-def _json_error(text: str, number: int) -> str | None:
-    """Describe the first error of a JSON text that begins in a line of this number."""
-    try:
-        if text.strip():
-            parsed(text)
-    except json.JSONDecodeError as error:
-        place = number + error.lineno - 1
-        return f"line {place}: broken JSON ({error.msg} at column {error.colno})"
-    except TooDeepError as error:
-        return f"line {number}: JSON {error}"
-    except ValueError as error:  # a key twice, or an integer of thousands of digits
-        return f"line {number}: {error}"
-    half = next((found for found in ESCAPE.finditer(text) if found[1]), None)
-    if half is None:
-        return None
-    place = number + text.count("\n", 0, half.start())
-    return f"line {place}: {half[0]} is half of a character; expected both halves"
-
-
-def broken_record(path: Path) -> str | None:
-    """Describe the first CSV record with another number of columns, which DuckDB does not report.
-
-    It is named by its first line.
+    >>> stamp_of(0, "notes.md", 7) == stamp_of(0, "notes.md", 8), stamp_of(time.time_ns(), 7)
+    (False, '')
     """
-    largest = csv.field_size_limit(LARGEST_OBJECT)
-    try:
-        skipped, delimiter = layout(path)
-        with open_text(path, newline="") as lines:
-            records = csv.reader(_bounded(lines), delimiter=delimiter, strict=True)
-            for _ in range(skipped):
-                next(records)
-            return _uneven(records)
-    finally:
-        csv.field_size_limit(largest)
-
-
-def _bounded(lines: IO[str]) -> Iterator[str]:
-    """Yield lines; raises `csv.Error` for one that is too long, before it is read whole."""
-    for line in iter(partial(lines.readline, LARGEST_OBJECT + 1), ""):
-        if len(line) > LARGEST_OBJECT:
-            raise csv.Error(f"over {LARGEST_OBJECT:,} characters")
-        yield line
-
-
-def _uneven(records: Any) -> str | None:
-    width = None
-    while True:
-        line = records.line_num + 1
-        try:
-            record = next(records, None)
-        except csv.Error as error:
-            return f"line {line}: broken CSV ({error})"
-        if record is None:
-            return None
-        width = len(record) if width is None else width
-        if record and len(record) != width:
-            return f"line {line}: {len(record)} columns; expected {width}"
+    if time.time_ns() - changed_ns < SETTLED_NS:
+        return ""
+    return hashlib.sha256(
+        repr((changed_ns, *facts)).encode("utf-8", "surrogateescape")
+    ).hexdigest()[:16]

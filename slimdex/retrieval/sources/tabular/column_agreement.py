@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from slimdex.indexes.errors import InputError, shortened
 
-from ..store.metadata_columns import TEXTS, wider
-from .tabular.duckdb_readers import MOMENTS, NUMBERS, is_nested
-from .tabular.tables import EVERY_COLUMN, TableSource
+from ...store.metadata_columns import TEXTS, wider
+from .columns import MOMENTS, NUMBERS, is_nested
+from .tables import EVERY_COLUMN, TableSource
 
 
 def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:

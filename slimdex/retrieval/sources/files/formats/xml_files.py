@@ -1,6 +1,7 @@
-"""XML: the texts of the elements, below the titles; feeds, DocBook, SVG, property lists and others.
+"""XML: feeds, DocBook, SVG, property lists and others, and the parser of office files and books.
 
-An element with text of its own is a paragraph, and elements in it are a part of that paragraph.
+Texts are below their titles. An element with text of its own is a paragraph, and elements in it are
+a part of that paragraph.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from html.entities import html5
+from typing import Any, NamedTuple
 
-from ..archives import events, local
+from ..decoding import codec_of, declared_label, decoded
+from ..front_matter import moment
 from ..limits import UnreadableError
 from ..outline import Extract, Outline, words
 from . import html_pages
-from .office import opendocument, word
 
 TITLES = ("title", "head")
 PARAGRAPHS = ("p", "para", "simpara")
@@ -29,6 +31,8 @@ MARKUP = re.compile(r"</?[a-z][a-z0-9]*(\s[^<>]*)?/?>", re.I)
 ADDRESS = re.compile(r"\s*https?://\S+\s*")
 ENTITY = re.compile(rb"&([A-Za-z][A-Za-z0-9]*);")
 DECLARED = re.compile(rb"<!ENTITY\s+([\w.:-]+)\s")
+PARSING = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": True}
+"""Options of a parser that reads no other file and any depth."""
 XML_ENTITIES = (b"amp", b"lt", b"gt", b"quot", b"apos")
 
 
@@ -39,31 +43,20 @@ def read(data: bytes) -> Extract:
     >>> found.title, found.text, found.parts[0].headings
     ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
     """
-    if not data.strip():
-        return Extract("", "")
-    root = _root(data)
-    if local(root) == "html":
-        return html_pages.read(data)
-    if ":opendocument:" in root:
-        return opendocument.read_odf(data)
-    outline = Outline()
-    if "/wordml}" in root or "xmlPackage}" in root:
-        events(data, word.WordText(outline, {}))
-    else:
-        data = _with_known_entities(data)
-        mixed = _Mixed()
-        events(data, mixed)
-        events(data, _XmlText(outline, mixed.found))
+    outline, mixed, data = Outline(), _Mixed(), _with_known_entities(data)
+    events(data, mixed)
+    events(data, _XmlText(outline, mixed.found))
     return Extract(outline.first_heading, outline.text, outline.parts)
 
 
-def _root(data: bytes) -> str:
-    """Tag of the first element."""
+def root(data: bytes) -> str:
+    """Tag of the first element; "" for an empty file."""
     from lxml import etree
 
-    options = {"resolve_entities": False, "load_dtd": False, "no_network": True, "huge_tree": True}
+    if not data.strip():
+        return ""
     try:
-        for _, element in etree.iterparse(io.BytesIO(data), events=("start",), **options):
+        for _, element in etree.iterparse(io.BytesIO(data), events=("start",), **PARSING):
             return str(element.tag)
     except etree.XMLSyntaxError as error:
         raise UnreadableError(f"broken: {error.msg}") from error
@@ -171,3 +164,90 @@ class _XmlText:
         if name in ("script", "style"):
             return self._root == "svg" or "xhtml}" in tag
         return (name, self._root) in (("data", "plist"), ("binary", "FictionBook"))
+
+
+def events(data: bytes, target: Any) -> None:
+    """Parse XML to events of a target, without expanding entities."""
+    from lxml import etree
+
+    if not data.strip():
+        return
+    label = declared_label(data) or "utf-8"
+    if is_legacy := codec_of(label) not in (None, "utf-8"):
+        data = decoded(data, label=label).encode("utf-8", "replace")
+    parser = etree.XMLParser(target=target, encoding="utf-8" if is_legacy else None, **PARSING)
+    try:
+        parser.feed(data)
+        parser.close()
+    except etree.XMLSyntaxError as error:
+        raise UnreadableError(f"broken: {error.msg}") from error
+
+
+def local(tag: str) -> str:
+    """Return a name without its namespace.
+
+    >>> local("{urn:x}p")
+    'p'
+    """
+    return tag.rpartition("}")[2]
+
+
+class Element(NamedTuple):
+    """Element of an XML file, with its own text on one line."""
+
+    name: str
+    attributes: Mapping[str, str]
+    text: str
+
+
+def elements(data: bytes) -> list[Element]:
+    """Elements of a file by their ends, with names without a namespace."""
+    found, open_ = list[Element](), list[tuple[str, Mapping[str, str], list[str]]]()
+
+    class Target:
+        """Handler of a parser's events."""
+
+        def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+            open_.append((local(tag), dict(attributes), []))
+
+        def data(self, text: str) -> None:
+            if open_:
+                open_[-1][2].append(text)
+
+        def end(self, _: str) -> None:
+            name, attributes, texts = open_.pop()
+            found.append(Element(name, attributes, " ".join("".join(texts).split())))
+
+        def close(self) -> None:
+            pass
+
+    events(data, Target())
+    return found
+
+
+def attribute(attributes: Mapping[str, str], name: str) -> str:
+    """Value of an attribute in any namespace; "" if missing.
+
+    >>> attribute({"{urn:x}val": "1"}, "val")
+    '1'
+    """
+    return next((value for key, value in attributes.items() if local(key) == name), "")
+
+
+def joined(found: Sequence[Element], *names: str) -> str:
+    """Texts of the first of these elements that is present, joined by commas."""
+    texts = ([e.text for e in found if e.name == name and e.text] for name in names)
+    return ", ".join(next(filter(None, texts), []))
+
+
+def facts(about: Sequence[Element]) -> dict[str, Any]:
+    """Metadata from Dublin Core and similar fields."""
+    found: dict[str, Any] = {
+        "author": joined(about, "creator", "initial-creator"),
+        "date": joined(about, "created", "creation-date", "date"),
+        "tags": joined(about, "keywords", "keyword", "subject"),
+        "description": joined(about, "description"),
+        "language": joined(about, "language"),
+    }
+    found["date"] = moment(found["date"])
+    return {column: value for column, value in found.items() if value}
