@@ -34,9 +34,9 @@ SAME_COSINE = 0.99
 """Least cosine of the same model's vectors: servers round, batch and quantise differently."""
 Lengths = NDArray[np.int64]
 """(n, 2): tokens of each text, and how many of them are encoded."""
-MOST = 1 << 31
+LARGEST_NUMBER = 1 << 31
 """Limit of numbers in a spec."""
-FIELDS: dict[str, dict[str, type]] = {
+SPEC_FIELDS: dict[str, dict[str, type]] = {
     "given": {"dim": int},
     "static": {"model": str, "sha256": str, "pooling": str},
     "transformer": {
@@ -49,7 +49,7 @@ FIELDS: dict[str, dict[str, type]] = {
     "http": {"url": str, "model": str, "dim": int, "max_length": int, "fingerprint": str},
 }
 """Types of encoders that an index can name -> their fields."""
-OPTIONAL: dict[str, type] = {
+OPTIONAL_FIELDS: dict[str, type] = {
     "revision": str,
     "api": str,
     "dimensions": int,
@@ -58,7 +58,7 @@ OPTIONAL: dict[str, type] = {
     "trust_remote_code": bool,
 }
 """Other fields of these, which may be missing or None; lists are of texts."""
-LENGTHS = {"head": range(MOST), "prompts": [2]}
+LIST_LENGTHS = {"head": range(LARGEST_NUMBER), "prompts": [2]}
 """Lists -> how many texts they may have."""
 
 
@@ -68,15 +68,12 @@ class Encoder(Protocol):
     @property
     def dim(self) -> int:
         """Dimensions of a vector."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """Vectors (n, dim), in the order of the texts."""
-        ...
 
     def spec(self) -> dict[str, Any]:
         """Return the properties that comparable vectors must share, JSON-serialisable."""
-        ...
 
 
 @runtime_checkable
@@ -85,7 +82,6 @@ class LimitedEncoder(Protocol):
 
     def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
         """Return vectors (n, dim), and each text's tokens and encoded tokens."""
-        ...
 
 
 @runtime_checkable
@@ -98,7 +94,6 @@ class CountingEncoder(Protocol):
 
     def token_counts(self, texts: Sequence[str]) -> Sequence[int]:
         """Count the tokens of each document, including special ones, without truncation."""
-        ...
 
 
 @runtime_checkable
@@ -107,7 +102,6 @@ class AdaptableEncoder(Protocol):
 
     def in_precision(self, precision: str) -> Encoder:
         """Return the encoder in another precision."""
-        ...
 
 
 def as_recorded(encoder: Encoder, spec: dict[str, Any]) -> Encoder:
@@ -237,26 +231,30 @@ def check_spec(spec: Any) -> None:
     if spec.get("type") == "mapped":  # by a slimdex before the first release
         raise ValueError("an encoder mapped to another one, by an older slimdex; build it again")
     for name, type_ in _fields(spec).items():
-        may_be_none = name in OPTIONAL or name == "model"  # of a static encoder that is not saved
+        may_be_none = (
+            name in OPTIONAL_FIELDS or name == "model"
+        )  # of a static encoder that is not saved
         if name in spec and not (spec[name] is None and may_be_none):
             _check_field(name, spec[name], type_)
 
 
 def check_whole(spec: dict[str, Any]) -> None:
     """Raise `CorruptError` if a field is missing that opening the encoder requires."""
-    if missing := sorted(_fields(spec).keys() - OPTIONAL.keys() - spec.keys()):
+    if missing := sorted(_fields(spec).keys() - OPTIONAL_FIELDS.keys() - spec.keys()):
         raise CorruptError(f"encoder {shortened_repr(spec)}: no {', '.join(missing)}")
 
 
 def _fields(spec: dict[str, Any]) -> dict[str, type]:
     kind = spec.get("type")
-    return FIELDS[kind] | OPTIONAL if isinstance(kind, str) and kind in FIELDS else {}
+    return (
+        SPEC_FIELDS[kind] | OPTIONAL_FIELDS if isinstance(kind, str) and kind in SPEC_FIELDS else {}
+    )
 
 
 def _check_field(name: str, value: Any, type_: type) -> None:
     is_right = type(value) is type_
     if is_right and type_ is list:
-        is_right = all(type(text) is str for text in value) and len(value) in LENGTHS[name]
+        is_right = all(type(text) is str for text in value) and len(value) in LIST_LENGTHS[name]
     if not is_right or not all(map(_is_plain, value if type_ is list else [value])):
         raise TypeError(f"encoder with {name}={shortened_repr(value)}; expected {type_.__name__}")
 
@@ -265,9 +263,20 @@ def _is_plain(value: str | int | bool) -> bool:
     """True for a text of Unicode without NUL, and a number that is positive and not too large."""
     if isinstance(value, str):
         return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
-    return isinstance(value, bool) or 1 <= value < MOST
+    return isinstance(value, bool) or 1 <= value < LARGEST_NUMBER
 
 
 def is_address(model: str) -> bool:
     """Return whether a model's name is the URL of a server."""
     return model.startswith(("http://", "https://"))
+
+
+def check_unchanged(encoder: Encoder, spec: dict[str, Any], *keys: str) -> None:
+    """Raise `InputError` if an encoder differs from an index's, given by its spec, in a key."""
+    found = encoder.spec()
+    for key in keys:
+        if spec.get(key) is not None and found.get(key) != spec[key]:
+            raise InputError(
+                f"model {found['model']!r} has {key} {found.get(key)}; the index was built with "
+                f"{spec[key]}"
+            )

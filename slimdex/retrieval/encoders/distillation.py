@@ -76,10 +76,7 @@ def distill(
     else:
         vectors = _of_transformer(
             TransformerEncoder(
-                model,
-                pooling="mean@-1",
-                precision="fp32",
-                trust_remote_code=trust_remote_code,
+                model, pooling="mean@-1", precision="fp32", trust_remote_code=trust_remote_code
             ),
             dim,
         )

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-READ = 1000
+CHARACTERS_READ = 1000
 """Characters of a text that are read."""
 FEWEST_LETTERS = 40
 """Letters of a text in Latin script whose language is detected; fewer could be any."""
-SURE = 10.0
+LEAST_DIFFERENCE = 10.0
 """Least difference of log-likelihoods between another language and English."""
 ENGLISH_WORDS = frozenset(("the", "and", "this", "with", "that", "from"))
 """Words of which an English text has one, and hardly any other text: they save the detector."""
@@ -27,7 +27,9 @@ def other_languages(texts: Sequence[str]) -> tuple[float, str]:
     >>> other_languages(["Сегодня идёт дождь.", "It rains on the roof.", "12"])
     (0.5, 'Cyrillic script')
     """
-    found = [language for text in texts if (language := _language(text[:READ])) is not None]
+    found = [
+        language for text in texts if (language := _language(text[:CHARACTERS_READ])) is not None
+    ]
     others = Counter(language for language in found if language)
     if not others:
         return 0.0, ""
@@ -51,4 +53,4 @@ def _language(text: str) -> str | None:
 
     ranked: list[tuple[str, float]] = rank(text)
     (language, likelihood), scores = ranked[0], dict(ranked)
-    return f"language {language!r}" if likelihood - scores["en"] >= SURE else ""
+    return f"language {language!r}" if likelihood - scores["en"] >= LEAST_DIFFERENCE else ""

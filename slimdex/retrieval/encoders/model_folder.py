@@ -67,6 +67,12 @@ class Prompts:
     query: str = ""
     document: str = ""
 
+    def replaced(self, query: str | None, document: str | None) -> Prompts:
+        """Replace those that are given."""
+        return Prompts(
+            self.query if query is None else query, self.document if document is None else document
+        )
+
 
 @dataclass(frozen=True)
 class SentenceFolder:

@@ -122,13 +122,24 @@ def encoder_from_spec(
     incomplete.
     """
     check_whole(spec)
-    if spec.get("type") == GIVEN:
+    if not is_loadable(spec):
+        raise InputError(
+            f"this index was built with {spec!r}: pass that encoder to open(), or vectors in "
+            "place of texts"
+        )
+    if spec["type"] == GIVEN:
         return GivenEncoder(spec["dim"])
-    if spec.get("type") == "http":
+    if spec["type"] == "http":
         from .over_http.http_encoder import http_from_spec
 
         return http_from_spec(spec, model=model, api_key_file=api_key_file)
-    if spec.get("type") == "static":
+    place = spec["model"]
+    if model is None and place and Path(place).is_absolute() and not Path(place).exists():
+        raise InputError(
+            f"model {place!r}: no such file or folder; if it has moved, pass model=PATH "
+            "(or record it with `move_model`)"
+        )
+    if spec["type"] == "static":
         from .word_vectors.static_encoder import static_from_spec
 
         return static_from_spec(spec, model=model)
@@ -145,7 +156,7 @@ class Encoders:
     given : one that a caller has.
     moved : a spec, and the folder, hub id or URL where that encoder's model is now. Other specs are
         loaded from where they were: another process may change the encoder.
-    trust_remote_code, api_key_file : as for `Collection.open`.
+    trust_remote_code, api_key_file : options of `Collection.open`.
     """
 
     def __init__(
@@ -172,7 +183,7 @@ class Encoders:
         trust_remote_code: bool = False,
         api_key_file: str | Path | None = None,
     ) -> Encoders:
-        """The encoders of an index, given its encoder's spec; options as for `Collection.open`.
+        """The encoders of an index, given its encoder's spec; for options see `Collection.open`.
 
         Raises `InputError` if `encoder` is another one.
         """

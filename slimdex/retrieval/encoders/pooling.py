@@ -16,7 +16,7 @@ POOLER = "pooler"
 """Mode that uses the model's own layer over the first token."""
 WK = "wk"
 """Mode that weights words by how their vectors change across layers: SBERT-WK."""
-WINDOW = 2
+NEIGHBOURS = 2
 """Neighbouring layers on either side to compare a layer with: m in the paper."""
 LEAST_LAYERS = 3
 """Two layers have one difference only, which has no variance."""
@@ -177,7 +177,9 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
     count = layers.shape[2]
     alignment, novelty = [], []
     for i in range(count):
-        around = [j for j in range(max(0, i - WINDOW), min(count, i + WINDOW + 1)) if j != i]
+        around = [
+            j for j in range(max(0, i - NEIGHBOURS), min(count, i + NEIGHBOURS + 1)) if j != i
+        ]
         own = layers[:, :, i]
         rest, inside = own, torch.zeros_like(own[..., 0])
         basis: list[Tensor] = []

@@ -13,15 +13,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import (
-    LARGEST,
-    SMALLEST,
-    Matrix,
-    Rows,
-    array_of,
-    as_matrix,
-    batches,
-)
+from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, Rows, array_of, as_matrix, batches
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
@@ -44,22 +36,18 @@ class GivenVectors(Protocol):
     @property
     def name(self) -> str:
         """Origin, for messages."""
-        ...
 
     @property
     def dim(self) -> int:
         """Dimensions of a vector."""
-        ...
 
     def __len__(self) -> int: ...
 
     def rows(self, start: int, stop: int) -> Matrix:
         """Read rows start .. stop (n, dim), float32."""
-        ...
 
     def fingerprint(self) -> str:
         """Digest that changes with the vectors."""
-        ...
 
 
 class ArrayVectors:

@@ -50,40 +50,32 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """File or package, for messages."""
-        ...
 
     @property
     def origin(self) -> InputFile | None:
         """File that generated ids are derived from; None if documents have ids."""
-        ...
 
     @property
     def columns(self) -> Mapping[str, str]:
         """User's columns: name -> DuckDB type."""
-        ...
 
     @property
     def notes(self) -> Sequence[str]:
         """Notes for the user on how the source is read."""
-        ...
 
     def fingerprint(self) -> str:
         """Digest that changes with the source."""
-        ...
 
     @property
     def place(self) -> str:
         """Unique name of its location."""
-        ...
 
     @property
     def stamp(self) -> str:
         """Stamp of the whole source, see `origins.stamp_of`; empty if its files have their own."""
-        ...
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the source."""
-        ...
 
 
 def open_source(
@@ -282,12 +274,12 @@ class Sources:
         places = (place for place, _ in self._placed(readings))
         if (found := next(islice(places, number, None), None)) is None:
             raise IndexError(number)
-        return _told(*found)
+        return _located(*found)
 
     def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
         """File and place of a document by its id; None if no source has it."""
         found = (place for place, document in self._placed(readings) if document.id == id)
-        return next((_told(*place) for place in found), None)
+        return next((_located(*place) for place in found), None)
 
     def _placed(self, readings: Sequence[Reading]) -> Iterator[tuple[tuple[Source, int], Document]]:
         """Read the documents again, each with its source and its number there from 1."""
@@ -297,7 +289,7 @@ class Sources:
                 yield (source, number), document
 
 
-def _told(source: Source, number: int) -> str:
+def _located(source: Source, number: int) -> str:
     return f"{source.name} (its document {number:,})"
 
 

@@ -178,8 +178,8 @@ def find_model(
             if error.status in (401, 403):
                 raise InputError(f"{error} (expected a key: a file or the environment)") from None
             refused[str(error)] = None
-    told = [line for line in refused if not _NO_ROUTE.search(line)]
-    raise InputError("; ".join(told) or f"no vectors: {'; '.join(refused)}")
+    reasons = [line for line in refused if not _NO_ROUTE.search(line)]
+    raise InputError("; ".join(reasons) or f"no vectors: {'; '.join(refused)}")
 
 
 def _candidates(url: str) -> list[tuple[str, str]]:

@@ -10,13 +10,7 @@ import os
 import ssl
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    HTTPSConnection,
-    IncompleteRead,
-)
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from ipaddress import ip_address
 from pathlib import Path
 from random import random

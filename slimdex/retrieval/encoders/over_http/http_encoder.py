@@ -89,11 +89,8 @@ class HttpEncoder:
         self.dim, self._fingerprint = vectors.shape[1], fingerprint(vectors)
         self._most_texts = MOST_TEXTS
         self.max_length = max_length or self._model.longest() or USUAL_LENGTH
-        query, document = known_prompts(self._model.name)
-        self.prompts = Prompts(
-            query if query_prompt is None else query_prompt,
-            document if document_prompt is None else document_prompt,
-        )
+        known = Prompts(*known_prompts(self._model.name))
+        self.prompts = known.replaced(query_prompt, document_prompt)
 
     @property
     def tokens_at_once(self) -> int:

@@ -56,11 +56,9 @@ class Runtime(Protocol):
     @property
     def streams(self) -> int:
         """Number of batches that may run concurrently."""
-        ...
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """Yield the network's output for each batch of ids and mask (n, seq), in order."""
-        ...
 
 
 class OpenVinoRuntime:

@@ -37,8 +37,8 @@ LONGEST_WORD = 1 << 12
 """Limits in bytes: a longer line or word is refused before it is read to its end."""
 MOST_DIMENSIONS = 1 << 14
 CHUNK = 1 << 22
-EXPECTED = "expected word vectors, a word and its numbers a line"
-OTHERS = {
+EXPECTED_LINES = "expected word vectors, a word and its numbers a line"
+UNSUPPORTED = {
     b"PK\x03\x04": "a zip archive; expected the file in it",
     b"\xba\x16\x4f\x2f": "a fastText model; expected its .vec file",
 }
@@ -174,7 +174,7 @@ def words_of(path: Path) -> Iterator[Word]:
 def _opened(path: Path) -> io.BufferedReader:
     with path.open("rb") as file:
         start = file.read(4)
-    if message := OTHERS.get(start):
+    if message := UNSUPPORTED.get(start):
         raise InputError(f"{path}: {message}")
     raw: Any = gzip.GzipFile(path) if start[:2] == b"\x1f\x8b" else path.open("rb", buffering=0)
     return io.BufferedReader(raw, CHUNK)
@@ -183,7 +183,9 @@ def _opened(path: Path) -> io.BufferedReader:
 def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
     line = _line(path, file, 1)
     if not line.strip():
-        raise InputError(f"{path}: {'line 1 is empty' if line else 'an empty file'}; {EXPECTED}")
+        raise InputError(
+            f"{path}: {'line 1 is empty' if line else 'an empty file'}; {EXPECTED_LINES}"
+        )
     header = HEADER.fullmatch(line.strip())
     if header is None:
         dim = _dimensions(path, line)
@@ -214,7 +216,9 @@ def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
 def _line(path: Path, file: io.BufferedReader, number: int) -> bytes:
     line = file.readline(LONGEST_LINE)
     if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-        raise InputError(f"{path}: line {number} is longer than {LONGEST_LINE:,} bytes; {EXPECTED}")
+        raise InputError(
+            f"{path}: line {number} is longer than {LONGEST_LINE:,} bytes; {EXPECTED_LINES}"
+        )
     return line
 
 
@@ -225,7 +229,7 @@ def _dimensions(path: Path, line: bytes) -> int:
     while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
         dim += 1
     if not 1 <= dim <= MOST_DIMENSIONS:
-        raise InputError(f"{path}: line 1: {_shown(line)}; {EXPECTED}")
+        raise InputError(f"{path}: line 1: {_shown(line)}; {EXPECTED_LINES}")
     return dim
 
 

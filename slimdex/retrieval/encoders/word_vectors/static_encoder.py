@@ -21,7 +21,7 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.execution.threads import eigh, product
 
-from ..base import several
+from ..base import check_unchanged, several
 from ..models import find_model
 from ..tokens import GROUP_TEXTS, groups
 from .files import read_word_vectors
@@ -53,6 +53,11 @@ class StaticEncoder:
     pooling : ``mean``; or ``sif``, weighted by ``a / (a + p(word))`` with p by Zipf's law, since
         such files list words by frequency (`fitted` takes p from texts). By default the folder's
         pooling, and ``mean`` for files.
+
+    Attributes
+    ----------
+    vectors : token vectors and the tokenizer.
+    weights : factors of the tokens' vectors (tokens,); None for equal weights.
 
     Raises
     ------
@@ -95,11 +100,11 @@ class StaticEncoder:
         name: str | None = None,
         revision: str | None = None,
     ) -> Self:
-        self._vectors, self._name, self._revision = vectors, name, revision
+        self.vectors, self._name, self._revision = vectors, name, revision
         self.pooling = pooling or (MEAN if vectors.weights is None else WEIGHTED)
-        self._weights = vectors.weights if self.pooling == WEIGHTED else None
+        self.weights = vectors.weights if self.pooling == WEIGHTED else None
         if self.pooling == SIF:
-            self._weights = _weights(vectors, None)
+            self.weights = _weights(vectors, None)
         self._pieces = WordPieces(vectors.tokenizer, vectors.dropped)
         return self
 
@@ -109,22 +114,12 @@ class StaticEncoder:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._pieces = WordPieces(self._vectors.tokenizer, self._vectors.dropped)
-
-    @property
-    def vectors(self) -> StaticVectors:
-        """Token vectors and the tokenizer."""
-        return self._vectors
-
-    @property
-    def weights(self) -> NDArray[np.float32] | None:
-        """Factors of the tokens' vectors (tokens,); None for equal weights."""
-        return self._weights
+        self._pieces = WordPieces(self.vectors.tokenizer, self.vectors.dropped)
 
     @property
     def dim(self) -> int:
         """Dimensions of the vectors."""
-        return int(self._vectors.vectors.shape[1])
+        return int(self.vectors.vectors.shape[1])
 
     @property
     def width(self) -> int:
@@ -156,7 +151,7 @@ class StaticEncoder:
         return {
             "type": "static",
             "model": self._name,
-            "sha256": self._vectors.sha256,
+            "sha256": self.vectors.sha256,
             "revision": self._revision,
             "pooling": self.pooling,
         }
@@ -167,7 +162,7 @@ class StaticEncoder:
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
         for group in groups(texts):
             out[group] = self._pooled(*self._pieces.ids(texts[group]))
-        return normalize_rows(out) if self._vectors.normalize else out
+        return normalize_rows(out) if self.vectors.normalize else out
 
     def fitted(
         self,
@@ -193,7 +188,7 @@ class StaticEncoder:
             If there are neither texts nor frequencies, or they contain no known word.
         """
         parts = [self._pieces.ids(part) for part in _parts(texts)]
-        counts = np.zeros(self._vectors.tokens, dtype=np.float64)
+        counts = np.zeros(self.vectors.tokens, dtype=np.float64)
         if frequencies is not None:
             if not isinstance(frequencies, Mapping):
                 frequencies = read_frequencies(Path(frequencies))
@@ -208,8 +203,8 @@ class StaticEncoder:
                 "fitted: no known word in the texts or frequencies; expected texts like those to "
                 "be searched"
             )
-        weights = _weights(self._vectors, counts / counts.sum())
-        made = replace(self._vectors, weights=weights, known_sha256=None).as_in_a_folder()
+        weights = _weights(self.vectors, counts / counts.sum())
+        made = replace(self.vectors, weights=weights, known_sha256=None).as_in_a_folder()
         encoder = StaticEncoder.of(made)
         if parts:
             moment = np.zeros((self.dim, self.dim))
@@ -225,7 +220,7 @@ class StaticEncoder:
         model2vec's ``StaticModel.from_pretrained(folder)`` gives the same vectors. Raises
         `InputError` if the path exists.
         """
-        whole = replace(self._vectors, weights=self._weights)
+        whole = replace(self.vectors, weights=self.weights)
         write_static(Path(folder), whole, {"pooling": self.pooling})
         return StaticEncoder(Path(folder).absolute())
 
@@ -249,10 +244,10 @@ class StaticEncoder:
 
     def _sums(self, tokens: Rows) -> Matrix:
         """Weighted sums (n, dim) of the vectors of tokens (n, length)."""
-        rows = tokens if self._vectors.mapping is None else self._vectors.mapping[tokens]
+        rows = tokens if self.vectors.mapping is None else self.vectors.mapping[tokens]
         ones = np.ones(tokens.shape, dtype=np.float32)
-        weights = ones if self._weights is None else self._weights[tokens]
-        out: Matrix = product(weights[:, None, :], self._vectors.vectors[rows])[:, 0]
+        weights = ones if self.weights is None else self.weights[tokens]
+        out: Matrix = product(weights[:, None, :], self.vectors.vectors[rows])[:, 0]
         return out
 
 
@@ -267,11 +262,6 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
             "this index was built with a StaticEncoder that was fitted: pass it to open(), or "
             "`save` it and pass model=PATH (or record it with `move_model`)"
         )
-    if model is None and Path(place).is_absolute() and not Path(place).exists():
-        raise InputError(
-            f"model {place!r}: no such file or folder; if it has moved, pass model=PATH "
-            "(or record it with `move_model`)"
-        )
     pooling = spec["pooling"]
     try:
         encoder = StaticEncoder(place, pooling=pooling if pooling in POOLINGS else None)
@@ -283,13 +273,7 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
             f"model {place!r}: no word vectors that can be read; expected those that the index was "
             "built with (pass model=PATH for a line that says more)"
         ) from None
-    found = encoder.spec()
-    for key in ("sha256", "pooling"):
-        if found[key] != spec[key]:
-            raise InputError(
-                f"model {found['model']!r} has {key} {found[key]}; the index was built with "
-                f"{spec[key]}"
-            )
+    check_unchanged(encoder, spec, "sha256", "pooling")
     return encoder
 
 

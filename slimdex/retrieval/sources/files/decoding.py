@@ -31,9 +31,9 @@ SIGN_IN_WORD = re.compile(r"[^\W\d_][¹²³¼½¾¿¡°±][^\W\d_]")
 """Implausible characters, such as Polish text decoded as `WESTERN`."""
 NOT_WESTERN = {"Turkish": "cp1254", "Hungarian": "cp1250"}
 """Languages that look equally plausible in `WESTERN` -> their encoding."""
-AS_GOOD = 0.1
+CHAOS_TOLERANCE = 0.1
 """Tolerance of charset-normalizer's measure of disorder: Portuguese differed by 0.07."""
-FEW = 0.02
+MOST_UNTYPED = 0.02
 """Share of `UNTYPED` bytes tolerated in a text."""
 DECLARED = re.compile(
     rb"""<\?xml[^>]+?encoding\s*=\s*["']([\w.:-]+)"""
@@ -41,10 +41,10 @@ DECLARED = re.compile(
     rb"""|(?:[^\n]*\n)?[ \t\f]*\#[^\n]*?coding[:=][ \t]*([\w.-]+)"""
 )
 """Charset label at the beginning of XML, CSS, or code as in PEP 263."""
-LIKELY = 8
+CERTAIN_UTF_8 = 8
 """Characters outside ASCII from which on text that is valid UTF-8 is UTF-8, whatever its label;
 legacy text that short may be valid UTF-8 by chance."""
-WRONG = 0.2
+MOST_UNDECODABLE = 0.2
 """Share of undecodable characters above which a label is wrong."""
 LABELS = {
     label: codec
@@ -139,7 +139,7 @@ fc6c悤 fcb9撐 fce2晴 fcf1杞 fdb7沜 fdb8渝 fdbb港 fdf1煮 fe52猪 fe6f瑜 
 """Characters of Big5 that Python lacks."""
 ESCAPE = re.compile(rb"\x1b(\([BIJ]|\$\(?[@B]|\$\(D)")
 """Change of the character set in ISO-2022-JP."""
-HIGH = bytes(range(0x21)) + bytes(range(0xA1, 0xFF)) + bytes(range(0x7F, 0x100))
+HIGH_BIT = bytes(range(0x21)) + bytes(range(0xA1, 0xFF)) + bytes(range(0x7F, 0x100))
 """Table that sets the high bit of printable ASCII."""
 ROMAN = {0x5C: "¥", 0x7E: "‾"}
 
@@ -196,10 +196,10 @@ def _declared(data: bytes, label: str) -> str | None:
         return None
     text = decode(data, codec)
     outside = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))
-    is_doubtful = codec == WESTERN or outside >= 2 * LIKELY or "\ufffd" in text
+    is_doubtful = codec == WESTERN or outside >= 2 * CERTAIN_UTF_8 or "\ufffd" in text
     if is_doubtful and not data.isascii() and _is_utf_8(data):
         return None
-    return text if text.count("\ufffd") <= WRONG * len(text) else None
+    return text if text.count("\ufffd") <= MOST_UNDECODABLE * len(text) else None
 
 
 def _undeclared(data: bytes, marked: str | None, encoding: str | None) -> str:
@@ -235,7 +235,9 @@ def is_text(head: bytes) -> bool:
     """
     if any(head.startswith(mark) for mark in MARKS):
         return True
-    return 0 not in head and len(head) - len(head.translate(None, UNTYPED)) <= FEW * len(head)
+    return 0 not in head and len(head) - len(head.translate(None, UNTYPED)) <= MOST_UNTYPED * len(
+        head
+    )
 
 
 def _guessed(data: bytes, first: int) -> str:
@@ -248,7 +250,7 @@ def _guessed(data: bytes, first: int) -> str:
     if best is None or best.encoding in ("ascii", "utf_8"):
         return WESTERN
     for match in matches:  # the likeliest of equally plausible ones
-        if match.encoding == WESTERN and match.chaos <= best.chaos + AS_GOOD:
+        if match.encoding == WESTERN and match.chaos <= best.chaos + CHAOS_TOLERANCE:
             if SIGN_IN_WORD.search(str(match)):
                 break
             return NOT_WESTERN.get(best.language, WESTERN)
@@ -356,9 +358,9 @@ def _iso_2022_jp(data: bytes) -> str:
         elif escape == b"(J":
             pieces.append(part.decode("ascii", "replace").translate(ROMAN))
         elif escape == b"(I":
-            pieces.append(part.translate(HIGH).decode("cp932", "replace"))
+            pieces.append(part.translate(HIGH_BIT).decode("cp932", "replace"))
         else:
             if escape == b"$(D":  # JIS X 0212
                 part = re.sub(rb"[\x21-\x7e]{2}", b"\x8f\\g<0>", part)
-            pieces.append(decode(part.translate(HIGH), "euc_jp"))
+            pieces.append(decode(part.translate(HIGH_BIT), "euc_jp"))
     return "".join(pieces)

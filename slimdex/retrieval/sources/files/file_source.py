@@ -34,9 +34,9 @@ BATCH = 64
 BATCH_CHARACTERS = 4 << 20
 GUESSED = ("text", "markdown", "rst", "code")
 """Kinds that do not state their encoding."""
-NAMED = 10
+MOST_NAMED = 10
 """Files listed by name in a line."""
-LISTED = " (`--json` lists all)"
+JSON_LISTS_ALL = " (`--json` lists all)"
 UNSUPPORTED = "unsupported"
 """Reason for files whose format is not read; they are named, unlike other files left out."""
 
@@ -391,7 +391,7 @@ class FileNotes:
     scanned: list[tuple[str, int, int]] = field(default_factory=list)
     unread: list[tuple[str, str]] = field(default_factory=list)
 
-    def lines(self, hint: str = LISTED) -> list[str]:
+    def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
         """Lines for the user; the hint follows names that are not all."""
         lines = self._left_out_lines(hint)
         if self.outside:
@@ -440,5 +440,5 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _first_names(names: Sequence[str], hint: str) -> str:
-    more = f" and {len(names) - NAMED:,} more{hint}" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    more = f" and {len(names) - MOST_NAMED:,} more{hint}" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

@@ -22,9 +22,9 @@ PROTECTED = "EncryptedPackage".encode("utf-16-le")
 """Name of the stream of an OLE container that holds an encrypted archive."""
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ENDINGS = (".gz", ".zst")
-WINDOW = 1 << 27
+LARGEST_WINDOW = 1 << 27
 """Largest Zstandard window in bytes, which bounds memory."""
-PIECE = 1 << 12
+COMPRESSED_PIECE = 1 << 12
 """Compressed bytes per step: they can expand 32,000 times."""
 
 
@@ -156,7 +156,7 @@ def _zstandard(file: Any) -> Any:
         def readinto(self, buffer: Any) -> int:
             """Read the next bytes."""
             while not self._found:
-                packed = file.read(PIECE)
+                packed = file.read(COMPRESSED_PIECE)
                 if not packed and self._frame is not None:
                     raise OSError("truncated")
                 if not packed:
@@ -172,7 +172,7 @@ def _zstandard(file: Any) -> Any:
             try:
                 while packed:
                     if self._frame is None:
-                        unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW)
+                        unpacker = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
                         self._frame = unpacker.decompressobj()
                     found.append(self._frame.decompress(packed))
                     packed = self._frame.unused_data if self._frame.eof else b""

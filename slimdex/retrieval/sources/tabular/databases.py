@@ -2,8 +2,7 @@
 
 DuckDB reads SQLite and Excel through extensions that it downloads. The worker's memory, time and
 rows are limited: a workbook of a few kilobytes may claim 17 billion cells, and a view may be
-endless. It reads a request as a line of JSON and answers ``{"error": message, "notes": notes}``,
-with an empty message on success.
+endless.
 """
 
 from __future__ import annotations
@@ -13,11 +12,7 @@ import datetime as dt
 import json
 import os
 import re
-import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -35,15 +30,13 @@ from ...extras import install_command
 from ...sql import identifier
 from ...temporary_files import temporary_parent
 from ..files.input_files import InputFile, remove_later, temporary
-from ..files.limits import LARGEST_FILE, MEMORY, SECONDS, size
+from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size
 from ..files.packed import ENCRYPTED, MOST_ENTRIES
-from ..files.worker import PROGRAM, limit_memory, limit_time
+from ..files.worker import Worker
 
-OLD = ".xls"
+XLS = ".xls"
 """Ending of the only workbooks that are no archives."""
-WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", OLD, ".ods")
-ROWS = "rows"
-"""Name of the output file in the given folder."""
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", XLS, ".ods")
 COMMAS = "sep=,\n"
 """First line of CSV, so that a name with semicolons is one name."""
 LARGEST_WORKBOOK = 1 << 30
@@ -69,51 +62,64 @@ SQLITE = (".sqlite", ".sqlite3", ".db")
 ENDINGS = (*SQLITE, *WORKBOOKS)
 
 
-def main() -> None:
-    """Read the table named on standard input."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # keep libraries' output apart from the answer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
-    limit_memory()
-    request = json.loads(sys.stdin.buffer.read())
-    limit_time(request["seconds"])
-    notes = list[str]()
-    error = _error(Path(request["path"]), request["table"], Path(request["folder"]), notes)
-    answers.write(json.dumps({"error": error, "notes": notes}))
-    answers.flush()
+def table_file(spec: str) -> InputFile | None:
+    """Read a table of a database or workbook: ``notes.db``, or ``notes.db#letters`` to name it.
+
+    Returns None for other files.
+
+    Raises `InputError` if it can't be read, or has several tables and none is named.
+    """
+    path, table = Path(spec), ""
+    if not path.exists() and "#" in spec:
+        name, _, table = spec.rpartition("#")
+        path = Path(name)
+    if path.suffix.lower() not in ENDINGS or not path.is_file():
+        return None
+    found = path.stat()
+    place = f"{path.resolve().as_posix()}#{table}"
+    facts = [place, found.st_size, found.st_mtime_ns]
+    prefix = Path(os.path.normpath(spec)).as_posix()
+    kind = ".csv" if path.suffix.lower() in WORKBOOKS else ".jsonl"
+    file = InputFile(spec, temporary(), kind, prefix, place, facts)
+    file.changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+    remove_later(file)
+    seconds = SECONDS * (1 + found.st_size / LARGEST_FILE)  # a view may be endless
+    try:
+        with (
+            TemporaryDirectory(prefix="slimdex-", dir=temporary_parent()) as folder,
+            Worker(seconds, __name__) as worker,
+        ):
+            request = {"path": str(path), "table": table, "folder": folder, "to": str(file.path)}
+            file.notes += worker.ask(request)["notes"]
+    except UnreadableError as error:
+        raise InputError(f"{path}: {error}") from error
+    return file
 
 
-def _error(path: Path, table: str, folder: Path, notes: list[str]) -> str:
-    """Write the table's rows and add notes for the user; return an error message, or ""."""
+def answer(request: dict[str, Any], _: bytes) -> dict[str, Any]:
+    """Write a table's rows to a file, in the worker; return notes for the user."""
+    path, folder, notes = Path(request["path"]), Path(request["folder"]), list[str]()
     ending = path.suffix.lower()
     if ending in WORKBOOKS:
-        lines = csv_of_workbook(path, table, folder / f"unpacked{ending}", notes)
+        lines = csv_of_workbook(path, request["table"], folder / f"unpacked{ending}", notes)
     else:
-        lines = json_of_sqlite(path, table, notes)
-    try:
-        most = max(LARGEST_ROWS, ROWS_PER_BYTE * path.stat().st_size)
-        if not _write(folder / ROWS, lines, most):
-            return f"{path}: its rows take over {size(most)} as text; expected at most that"
-    except InputError as error:
-        return str(error)
-    except MemoryError:
-        return f"{path}: needs over {size(MEMORY)} of memory"
-    except BaseException as error:  # a Rust panic is not an Exception
-        first = next(iter(str(error).splitlines()), "")
-        return f"{path}: broken: {type(error).__name__} {first[:100]}".strip()
-    return ""
+        lines = json_of_sqlite(path, request["table"], notes)
+    most = max(LARGEST_ROWS, ROWS_PER_BYTE * path.stat().st_size)
+    if not _write(Path(request["to"]), lines, most):
+        raise UnreadableError(f"its rows take over {size(most)} as text; expected at most that")
+    return {"notes": notes}
 
 
 def chosen(path: Path, kind: str, tables: list[str], table: str) -> str:
     """Return the named table, or the only one.
 
-    Raises `InputError` if the table does not exist, or there are several and none is named.
+    Raises `UnreadableError` if the table does not exist, or there are several and none is named.
     """
     if table and table not in tables:
-        raise InputError(f"{path}: no {kind} {table!r}; it has {', '.join(tables) or 'none'}")
+        raise UnreadableError(f"no {kind} {table!r}; it has {', '.join(tables) or 'none'}")
     if not table and len(tables) != 1:
         hint = f"which {kind}? Name one as {path}#NAME: {', '.join(tables)}"
-        raise InputError(f"{path}: " + (hint if tables else f"no {kind} in it"))
+        raise UnreadableError(hint if tables else f"no {kind} in it")
     return table or tables[0]
 
 
@@ -137,7 +143,7 @@ def json_of_sqlite(path: Path, table: str, notes: list[str]) -> Iterator[str]:
                 yield json.dumps(line, ensure_ascii=False) + "\n"
             notes += [f"bytes in column {name!r} are left out" for name in binary]
     except sqlite3.Error as error:
-        raise InputError(f"{path}: {error}; expected an SQLite database") from error
+        raise UnreadableError(f"{error}; expected an SQLite database") from error
 
 
 def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Iterator[str]:
@@ -146,7 +152,7 @@ def csv_of_workbook(path: Path, table: str, copy: Path, notes: list[str]) -> Ite
     `copy` is a temporary file with the same ending, of at most `LARGEST_WORKBOOK` bytes.
     """
     sheet = _sheet(path, table, copy)
-    if path.suffix.lower() != OLD and _lacks_results(copy):
+    if path.suffix.lower() != XLS and _lacks_results(copy):
         notes.append("cells with an error, or a formula without a stored result, are empty")
     _, left = sheet.start or (0, 0)
     timed = {
@@ -170,8 +176,8 @@ def _sheet(path: Path, table: str, copy: Path) -> Any:
     try:
         import python_calamine
     except ModuleNotFoundError as error:
-        raise InputError(f"{path}: requires python-calamine: {install_command('files')}") from error
-    is_packed = path.suffix.lower() != OLD
+        raise UnreadableError(f"requires python-calamine: {install_command('files')}") from error
+    is_packed = path.suffix.lower() != XLS
     if is_packed:
         _unpack(path, copy)
     try:
@@ -180,7 +186,7 @@ def _sheet(path: Path, table: str, copy: Path) -> Any:
         names = [sheet.name for sheet in book.sheets_metadata if sheet.typ == tables]
         return book.get_sheet_by_name(chosen(path, "sheet", names, table))
     except (python_calamine.CalamineError, OSError) as error:
-        raise InputError(f"{path}: {error}; expected {_expected(path)}") from error
+        raise UnreadableError(f"{error}; expected {_expected(path)}") from error
 
 
 def _expected(path: Path) -> str:
@@ -213,17 +219,17 @@ def _unpack(path: Path, to: Path) -> None:
             entries = list({entry.filename: entry for entry in packed.infolist()}.values())
             unpacked = sum(entry.file_size for entry in entries)
             if unpacked > LARGEST_WORKBOOK or len(entries) > MOST_ENTRIES:
-                raise InputError(
-                    f"{path}: {unpacked:,} bytes unpacked in {len(entries):,} entries; expected at "
+                raise UnreadableError(
+                    f"{unpacked:,} bytes unpacked in {len(entries):,} entries; expected at "
                     f"most {LARGEST_WORKBOOK:,} in {MOST_ENTRIES:,}"
                 )
             if any(entry.flag_bits & ENCRYPTED for entry in entries):
-                raise InputError(f"{path}: encrypted; expected {_expected(path)}")
+                raise UnreadableError(f"encrypted; expected {_expected(path)}")
             for entry in entries:
                 with packed.open(entry) as file, copy.open(entry.filename, "w") as own:
                     copyfileobj(file, own, PIECE)
     except BROKEN_ARCHIVE as error:
-        raise InputError(f"{path}: {error}; expected {_expected(path)}") from error
+        raise UnreadableError(f"{error}; expected {_expected(path)}") from error
 
 
 def _write(path: Path, lines: Iterable[str], most: int) -> bool:
@@ -276,68 +282,3 @@ def unique_names(names: Iterable[object]) -> list[str]:
         unique.append(next(each for each in tried if each.lower() not in taken))
         taken.add(unique[-1].lower())
     return unique
-
-
-def table_file(spec: str) -> InputFile | None:
-    """Read a table of a database or workbook: ``notes.db``, or ``notes.db#letters`` to name it.
-
-    Returns None for other files.
-
-    Raises `InputError` if it can't be read, or has several tables and none is named.
-    """
-    path, table = Path(spec), ""
-    if not path.exists() and "#" in spec:
-        name, _, table = spec.rpartition("#")
-        path = Path(name)
-    if path.suffix.lower() not in ENDINGS or not path.is_file():
-        return None
-    found = path.stat()
-    place = f"{path.resolve().as_posix()}#{table}"
-    facts = [place, found.st_size, found.st_mtime_ns]
-    prefix = Path(os.path.normpath(spec)).as_posix()
-    kind = ".csv" if path.suffix.lower() in WORKBOOKS else ".jsonl"
-    file = InputFile(spec, temporary(), kind, prefix, place, facts)
-    file.changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
-    remove_later(file)
-    file.notes += _read_apart(path, table, file.path)
-    return file
-
-
-def _seconds(path: Path) -> float:
-    """Time limit for reading a table, by file size; a view may be endless."""
-    return SECONDS * (1 + path.stat().st_size / LARGEST_FILE)
-
-
-def _too_long(path: Path, seconds: float) -> InputError:
-    return InputError(
-        f"{path}: reading takes over {seconds:.0f} s; expected at most {SECONDS:.0f} s, plus the "
-        f"same for each {size(LARGEST_FILE)} of the file"
-    )
-
-
-def _read_apart(path: Path, table: str, to: Path) -> list[str]:
-    """Read a table in another process, which may run out of memory or time; return notes."""
-    seconds = _seconds(path)
-    request = {"path": str(path), "table": table, "seconds": seconds}
-    program = PROGRAM.format(__name__)
-    with TemporaryDirectory(prefix="slimdex-", dir=temporary_parent()) as folder:
-        try:
-            done = subprocess.run(
-                [sys.executable, "-c", program, *sys.path],
-                input=json.dumps({**request, "folder": folder}).encode(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise _too_long(path, seconds) from error
-        if done.returncode or not done.stdout:
-            reason = f"its reader died; it may need over {size(MEMORY)} of memory"
-            raise InputError(f"{path}: {reason}")
-        answer = json.loads(done.stdout)
-        if answer["error"]:
-            raise InputError(answer["error"])
-        shutil.move(Path(folder) / ROWS, to)
-    notes: list[str] = answer["notes"]
-    return notes

@@ -42,11 +42,11 @@ BLANK = f'{DELIMITERS}" \r\n'
 """Characters of a CSV file's line without values."""
 ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 """An escape in JSON; the group is half of a pair of surrogates, without the other half."""
-OURS = 4
+MOST_OWN_COLUMNS = 4
 """Columns that may be the id, the text, the title and the vectors."""
 ANSWER, TABLE = ".answer", "answer"
 """Ending of the result of a query, and the table in it."""
-KEYS = 1_000_000
+MOST_KEYS = 1_000_000
 """Keys of a JSON file that are counted at most."""
 
 
@@ -79,12 +79,14 @@ def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
     if reader is read_csv:
         count = len(header(file.path))
     elif reader is read_json:
-        keys = f"SELECT DISTINCT unnest(json_keys(json)) FROM {json_objects(file)} LIMIT {KEYS}"
+        keys = (
+            f"SELECT DISTINCT unnest(json_keys(json)) FROM {json_objects(file)} LIMIT {MOST_KEYS}"
+        )
         counted = f"SELECT count(*) AS n, list(k) AS l FROM ({keys}) t(k) GROUP BY lower(k)"
         with suppress(duckdb.Error):  # reported when the file is read
             sql = f"SELECT sum(n), any_value(l) FILTER (WHERE n > 1) FROM ({counted})"
             ((count, alike),) = connection.execute(sql).fetchall()
-    if count is not None and count > MOST_COLUMNS + OURS:
+    if count is not None and count > MOST_COLUMNS + MOST_OWN_COLUMNS:
         check_columns(count, file.name)
     if alike:
         named = ", ".join(map(repr, sorted(alike)[:5]))

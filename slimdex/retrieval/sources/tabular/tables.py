@@ -241,12 +241,7 @@ class TableSource:
         return rows[0] if rows else None
 
     def _document(
-        self,
-        made_up: str,
-        number: int,
-        row: Sequence[Any],
-        columns: Mapping[str, str],
-        origin: str,
+        self, made_up: str, number: int, row: Sequence[Any], columns: Mapping[str, str], origin: str
     ) -> Document:
         id, text, title, *own = row
         if self._id is None:

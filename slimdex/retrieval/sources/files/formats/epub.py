@@ -35,7 +35,7 @@ def read(data: bytes) -> Extract:
         path = posixpath.join(posixpath.dirname(package), item.partition("#")[0])
         if page := archive.read(path):
             outline.part("")
-            html_pages.feed(html_pages.Page(outline), html_pages.page_text(page))
+            html_pages.feed(outline, html_pages.page_text(page))
             outline.leave(0)
     title = (
         next((e.text for e in about if e.name == "title" and e.text), "") or outline.first_heading

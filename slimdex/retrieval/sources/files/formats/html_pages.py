@@ -51,22 +51,20 @@ def read(data: bytes, encoding: str | None = None) -> Extract:
     >>> page.title, page.text, page.parts[0].anchor
     ('Tea', 'Tea\\n\\nBoil it', 't')
     """
-    page = Page(Outline())
-    feed(page, page_text(data, encoding))
-    outline = page.outline
+    outline = Outline()
+    page = feed(outline, page_text(data, encoding))
     heading = outline.first_heading
     title = heading if page.title.startswith(heading) and heading else page.title
     found = {column: text for column, text in page.facts.items() if text}
-    if "date" in found:
-        return Extract(title, outline.text, outline.parts, found | {"date": moment(found["date"])})
-    return Extract(title, outline.text, outline.parts, found)
+    date = {"date": moment(found["date"])} if "date" in found else {}
+    return Extract(title, outline.text, outline.parts, found | date)
 
 
 def text_of(text: str) -> str:
     """Visible text of a page or fragment."""
-    page = Page(Outline())
-    feed(page, text)
-    return page.outline.text
+    outline = Outline()
+    feed(outline, text)
+    return outline.text
 
 
 def page_text(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
@@ -78,14 +76,15 @@ def page_text(data: bytes, encoding: str | None = None, label: str | None = None
     return decoded(data, encoding, label or _label(data))
 
 
-def feed(page: Page, text: str) -> None:
-    """Append a page to an outline."""
-    data = text.encode("utf-8", "replace")
+def feed(outline: Outline, text: str) -> _Page:
+    """Append a page to an outline; return it, with its title and facts."""
+    page, data = _Page(outline), text.encode("utf-8", "replace")
     wanted = "main" if MAIN.search(data) else ""
     if not wanted and len(ARTICLE.findall(data)) == 1:
         wanted = "article"
     if not (page.read(data, wanted) or not wanted):
         page.read(data, "")  # the element was in a comment or a script
+    return page
 
 
 def _label(data: bytes) -> str | None:
@@ -105,7 +104,7 @@ class _Open(NamedTuple):
     anchor: str
 
 
-class Page:
+class _Page:
     """Handler of a parser's events.
 
     `title` and `facts` are metadata of the page.
@@ -136,7 +135,6 @@ class Page:
         return len(self.outline.text) > before
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """Handle the start of an element."""
         anchor = attributes.get("id") or (attributes.get("name", "") if tag == "a" else "")
         is_main = self._is_main(tag, attributes)
         unseen = self._is_unseen(tag, attributes)
@@ -173,14 +171,12 @@ class Page:
                 return
 
     def data(self, text: str) -> None:
-        """Handle text."""
         if self._is_title:
             self.title += text
         elif not self._unseen and self._is_wanted():
             self._line.append(text if self._pre else re.sub(r"\s+", " ", text))
 
     def close(self) -> None:
-        """Handle the end of the page."""
         self.title = words(self.title)
 
     def _is_wanted(self) -> bool:

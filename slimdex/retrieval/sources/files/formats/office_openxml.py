@@ -289,10 +289,7 @@ class _WordText(_DrawingText):
     """Handler of the events of a part of a Word document."""
 
     def __init__(
-        self,
-        outline: Outline | Slide,
-        levels: Mapping[str, int],
-        embedded: _Embedded | None = None,
+        self, outline: Outline | Slide, levels: Mapping[str, int], embedded: _Embedded | None = None
     ) -> None:
         super().__init__(outline, embedded)
         self._levels, self._paragraphs = levels, list[tuple[int, str]]()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.unicode_text import check_unicode
 
@@ -103,3 +105,16 @@ def _read_xml(data: bytes) -> Extract:
     if "/wordml}" in root or "xmlPackage}" in root:
         return office_openxml.read_flat(data)
     return xml_files.read(data)
+
+
+def answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
+    """Read a file for `Worker.read`, as JSON."""
+    kind, extract = read(request["name"], request["kind"], data, request["encoding"])
+    return {
+        "kind": kind,
+        "title": extract.title,
+        "text": extract.text,
+        "parts": [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts],
+        "facts": dict(extract.facts),
+        "scanned": extract.scanned,
+    }

@@ -51,7 +51,7 @@ LOADERS = {".php": "language_php", ".tsx": "language_tsx"} | dict.fromkeys(
     (".ts", ".mts"), "language_typescript"
 )
 """Ending -> function of the module that returns the grammar, unless that is `language`."""
-NAMED = [
+NAMED_NODES = [
     "abstract_class_declaration", "annotation_type_declaration", "class", "class_declaration",
     "class_definition", "compact_constructor_declaration", "constructor_declaration", "data_type",
     "destructor_declaration", "enum_declaration", "enum_definition", "enum_item", "function",
@@ -65,13 +65,13 @@ NAMED = [
     "union_item",
 ]  # fmt: skip
 """Nodes with a field `name` that define something, in any language."""
-UNNAMED = [
+UNNAMED_NODES = [
     "class_implementation", "class_interface", "class_method_definition", "class_statement",
     "enum_statement", "function_statement", "impl_item", "macro_definition", "method_definition",
     "operator_declaration", "protocol_declaration", "struct_definition",
 ]  # fmt: skip
 """Nodes that define something, with its name in another place."""
-WITH_BODY = [
+NODES_WITH_BODY = [
     "class_specifier", "enum_specifier", "mod_item", "namespace_declaration",
     "namespace_definition", "struct_specifier", "union_specifier",
 ]  # fmt: skip
@@ -88,9 +88,9 @@ HOLDERS = (
 )
 """Queries for nodes that give a name to a function without one."""
 QUERIES = [
-    *(f"({kind} name: _)" for kind in NAMED),
-    *(f"({kind})" for kind in UNNAMED),
-    *(f"({kind} name: (_) body: (_))" for kind in WITH_BODY),
+    *(f"({kind} name: _)" for kind in NAMED_NODES),
+    *(f"({kind})" for kind in UNNAMED_NODES),
+    *(f"({kind} name: (_) body: (_))" for kind in NODES_WITH_BODY),
     *(holder.format(kind) for holder in HOLDERS for kind in FUNCTIONS),
     "(assignment . (call_expression))",
     "(function_definition declarator: (_))",
@@ -104,11 +104,13 @@ WRAPPERS = [
     "variable_declaration",
 ]  # fmt: skip
 """Nodes that begin before a definition that they contain."""
-ABOVE = re.compile("comment|attribute|annotation|decorator|haddock|signature|string_literal")
+NODES_ABOVE = re.compile("comment|attribute|annotation|decorator|haddock|signature|string_literal")
 """Kinds of nodes above a definition that belong to it."""
-NAMES = ("name", "left", "key", "property", "declarator", "type")
+NAME_FIELDS = ("name", "left", "key", "property", "declarator", "type")
 """Fields of a definition with its name, the first one that is present."""
-NAME = re.compile("identifier|name|signature|type_head|call_expression|variable_list|index_expr")
+NAME_NODES = re.compile(
+    "identifier|name|signature|type_head|call_expression|variable_list|index_expr"
+)
 """Kinds of nodes that are a definition's name or begin with it."""
 LONGEST_NAME = 100
 LARGEST = 16 << 20
@@ -120,11 +122,11 @@ DEFINED = re.compile(
     r"local|declare|inner|suspend)\s+)*+"
     r"(?:class|struct|interface|enum|trait|impl|union|record|object|protocol|extension|module|"
     r"namespace|package|fn|func|fun|def|defp|defmodule|function\*?|sub|procedure|type)"
-    r"\s++(?P<name>(?:\([^)]*\)\s*+)?[\w$.:<>!?~*&' -]*[\w$!?>])",
+    r"\s++(?P<name>(?:\([^)]*\)\s*+)?[\w$.:<>!?~*&' -]*[\w$!?>])"
 )
 BRACKETED = re.compile(
     r"(?P<indent>)(?!(?:if|for|while|switch|return|else|do|case|typedef|using|include)\b)"
-    r"[A-Za-z_](?>[\w:~]*[\s*&<>,]+)*?(?>[\w:~]*?\b)(?P<name>[\w:~]++)\s*\([^;]*$",
+    r"[A-Za-z_](?>[\w:~]*[\s*&<>,]+)*?(?>[\w:~]*?\b)(?P<name>[\w:~]++)\s*\([^;]*$"
 )
 SHELL = re.compile(r"(?P<indent>[ \t]*)(?P<name>[\w:.-]+)\s*\(\)\s*\{?")
 BRACED = frozenset([".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m", ".mm", ".d"])
@@ -283,9 +285,9 @@ def _definitions(nodes: list[Node]) -> list[Definition]:
 
 def _name(node: Node) -> str:
     """Name of a definition on one line; "" if it has none."""
-    fields = (node.child_by_field_name(field) for field in NAMES)
+    fields = (node.child_by_field_name(field) for field in NAME_FIELDS)
     named = next(filter(None, fields), None)
-    named = named or next((c for c in node.named_children if NAME.search(c.type)), None)
+    named = named or next((c for c in node.named_children if NAME_NODES.search(c.type)), None)
     while named and (inner := named.child_by_field_name("declarator")):
         named = inner  # of C: the name is the innermost
     text = _text(named).lstrip("(*& ").partition("(")[0] if named else ""
@@ -310,7 +312,7 @@ def _first_row(node: Node) -> int:
         node = outer
     row = node.start_point.row
     above = node.prev_named_sibling
-    while above is not None and ABOVE.search(above.type) and row - _last_row(above) <= 1:
+    while above is not None and NODES_ABOVE.search(above.type) and row - _last_row(above) <= 1:
         before = above.prev_named_sibling
         if before is not None and _last_row(before) == above.start_point.row:
             break  # a comment behind other code

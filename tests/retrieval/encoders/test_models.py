@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from slimdex.retrieval.cli.app import app
-from slimdex.retrieval.encoders import models as hub
+from slimdex.retrieval.encoders import models
 from slimdex.retrieval.encoders.model_folder import Prompts
 from slimdex.retrieval.encoders.models import (
     DEFAULT_MODEL,
@@ -63,7 +63,7 @@ def test_a_short_name_is_a_hub_id_with_its_prompts(
         shutil.copytree(tiny_bert, folder, dirs_exist_ok=True)
         return folder
 
-    monkeypatch.setattr(hub, "_from_hub", from_hub)
+    monkeypatch.setattr(models, "_from_hub", from_hub)
     encoder = TransformerEncoder("e5-small-v2")
     assert asked == ["intfloat/e5-small-v2"]
     assert encoder.spec()["model"] == "intfloat/e5-small-v2"

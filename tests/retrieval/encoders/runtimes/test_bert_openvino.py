@@ -21,8 +21,7 @@ from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.model_folder import ACTIVATIONS, SentenceFolder
 from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling
-from slimdex.retrieval.encoders.runtimes.architectures import ARCHITECTURES
-from slimdex.retrieval.encoders.runtimes.bert_folder import buckets
+from slimdex.retrieval.encoders.runtimes.bert_folder import ARCHITECTURES, buckets
 from slimdex.retrieval.encoders.runtimes.bert_numpy import ACTIVATIONS as NUMPY
 from slimdex.retrieval.encoders.runtimes.bert_numpy import QuickRuntime, first_texts, quick_start
 from slimdex.retrieval.encoders.runtimes.bert_openvino import (
