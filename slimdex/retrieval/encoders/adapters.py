@@ -18,6 +18,23 @@ GIVEN = "given"
 """Encoder type of an index without an encoder."""
 
 
+def as_encoder(given: Any) -> Encoder:
+    """Wrap a caller's encoder: one of ours, of sentence-transformers, or a function.
+
+    Raises `InputError` if it is none of these.
+
+    >>> lengths = as_encoder(lambda texts: [[len(text), 1.0] for text in texts])
+    >>> lengths.dim, lengths.encode(["four"]).tolist()
+    (2, [[4.0, 1.0]])
+    """
+    if not isinstance(given, type):
+        if all(hasattr(given, name) for name in ("encode_query", "state_dict", "max_seq_length")):
+            return SentenceTransformersEncoder(given)
+        if callable(given) and not hasattr(given, "encode"):
+            return CallableEncoder(given)
+    return checked_encoder(given)
+
+
 class CallableEncoder:
     """Encoder from any function of a list of texts that returns vectors (n, dim).
 
@@ -116,32 +133,6 @@ class SentenceTransformersEncoder:
         }
 
 
-def as_encoder(given: Any) -> Encoder:
-    """Wrap a caller's encoder: one of ours, of sentence-transformers, or a function.
-
-    Raises `InputError` if it is none of these.
-
-    >>> lengths = as_encoder(lambda texts: [[len(text), 1.0] for text in texts])
-    >>> lengths.dim, lengths.encode(["four"]).tolist()
-    (2, [[4.0, 1.0]])
-    """
-    if not isinstance(given, type):
-        if all(hasattr(given, name) for name in ("encode_query", "state_dict", "max_seq_length")):
-            return SentenceTransformersEncoder(given)
-        if callable(given) and not hasattr(given, "encode"):
-            return CallableEncoder(given)
-    return checked_encoder(given)
-
-
-def plain_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """A spec as the catalog gives it back: JSON has no tuples."""
-    try:
-        stored: dict[str, Any] = parsed(written(spec))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"an encoder's spec: {error}") from error
-    return stored
-
-
 class GivenEncoder:
     """Placeholder for the encoder of an index of given vectors; it can't encode."""
 
@@ -158,3 +149,12 @@ class GivenEncoder:
     def spec(self) -> dict[str, Any]:
         """Return the dimensions, the only known property."""
         return {"type": GIVEN, "dim": self.dim}
+
+
+def plain_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec as the catalog gives it back: JSON has no tuples."""
+    try:
+        stored: dict[str, Any] = parsed(written(spec))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"an encoder's spec: {error}") from error
+    return stored

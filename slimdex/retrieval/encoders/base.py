@@ -146,45 +146,9 @@ def checked_encoder(encoder: Any) -> Encoder:
     return checked
 
 
-def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether vectors of two encoders, given by their specs, are comparable.
-
-    The precision does not matter, nor the place of a model whose weights have the same SHA-256, or
-    whose vectors have the same fingerprint.
-    """
-    if "fingerprint" in spec and "fingerprint" in other:
-        own = ("max_length", "fingerprint")  # a server's limit may change, its rounding too
-        like = fingerprint_cosine(spec["fingerprint"], other["fingerprint"])
-        return like >= SAME_COSINE and _without(spec, PLACE + own) == _without(other, PLACE + own)
-    if "sha256" in spec and "sha256" in other:
-        return _without(spec, PLACE + PRECISION) == _without(other, PLACE + PRECISION)
-    return spec == other
-
-
-def _without(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    return {key: value for key, value in spec.items() if key not in keys}
-
-
-def fingerprint(vectors: Matrix) -> str:
-    """Write the first dimensions of normalised vectors (n, d) as float16 in base64."""
-    kept = normalize_rows(vectors)[:, :FINGERPRINT_DIMENSIONS]
-    return b64encode(kept.astype("<f2").tobytes()).decode()
-
-
-def fingerprint_cosine(one: str, other: str) -> float:
-    """Return the least cosine of the vectors in two fingerprints; 0 if they differ in size.
-
-    >>> one, other = (fingerprint(np.eye(3, 8, k, np.float32)) for k in (0, 1))
-    >>> fingerprint_cosine(one, one), fingerprint_cosine(one, other)
-    (1.0, 0.0)
-    """
-    first, second = (np.frombuffer(b64decode(text), dtype="<f2") for text in (one, other))
-    if len(first) != len(second):
-        return 0.0
-    rows = len(FINGERPRINT_TEXTS)
-    a, b = (normalize_rows(x.astype(np.float32).reshape(rows, -1)) for x in (first, second))
-    are_zero = ~(a.any(axis=1) | b.any(axis=1))  # texts without any word that the model knows
-    return float(np.where(are_zero, 1.0, np.vecdot(a, b)).min())
+def is_address(model: str) -> bool:
+    """Return whether a model's name is the URL of a server."""
+    return model.startswith(("http://", "https://"))
 
 
 def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
@@ -218,6 +182,58 @@ def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
         known = "" if most is None else f" to {most}, what the encoder reads"
         raise InputError(f"passages={requested}; expected {LEAST_TOKENS}{known or ' or more'}")
     return requested
+
+
+def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether vectors of two encoders, given by their specs, are comparable.
+
+    The precision does not matter, nor the place of a model whose weights have the same SHA-256, or
+    whose vectors have the same fingerprint.
+    """
+    if "fingerprint" in spec and "fingerprint" in other:
+        own = ("max_length", "fingerprint")  # a server's limit may change, its rounding too
+        like = fingerprint_cosine(spec["fingerprint"], other["fingerprint"])
+        return like >= SAME_COSINE and _without(spec, PLACE + own) == _without(other, PLACE + own)
+    if "sha256" in spec and "sha256" in other:
+        return _without(spec, PLACE + PRECISION) == _without(other, PLACE + PRECISION)
+    return spec == other
+
+
+def _without(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if key not in keys}
+
+
+def check_unchanged(encoder: Encoder, spec: dict[str, Any], *keys: str) -> None:
+    """Raise `InputError` if an encoder differs from an index's, given by its spec, in a key."""
+    found = encoder.spec()
+    for key in keys:
+        if spec.get(key) is not None and found.get(key) != spec[key]:
+            raise InputError(
+                f"model {found['model']!r} has {key} {found.get(key)}; the index was built with "
+                f"{spec[key]}"
+            )
+
+
+def fingerprint(vectors: Matrix) -> str:
+    """Write the first dimensions of normalised vectors (n, d) as float16 in base64."""
+    kept = normalize_rows(vectors)[:, :FINGERPRINT_DIMENSIONS]
+    return b64encode(kept.astype("<f2").tobytes()).decode()
+
+
+def fingerprint_cosine(one: str, other: str) -> float:
+    """Return the least cosine of the vectors in two fingerprints; 0 if they differ in size.
+
+    >>> one, other = (fingerprint(np.eye(3, 8, k, np.float32)) for k in (0, 1))
+    >>> fingerprint_cosine(one, one), fingerprint_cosine(one, other)
+    (1.0, 0.0)
+    """
+    first, second = (np.frombuffer(b64decode(text), dtype="<f2") for text in (one, other))
+    if len(first) != len(second):
+        return 0.0
+    rows = len(FINGERPRINT_TEXTS)
+    a, b = (normalize_rows(x.astype(np.float32).reshape(rows, -1)) for x in (first, second))
+    are_zero = ~(a.any(axis=1) | b.any(axis=1))  # texts without any word that the model knows
+    return float(np.where(are_zero, 1.0, np.vecdot(a, b)).min())
 
 
 def check_spec(spec: Any) -> None:
@@ -264,19 +280,3 @@ def _is_plain(value: str | int | bool) -> bool:
     if isinstance(value, str):
         return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
     return isinstance(value, bool) or 1 <= value < LARGEST_NUMBER
-
-
-def is_address(model: str) -> bool:
-    """Return whether a model's name is the URL of a server."""
-    return model.startswith(("http://", "https://"))
-
-
-def check_unchanged(encoder: Encoder, spec: dict[str, Any], *keys: str) -> None:
-    """Raise `InputError` if an encoder differs from an index's, given by its spec, in a key."""
-    found = encoder.spec()
-    for key in keys:
-        if spec.get(key) is not None and found.get(key) != spec[key]:
-            raise InputError(
-                f"model {found['model']!r} has {key} {found.get(key)}; the index was built with "
-                f"{spec[key]}"
-            )

@@ -16,6 +16,7 @@ from typing import Any
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed
 
+SINGLE = "model.safetensors"
 MODULES = "modules.json"
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
 """Classes of torch.nn supported as activations of Dense."""
@@ -269,3 +270,9 @@ def _items(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
             waiting += value.items()
         elif isinstance(value, list):
             waiting += [(key, item) for item in value]
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Files of a folder's weights: one, or several that each hold some of the tensors."""
+    single = folder / SINGLE
+    return [single] if single.exists() else sorted(folder.glob("*.safetensors"))

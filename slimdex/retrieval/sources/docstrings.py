@@ -37,7 +37,8 @@ class PythonSource:
     def __init__(self, spec: str) -> None:
         self.name = spec
         package = spec.removeprefix(PREFIX)
-        self._files = sorted(_package_files(package) if package else _library_files())
+        library = Path(sysconfig.get_paths()["stdlib"])
+        self._files = sorted(_package_files(package) if package else _files_below(library, ""))
         if not self._files:
             raise InputError(f"{spec}: no Python files; expected a package, such as python:numpy")
 
@@ -92,10 +93,6 @@ def _definitions(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | ast
             yield child
         elif isinstance(child, ast.If | ast.Try):
             yield from _definitions(child)
-
-
-def _library_files() -> Iterator[tuple[str, Path]]:
-    return _files_below(Path(sysconfig.get_paths()["stdlib"]), "")
 
 
 def _package_files(package: str) -> Iterator[tuple[str, Path]]:

@@ -175,12 +175,8 @@ class ChosenVectors:
     """Some rows of given vectors, by their ascending numbers (n,)."""
 
     def __init__(self, vectors: GivenVectors, chosen: Rows) -> None:
-        self.name, self.dim, self._vectors, self._chosen = (
-            vectors.name,
-            vectors.dim,
-            vectors,
-            chosen,
-        )
+        self.name, self.dim = vectors.name, vectors.dim
+        self._vectors, self._chosen = vectors, chosen
 
     def __len__(self) -> int:
         return len(self._chosen)

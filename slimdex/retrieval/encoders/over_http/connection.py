@@ -72,6 +72,11 @@ class JsonServer:
         renewed(self)
         self._has_answered = False
         self._proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
+        is_whole = self._proxy is not None and self._parts.scheme == "http"
+        self._base = url if is_whole else self._parts.path
+        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
 
     def in_fork(self) -> None:
         """Leave the connections to the process that has opened them."""
@@ -126,7 +131,7 @@ class JsonServer:
         method = "GET" if body is None else "POST"
         content = None if body is None else json.dumps(body).encode()
         try:
-            connection.request(method, self._target(path), content, self._headers())
+            connection.request(method, self._base + path, content, self._headers)
             response = connection.getresponse()
             found = _read(response, self._timeout)
         except ConnectionError:
@@ -153,14 +158,6 @@ class JsonServer:
         if self._proxy is not None:
             connection.set_tunnel(host, port)
         return connection
-
-    def _target(self, path: str) -> str:
-        is_whole = self._proxy is not None and self._parts.scheme == "http"
-        return f"{self.url if is_whole else self._parts.path}{path}"
-
-    def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        return headers if self._key is None else headers | {"Authorization": f"Bearer {self._key}"}
 
     def _parsed(self, path: str, response: HTTPResponse, content: bytes) -> Any:
         try:

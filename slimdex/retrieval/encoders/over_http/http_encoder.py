@@ -152,7 +152,13 @@ class HttpEncoder:
         """Encode a batch, in halves if the server takes fewer texts at once."""
         if len(texts) <= self._most_texts:
             try:
-                return self._checked(self._model.encode(texts, stopped))
+                found = self._model.encode(texts, stopped)
+                if found.shape[1] != self.dim:
+                    raise InputError(
+                        f"{self._model.server.url}: vectors of {found.shape[1]} dimensions; "
+                        f"expected {self.dim}, as before"
+                    )
+                return found
             except RefusedError as error:
                 if error.status not in TOO_LARGE or len(texts) == 1:
                     raise
@@ -161,14 +167,6 @@ class HttpEncoder:
         return np.concatenate(
             [self._vectors(part, stopped) for part in (texts[:half], texts[half:])]
         )
-
-    def _checked(self, vectors: Matrix) -> Matrix:
-        if vectors.shape[1] != self.dim:
-            raise InputError(
-                f"{self._model.server.url}: vectors of {vectors.shape[1]} dimensions; expected "
-                f"{self.dim}, as before"
-            )
-        return vectors
 
 
 def http_from_spec(

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.errors import InputError
 
-from ..model_folder import Dense, Normalize, SentenceFolder, read_json
+from ..model_folder import Dense, Normalize, SentenceFolder, read_json, weight_files
 from ..pooling import POOLER, WK, Pooling
-from ..tokens import GROUP_CHARACTERS
+from ..tokens import GROUP_CHARACTERS, read_tokenizer
 from .openvino_runtime import Facts
 
 TOKENIZER = "tokenizer.json"
@@ -33,7 +33,6 @@ DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 """Types of safetensors that are read -> numpy's; bfloat16 as its bits."""
 OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
 """Endings of normalisation weights in old checkpoints -> today's."""
-SINGLE = "model.safetensors"
 TINY = 1e-12
 """Least length that a vector is divided by."""
 KEYS = {
@@ -63,213 +62,6 @@ PLAIN = {
     "inner_group_num": 1,
 }
 """Settings that change the network's structure -> their only value here."""
-
-
-class Weights:
-    """Tensors of a model by name.
-
-    Float32 arrays are views of the files; they stay valid as long as they are referenced.
-
-    Parameters
-    ----------
-    files : safetensors files, each with some of the tensors.
-    prefix : of names in checkpoints that have more than the encoder, such as ``bert.``.
-
-    Raises
-    ------
-    ValueError
-        If a file is malformed, or a tensor is missing or not made of floats.
-    """
-
-    def __init__(self, files: list[Path], prefix: str = "") -> None:
-        self._tensors = dict[str, tuple[Path, mmap.mmap, int, Any]]()
-        for path in files:
-            self._open(path, prefix)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._tensors:
-            raise ValueError(f"no weights for {name}")
-        path, data, start, about = self._tensors[name]
-        try:
-            kind = np.dtype(DTYPES[about["dtype"]])
-            begin, end = about["data_offsets"]
-            shape = tuple(about["shape"])
-            array = np.frombuffer(data, kind, (end - begin) // kind.itemsize, start + begin)
-            array = array.reshape(shape)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path}: {name} {about!r}; expected a tensor of floats") from error
-        if about["dtype"] == "BF16":
-            return (array.astype(np.uint32) << 16).view(np.float32)
-        return array.astype(np.float32, copy=False)
-
-    def get(self, name: str) -> Array | None:
-        """Return a tensor; None if it is missing."""
-        return None if name not in self._tensors else self[name]
-
-    def _open(self, path: Path, prefix: str) -> None:
-        try:
-            with path.open("rb") as file:
-                size = int.from_bytes(file.read(8), "little")
-                header = json.loads(file.read(min(size, path.stat().st_size)))
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            header.pop("__metadata__", None)
-            for name, about in header.items():
-                for old, new in OLD_ENDINGS.items():
-                    if name.endswith(old):
-                        name = name.removesuffix(old) + new
-                self._tensors[name.removeprefix(prefix)] = (path, data, 8 + size, about)
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path}: {error}; expected safetensors") from error
-
-
-def weight_files(folder: Path) -> list[Path]:
-    """Files of a folder's weights: one, or several that each hold some of the tensors."""
-    single = folder / SINGLE
-    return [single] if single.exists() else sorted(folder.glob("*.safetensors"))
-
-
-def head_width(columns: int, head: Sequence[Dense | Normalize]) -> int:
-    """Dimensions of vectors (batch, columns) after the head.
-
-    Raises `InputError` if weights are missing or do not fit.
-    """
-    for part in head:
-        if isinstance(part, Dense):
-            columns = len(dense(part, columns)[0])
-    return columns
-
-
-def dense(part: Dense, columns: int) -> tuple[Array, Array | None]:
-    """Read weight (out, columns) and bias (out,), if any, of a Dense.
-
-    Raises `InputError` if they are malformed or do not fit.
-    """
-    try:
-        weights = Weights([part.weights])
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    weight = weights.get("linear.weight")
-    if weight is None or weight.ndim != 2 or weight.shape[1] != columns:
-        shape = None if weight is None else weight.shape
-        raise InputError(f"{part.weights}: linear.weight {shape}; expected (any, {columns})")
-    bias = weights.get("linear.bias")
-    if bias is not None and bias.shape != (len(weight),):
-        raise InputError(f"{part.weights}: bias {bias.shape}; expected ({len(weight)},)")
-    return weight, bias
-
-
-@dataclass(frozen=True)
-class Family:
-    """Model of the BERT family: architecture, settings and weights."""
-
-    architecture: Architecture
-    shape: Shape
-    weights: Weights
-
-    @property
-    def longest(self) -> int:
-        """Maximum length of a text in tokens."""
-        rows = len(self.weights[POSITIONS])
-        return rows - self.shape.padding - 1 if self.architecture.counts_padding else rows
-
-    @property
-    def width(self) -> int:
-        """Width of the layers' hidden states."""
-        layer = self.architecture.layer.format(0) + f"{self.architecture.attended_norm}.weight"
-        table = self.weights[WORDS]
-        return len(self.weights[layer]) if layer in self.weights else table.shape[1]
-
-    @property
-    def multiplied_weights(self) -> int:
-        """Number of weights that the network multiplies each token with."""
-        names = self.architecture
-        each = (names.query, names.key, names.value, names.attended, names.inner, names.outer)
-        found = [names.layer.format(i) + name for i in range(self.shape.layers) for name in each]
-        if names.projection and f"{names.projection}.weight" in self.weights:
-            found.append(names.projection)
-        return sum(self.weights[f"{name}.weight"].size for name in found)
-
-
-def read_bert(folder: SentenceFolder, pooling: Pooling) -> tuple[Family, Facts, Any] | None:
-    """Read a model of the family, and its tokenizer; None if it or its pooling needs torch.
-
-    Raises `InputError` if weights are missing, or the pooling or the head does not fit.
-    """
-    family = read_family(folder)
-    read = folder_tokenizer(folder.transformer)
-    if family is None or read is None or pooling.mode == WK:
-        return None
-    pooling.check_layers(family.shape.layers)
-    if pooling.mode == POOLER and f"{family.architecture.pooler}.weight" not in family.weights:
-        raise InputError(
-            "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
-        )
-    tokenizer, longest = read
-    facts = Facts(
-        dim=head_width(family.width, folder.head),
-        width=family.width,
-        layers=family.shape.layers,
-        longest=int(min(longest, family.longest)),
-        pad_id=family.shape.padding,
-        flops_per_token=2 * family.multiplied_weights,
-    )
-    return family, facts, tokenizer
-
-
-def read_family(folder: SentenceFolder) -> Family | None:
-    """Read a model's architecture, settings and weights; None if the architecture is unknown."""
-    path = folder.transformer / "config.json"
-    config = read_json(path) if path.is_file() else {}
-    architecture = architecture_of(config)
-    if architecture is None:
-        return None
-    weights = Weights(weight_files(folder.transformer), architecture.prefix)
-    return Family(architecture, Shape.read(architecture, config), weights)
-
-
-def folder_tokenizer(folder: Path) -> tuple[Any, float] | None:
-    """Tokenizer and its maximum length in tokens; None if only transformers can read it.
-
-    Raises `InputError` if a file is malformed.
-    """
-    from tokenizers import Tokenizer
-
-    path = folder / TOKENIZER
-    if not path.is_file():
-        return None
-    settings = dict[str, Any]()
-    for file in (folder / name for name in SETTINGS):
-        settings |= read_json(file) if file.is_file() else {}
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing narrower
-        raise InputError(f"{path}: {error}; expected a tokenizer of the library") from error
-    side = settings.get("truncation_side", "right")
-    tokenizer.enable_truncation(GROUP_CHARACTERS, direction=side)
-    longest = settings.get("model_max_length")
-    return tokenizer, longest if isinstance(longest, int | float) else float("inf")
-
-
-def buckets(longest: int, count: int) -> NDArray[np.int64]:
-    """Rows of a table of `count` biases for the distances 1 - longest to longest - 1.
-
-    Half of the rows are for tokens before, half for tokens behind. Half of each are for single
-    distances, the others for ranges that grow exponentially (Raffel et al. 2020, T5).
-
-    >>> buckets(3, 32)
-    array([ 2,  1,  0, 17, 18])
-    """
-    distances = np.arange(1 - longest, longest)
-    far, half = np.abs(distances), count // 2
-    exact = half // 2
-    growth = np.log(np.maximum(far, 1).astype(np.float32) / np.float32(exact))
-    steps = growth / np.float32(math.log(FARTHEST / exact)) * np.float32(half - exact)
-    grown = np.minimum(exact + steps.astype(np.int64), half - 1)
-    rows: NDArray[np.int64] = np.where(far < exact, far, grown) + half * (distances > 0)
-    return rows
 
 
 @dataclass(frozen=True)
@@ -410,3 +202,199 @@ def architecture_of(config: Mapping[str, Any]) -> Architecture | None:
     known = isinstance(activation, str) and activation in ACTIVATIONS
     plain = all(config.get(name, usual) == usual for name, usual in PLAIN.items())
     return architecture if known and plain else None
+
+
+@dataclass(frozen=True)
+class Family:
+    """Model of the BERT family: architecture, settings and weights."""
+
+    architecture: Architecture
+    shape: Shape
+    weights: Weights
+
+    @property
+    def longest(self) -> int:
+        """Maximum length of a text in tokens."""
+        rows = len(self.weights[POSITIONS])
+        return rows - self.shape.padding - 1 if self.architecture.counts_padding else rows
+
+    @property
+    def width(self) -> int:
+        """Width of the layers' hidden states."""
+        layer = self.architecture.layer.format(0) + f"{self.architecture.attended_norm}.weight"
+        table = self.weights[WORDS]
+        return len(self.weights[layer]) if layer in self.weights else table.shape[1]
+
+    @property
+    def multiplied_weights(self) -> int:
+        """Number of weights that the network multiplies each token with."""
+        names = self.architecture
+        each = (names.query, names.key, names.value, names.attended, names.inner, names.outer)
+        found = [names.layer.format(i) + name for i in range(self.shape.layers) for name in each]
+        if names.projection and f"{names.projection}.weight" in self.weights:
+            found.append(names.projection)
+        return sum(self.weights[f"{name}.weight"].size for name in found)
+
+
+def read_bert(folder: SentenceFolder, pooling: Pooling) -> tuple[Family, Facts, Any] | None:
+    """Read a model of the family, and its tokenizer; None if it or its pooling needs torch.
+
+    Raises `InputError` if weights are missing, or the pooling or the head does not fit.
+    """
+    family = read_family(folder)
+    read = folder_tokenizer(folder.transformer)
+    if family is None or read is None or pooling.mode == WK:
+        return None
+    pooling.check_layers(family.shape.layers)
+    if pooling.mode == POOLER and f"{family.architecture.pooler}.weight" not in family.weights:
+        raise InputError(
+            "pooling 'pooler': the model has no pooler; expected cls, mean, max or last"
+        )
+    tokenizer, longest = read
+    facts = Facts(
+        dim=head_width(family.width, folder.head),
+        width=family.width,
+        layers=family.shape.layers,
+        longest=int(min(longest, family.longest)),
+        pad_id=family.shape.padding,
+        flops_per_token=2 * family.multiplied_weights,
+    )
+    return family, facts, tokenizer
+
+
+def read_family(folder: SentenceFolder) -> Family | None:
+    """Read a model's architecture, settings and weights; None if the architecture is unknown."""
+    path = folder.transformer / "config.json"
+    config = read_json(path) if path.is_file() else {}
+    architecture = architecture_of(config)
+    if architecture is None:
+        return None
+    weights = Weights(weight_files(folder.transformer), architecture.prefix)
+    return Family(architecture, Shape.read(architecture, config), weights)
+
+
+def folder_tokenizer(folder: Path) -> tuple[Any, float] | None:
+    """Tokenizer and its maximum length in tokens; None if only transformers can read it.
+
+    Raises `InputError` if a file is malformed.
+    """
+    path = folder / TOKENIZER
+    if not path.is_file():
+        return None
+    settings = dict[str, Any]()
+    for file in (folder / name for name in SETTINGS):
+        settings |= read_json(file) if file.is_file() else {}
+    tokenizer = read_tokenizer(path)
+    side = settings.get("truncation_side", "right")
+    tokenizer.enable_truncation(GROUP_CHARACTERS, direction=side)
+    longest = settings.get("model_max_length")
+    return tokenizer, longest if isinstance(longest, int | float) else float("inf")
+
+
+class Weights:
+    """Tensors of a model by name.
+
+    Float32 arrays are views of the files; they stay valid as long as they are referenced.
+
+    Parameters
+    ----------
+    files : safetensors files, each with some of the tensors.
+    prefix : of names in checkpoints that have more than the encoder, such as ``bert.``.
+
+    Raises
+    ------
+    ValueError
+        If a file is malformed, or a tensor is missing or not made of floats.
+    """
+
+    def __init__(self, files: list[Path], prefix: str = "") -> None:
+        self._tensors = dict[str, tuple[Path, mmap.mmap, int, Any]]()
+        for path in files:
+            self._open(path, prefix)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._tensors:
+            raise ValueError(f"no weights for {name}")
+        path, data, start, about = self._tensors[name]
+        try:
+            kind = np.dtype(DTYPES[about["dtype"]])
+            begin, end = about["data_offsets"]
+            shape = tuple(about["shape"])
+            array = np.frombuffer(data, kind, (end - begin) // kind.itemsize, start + begin)
+            array = array.reshape(shape)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {name} {about!r}; expected a tensor of floats") from error
+        if about["dtype"] == "BF16":
+            return (array.astype(np.uint32) << 16).view(np.float32)
+        return array.astype(np.float32, copy=False)
+
+    def get(self, name: str) -> Array | None:
+        """Return a tensor; None if it is missing."""
+        return None if name not in self._tensors else self[name]
+
+    def _open(self, path: Path, prefix: str) -> None:
+        try:
+            with path.open("rb") as file:
+                size = int.from_bytes(file.read(8), "little")
+                header = json.loads(file.read(min(size, path.stat().st_size)))
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            header.pop("__metadata__", None)
+            for name, about in header.items():
+                for old, new in OLD_ENDINGS.items():
+                    if name.endswith(old):
+                        name = name.removesuffix(old) + new
+                self._tensors[name.removeprefix(prefix)] = (path, data, 8 + size, about)
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{path}: {error}; expected safetensors") from error
+
+
+def head_width(columns: int, head: Sequence[Dense | Normalize]) -> int:
+    """Dimensions of vectors (batch, columns) after the head.
+
+    Raises `InputError` if weights are missing or do not fit.
+    """
+    for part in head:
+        if isinstance(part, Dense):
+            columns = len(dense(part, columns)[0])
+    return columns
+
+
+def dense(part: Dense, columns: int) -> tuple[Array, Array | None]:
+    """Read weight (out, columns) and bias (out,), if any, of a Dense.
+
+    Raises `InputError` if they are malformed or do not fit.
+    """
+    try:
+        weights = Weights([part.weights])
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    weight = weights.get("linear.weight")
+    if weight is None or weight.ndim != 2 or weight.shape[1] != columns:
+        shape = None if weight is None else weight.shape
+        raise InputError(f"{part.weights}: linear.weight {shape}; expected (any, {columns})")
+    bias = weights.get("linear.bias")
+    if bias is not None and bias.shape != (len(weight),):
+        raise InputError(f"{part.weights}: bias {bias.shape}; expected ({len(weight)},)")
+    return weight, bias
+
+
+def buckets(longest: int, count: int) -> NDArray[np.int64]:
+    """Rows of a table of `count` biases for the distances 1 - longest to longest - 1.
+
+    Half of the rows are for tokens before, half for tokens behind. Half of each are for single
+    distances, the others for ranges that grow exponentially (Raffel et al. 2020, T5).
+
+    >>> buckets(3, 32)
+    array([ 2,  1,  0, 17, 18])
+    """
+    distances = np.arange(1 - longest, longest)
+    far, half = np.abs(distances), count // 2
+    exact = half // 2
+    growth = np.log(np.maximum(far, 1).astype(np.float32) / np.float32(exact))
+    steps = growth / np.float32(math.log(FARTHEST / exact)) * np.float32(half - exact)
+    grown = np.minimum(exact + steps.astype(np.int64), half - 1)
+    rows: NDArray[np.int64] = np.where(far < exact, far, grown) + half * (distances > 0)
+    return rows

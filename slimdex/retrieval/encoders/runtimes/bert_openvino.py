@@ -107,7 +107,8 @@ class _Network:
 
     def _normalized(self, x: Node, name: str) -> Node:
         weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
-        return normalized(x, weight, bias, self.shape.epsilon)
+        unit = ops().mvn(x, integers(-1), True, self.shape.epsilon, "inside_sqrt")
+        return ops().add(ops().multiply(unit, constant(weight)), constant(bias))
 
     def _embedded(self, ids: Node) -> Node:
         words = _rows(self.weights[WORDS], ops().convert(ids, "i32"))
@@ -253,12 +254,6 @@ def linear(x: Node, weight: Array, bias: Array | None = None) -> Node:
     """Product with a matrix (out, in), plus a bias (out,)."""
     product = ops().matmul(x, constant(weight), False, True)
     return product if bias is None else ops().add(product, constant(bias))
-
-
-def normalized(x: Node, weight: Array, bias: Array, epsilon: float) -> Node:
-    """Layer normalisation."""
-    unit = ops().mvn(x, integers(-1), True, epsilon, "inside_sqrt")
-    return ops().add(ops().multiply(unit, constant(weight)), constant(bias))
 
 
 def activated(x: Node, name: str) -> Node:

@@ -40,6 +40,36 @@ TELEMETRY = "openvino_telemetry"
 _most_cores: int | None = None
 
 
+@dataclass(frozen=True)
+class Facts:
+    """Properties of a network, available without loading it.
+
+    Attributes
+    ----------
+    dim : of its vectors.
+    width, layers : width of its hidden states; number of layers without the embeddings.
+    longest : maximum length of a text in tokens.
+    pad_id : padding token.
+    flops_per_token : two for each weight that a token is multiplied with.
+    """
+
+    dim: int
+    width: int
+    layers: int
+    longest: int
+    pad_id: int
+    flops_per_token: int
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Cached network: facts, a tokenizer of `tokenizers`, and an OpenVINO model."""
+
+    facts: Facts
+    tokenizer: Any
+    model: Any
+
+
 class Runtime(Protocol):
     """Network that is ready to run.
 
@@ -134,8 +164,8 @@ class OpenVinoRuntime:
             "PERFORMANCE_HINT": mode,
             "ENABLE_CPU_PINNING": False,  # two processes would pin to the same cores
         }
-        if (limit := core_limit()) is not None:
-            options["INFERENCE_NUM_THREADS"] = limit
+        if _most_cores is not None:
+            options["INFERENCE_NUM_THREADS"] = _most_cores
         return openvino_core().compile_model(self._network, "CPU", options)
 
 
@@ -256,25 +286,16 @@ def openvino_core() -> Any:
 
 
 @cache
-def capabilities() -> tuple[str, ...]:
-    """Precisions that the CPU multiplies natively, by OpenVINO's names: FP32, BF16..."""
-    return tuple(sorted(openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")))
-
-
 def fast_precision() -> str:
     """Precision of `auto`: bf16 if the CPU multiplies it natively, else fp32."""
-    return "bf16" if "BF16" in capabilities() else "fp32"
+    found = openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return "bf16" if "BF16" in found else "fp32"
 
 
 def use_cores(count: int) -> None:
     """Limit encoders loaded from now on to this many CPUs."""
     global _most_cores
     _most_cores = count
-
-
-def core_limit() -> int | None:
-    """Return the limit set by `use_cores`, if any."""
-    return _most_cores
 
 
 def cores() -> int:
@@ -298,33 +319,3 @@ def has_gpu() -> bool:
     except ModuleNotFoundError:
         return False
     return torch.cuda.is_available()
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Properties of a network, available without loading it.
-
-    Attributes
-    ----------
-    dim : of its vectors.
-    width, layers : width of its hidden states; number of layers without the embeddings.
-    longest : maximum length of a text in tokens.
-    pad_id : padding token.
-    flops_per_token : two for each weight that a token is multiplied with.
-    """
-
-    dim: int
-    width: int
-    layers: int
-    longest: int
-    pad_id: int
-    flops_per_token: int
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """Cached network: facts, a tokenizer of `tokenizers`, and an OpenVINO model."""
-
-    facts: Facts
-    tokenizer: Any
-    model: Any

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +64,6 @@ class WordVectors:
     words: list[str]
     vectors: Matrix
     sha256: str
-
-
-@dataclass(frozen=True)
-class _Facts:
-    words: int
-    dim: int
-    sha256: str
-    bytes: int
-    """Size of the file of words."""
 
 
 def read_word_vectors(path: Path) -> WordVectors:
@@ -126,8 +117,8 @@ def _parse(path: Path, folder: Path) -> None:
     text = "\n".join(words).encode()
     digest.update(text)
     (folder / WORDS).write_bytes(text)
-    facts = _Facts(len(words), dim, digest.hexdigest(), len(text))
-    (folder / FACTS).write_text(json.dumps(asdict(facts)))
+    facts = {"words": len(words), "dim": dim, "sha256": digest.hexdigest(), "bytes": len(text)}
+    (folder / FACTS).write_text(json.dumps(facts))
 
 
 def _whole(path: Path, folder: Path) -> WordVectors:
@@ -142,20 +133,20 @@ def _whole(path: Path, folder: Path) -> WordVectors:
 def _loaded(folder: Path) -> WordVectors | None:
     """Load cached vectors; if they are incomplete, delete them and return None."""
     try:
-        facts = _Facts(**json.loads((folder / FACTS).read_text()))
+        facts = json.loads((folder / FACTS).read_text())
         text = (folder / WORDS).read_bytes()
-        shape = (facts.words, facts.dim)
+        count, dim = facts["words"], facts["dim"]
         size = (folder / VECTORS).stat().st_size
-        if len(text) != facts.bytes or size != 4 * facts.words * facts.dim:
+        if len(text) != facts["bytes"] or size != 4 * count * dim:
             raise ValueError(folder)
         words = text.decode().split("\n")
-        vectors: Matrix = np.asarray(np.memmap(folder / VECTORS, "<f4", "r", shape=shape))
-        if len(words) != facts.words:
+        vectors: Matrix = np.asarray(np.memmap(folder / VECTORS, "<f4", "r", shape=(count, dim)))
+        if len(words) != count:
             raise ValueError(folder)
     except (OSError, ValueError, TypeError, KeyError):
         shutil.rmtree(folder, ignore_errors=True)
         return None
-    return WordVectors(words, vectors, facts.sha256)
+    return WordVectors(words, vectors, facts["sha256"])
 
 
 def words_of(path: Path) -> Iterator[Word]:

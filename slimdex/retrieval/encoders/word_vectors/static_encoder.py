@@ -211,7 +211,8 @@ class StaticEncoder:
             for ids, lengths in parts:
                 exact = encoder._pooled(ids, lengths).astype(np.float64)
                 moment += product(exact.T, exact)
-            made = replace(made, vectors=without_component(made.vectors, first_component(moment)))
+            _, axes = eigh(moment)  # the last is the first singular vector of the texts
+            made = replace(made, vectors=without_component(made.vectors, axes[:, -1]))
         return StaticEncoder.of(made)
 
     def save(self, folder: str | Path) -> StaticEncoder:
@@ -313,16 +314,6 @@ def sif_weights(p: NDArray[np.float64], a: float = SIF_A) -> NDArray[np.float32]
     [1.0, 0.5, 0.10000000149011612]
     """
     return (a / (a + p)).astype(np.float32)
-
-
-def first_component(moment: NDArray[np.float64]) -> NDArray[np.float64]:
-    """First singular vector (d,) of uncentred vectors X (n, d), given ``X^T X``.
-
-    The sign has no effect on ``u u^T``; the largest entry is made positive.
-    """
-    _, vectors = eigh(moment)
-    first: NDArray[np.float64] = vectors[:, -1]
-    return -first if first[np.argmax(np.abs(first))] < 0 else first
 
 
 def without_component(X: Matrix, u: NDArray[np.float64]) -> Matrix:

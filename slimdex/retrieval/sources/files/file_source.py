@@ -106,12 +106,10 @@ class FileSource:
     def notes(self) -> Sequence[str]:
         """Notes on files skipped by name."""
         hidden, ignored = self._found.hidden, self._found.ignored
+        indexes = self._found.indexes
         parts = [f"{hidden:,} hidden"] if hidden else []
         parts += [f"{ignored:,} ignored by .gitignore"] if ignored else []
-        indexes = self._found.indexes
-        parts += ["1 slimdex index" if indexes == 1 else f"{indexes:,} slimdex indexes"] * bool(
-            indexes
-        )
+        parts += [f"{indexes:,} slimdex index{'es' * (indexes != 1)}"] if indexes else []
         return [f"left out: {', '.join(parts)}"] if parts else []
 
     def left_out(self) -> list[str]:
@@ -393,35 +391,27 @@ class FileNotes:
 
     def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
         """Lines for the user; the hint follows names that are not all."""
-        lines = self._left_out_lines(hint)
-        if self.outside:
-            count, remedy = _counted(len(self.outside), "link"), "(follow_links=True follows links)"
-            named = _first_names(self.outside, hint)
-            lines.append(f"left out: {count} out of the folder {remedy}: {named}")
-        if self.guessed:
-            remedy = "(set it with encoding=latin-1 or another)"
-            named = _first_names(self.guessed, hint)
-            lines.append(f"not UTF-8, encoding guessed {remedy}: {named}")
-        if self.scanned:
-            few = [f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned]
-            named = _first_names(few, hint)
-            pages = _counted(sum(n for _, n, _ in self.scanned), "scanned page")
-            files = _counted(len(self.scanned), "file")
-            remedy = "without text until `ocrmypdf --skip-text` adds it"
-            lines.append(f"left out: {pages} of {files}, {remedy}: {named}")
-        if self.unread:
-            named = _first_names([f"{name} ({reason})" for name, reason in self.unread], hint)
-            lines.append(f"{_counted(len(self.unread), 'file')} could not be read: {named}")
-        return lines
-
-    def _left_out_lines(self, hint: str) -> list[str]:
         counted = Counter(reason for _, reason in self.left_out if reason != UNSUPPORTED)
-        parts = [f"{count:,} {reason}" for reason, count in sorted(counted.items())]
-        lines = [f"left out: {', '.join(parts)}"] if parts else []
-        if named := [name for name, reason in self.left_out if reason == UNSUPPORTED]:
-            files = _counted(len(named), f"{UNSUPPORTED} file")
-            lines.append(f"left out: {files}: {_first_names(named, hint)}")
-        return lines
+        reasons = [f"{count:,} {reason}" for reason, count in sorted(counted.items())]
+        unsupported = [name for name, reason in self.left_out if reason == UNSUPPORTED]
+        links = _counted(len(self.outside), "link")
+        pages = _counted(sum(n for _, n, _ in self.scanned), "scanned page")
+        scans = f"{pages} of {_counted(len(self.scanned), 'file')}"
+        named = {
+            f"left out: {_counted(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
+            f"left out: {links} out of the folder (follow_links=True follows links)": self.outside,
+            "not UTF-8, encoding guessed (set it with encoding=latin-1 or another)": self.guessed,
+            f"left out: {scans}, without text until `ocrmypdf --skip-text` adds it": [
+                f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned
+            ],
+            f"{_counted(len(self.unread), 'file')} could not be read": [
+                f"{name} ({reason})" for name, reason in self.unread
+            ],
+        }
+        lines = [f"left out: {', '.join(reasons)}"] if reasons else []
+        return lines + [
+            f"{of}: {_first_names(names, hint)}" for of, names in named.items() if names
+        ]
 
     def as_json(self) -> list[dict[str, str]]:
         """All noted files: "path" and "note"."""

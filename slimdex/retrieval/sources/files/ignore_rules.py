@@ -240,7 +240,10 @@ def _name(part: Component) -> bytes:
 
 def _path(parts: Sequence[Component]) -> bytes:
     """Expression of a path: consecutive components, and ``**`` for any number of folders."""
-    runs = [(is_deep, [*run]) for is_deep, run in groupby(parts, key=_is_deep)]
+    runs = [
+        (is_deep, [*run])
+        for is_deep, run in groupby(parts, key=lambda part: len(part) > 1 and set(part) == {STAR})
+    ]
     path, folders = b"", b""
     for is_deep, run in runs[:-1]:
         names = b"".join(_name(part) + b"/" for part in run)
@@ -248,7 +251,3 @@ def _path(parts: Sequence[Component]) -> bytes:
         folders = rb"(?:[^/\0]++/)*?" if is_deep else b""
     is_deep, run = runs[-1]
     return path + (rb"[^\0]+" if is_deep else folders + b"/".join(map(_name, run)))
-
-
-def _is_deep(part: Component) -> bool:
-    return len(part) > 1 and set(part) == {STAR}

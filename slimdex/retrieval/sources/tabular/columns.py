@@ -50,15 +50,76 @@ TITLE_NAMES = ("title",)
 USUAL_NAMES = (ID_NAMES, TEXT_NAMES, TITLE_NAMES)
 
 
-class _Stored(NamedTuple):
-    """A stored type, and the conversion of SQL at a depth of lambdas; None for the same type."""
+@dataclass(frozen=True)
+class ColumnNames:
+    """Columns named by the user; None searches for the usual names.
 
-    type: str
-    convert: Callable[[str, int], str] | None = None
+    A column of vectors is read by `given_vectors` and is not metadata.
 
-    def of(self, value: str, depth: int) -> str:
-        """SQL of a converted value."""
-        return value if self.convert is None else self.convert(value, depth)
+    `types` maps columns to requested DuckDB types; "all" stands for every column.
+    """
+
+    text: str | None = None
+    id: str | None = None
+    title: str | None = None
+    vectors: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+
+
+def kept_names(columns: Sequence[str], ours: Sequence[str] = OWN_COLUMNS) -> dict[str, str]:
+    """Map the user's columns to unique names, with "_" appended where they clash with ours.
+
+    >>> kept_names(["year", "Vector"], ["id", "vector"])
+    {'year': 'year', 'Vector': 'Vector_'}
+    """
+    taken = {*ours, *(name.lower() for name in columns if name.lower() not in ours)}
+    kept = {}
+    for column in columns:
+        name = column
+        while column.lower() in ours and name.lower() in taken:
+            name += "_"
+        kept[column] = name
+        taken.add(name.lower())
+    return kept
+
+
+def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
+    """Return the first column with a usual name, ignoring case."""
+    lowered = {name.lower(): name for name in reversed(names)}
+    return next((lowered[name] for name in usual if name in lowered), None)
+
+
+def only_text_column(source: str, types: Mapping[str, str]) -> str:
+    """Return the only text column that is not an id; raise `InputError` if there are others."""
+    texts = [c for c, type_ in types.items() if type_ == "VARCHAR" and c.lower() not in ID_NAMES]
+    if len(texts) == 1:
+        return texts[0]
+    found = ", ".join(types)
+    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {found}")
+
+
+def checked_types(words: Sequence[str]) -> dict[str, str]:
+    """Parse column types like ``name=VARCHAR,price=DECIMAL(10,2)``: column -> DuckDB type.
+
+    Raises `InputError` if a pair is malformed, or DuckDB does not have the type.
+
+    >>> checked_types(["a=int,b=DECIMAL(9, 2)"])
+    {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
+    """
+    types = {}
+    for pair in (pair for word in words for pair in re.split(r",(?![^()]{0,200}\))", word)):
+        name, equals, type_ = pair.strip().rpartition("=")
+        if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
+            raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
+        try:
+            with connected() as scratch:
+                ((types[name],),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
+        except duckdb.Error as error:
+            raise InputError(
+                f"types={pair!r}: {str(error).splitlines()[0]}; expected a DuckDB type, "
+                "such as VARCHAR, BIGINT, DOUBLE or DATE"
+            ) from error
+    return types
 
 
 def storable(type_: str) -> str:
@@ -93,6 +154,17 @@ def zone_note(columns: Iterable[str]) -> list[str]:
     named = ", ".join(map(repr, sorted(columns)))
     said = f"times of column {named} have zones: they are stored in UTC, without a zone"
     return [said] if named else []
+
+
+class _Stored(NamedTuple):
+    """A stored type, and the conversion of SQL at a depth of lambdas; None for the same type."""
+
+    type: str
+    convert: Callable[[str, int], str] | None = None
+
+    def of(self, value: str, depth: int) -> str:
+        """SQL of a converted value."""
+        return value if self.convert is None else self.convert(value, depth)
 
 
 @lru_cache(4096)
@@ -205,78 +277,6 @@ def _union(type_: Any) -> _Stored:
 
 def _unless_null(value: str, sql: str) -> str:
     return f"CASE WHEN {value} IS NULL THEN NULL ELSE {sql} END"
-
-
-@dataclass(frozen=True)
-class ColumnNames:
-    """Columns named by the user; None searches for the usual names.
-
-    A column of vectors is read by `given_vectors` and is not metadata.
-
-    `types` maps columns to requested DuckDB types; "all" stands for every column.
-    """
-
-    text: str | None = None
-    id: str | None = None
-    title: str | None = None
-    vectors: str | None = None
-    types: Mapping[str, str] = field(default_factory=dict)
-
-
-def kept_names(columns: Sequence[str], ours: Sequence[str] = OWN_COLUMNS) -> dict[str, str]:
-    """Map the user's columns to unique names, with "_" appended where they clash with ours.
-
-    >>> kept_names(["year", "Vector"], ["id", "vector"])
-    {'year': 'year', 'Vector': 'Vector_'}
-    """
-    taken = {*ours, *(name.lower() for name in columns if name.lower() not in ours)}
-    kept = {}
-    for column in columns:
-        name = column
-        while column.lower() in ours and name.lower() in taken:
-            name += "_"
-        kept[column] = name
-        taken.add(name.lower())
-    return kept
-
-
-def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    """Return the first column with a usual name, ignoring case."""
-    lowered = {name.lower(): name for name in reversed(names)}
-    return next((lowered[name] for name in usual if name in lowered), None)
-
-
-def only_text_column(source: str, types: Mapping[str, str]) -> str:
-    """Return the only text column that is not an id; raise `InputError` if there are others."""
-    texts = [c for c, type_ in types.items() if type_ == "VARCHAR" and c.lower() not in ID_NAMES]
-    if len(texts) == 1:
-        return texts[0]
-    found = ", ".join(types)
-    raise InputError(f"{source}: which column is the text? Name one by text=NAME: {found}")
-
-
-def checked_types(words: Sequence[str]) -> dict[str, str]:
-    """Parse column types like ``name=VARCHAR,price=DECIMAL(10,2)``: column -> DuckDB type.
-
-    Raises `InputError` if a pair is malformed, or DuckDB does not have the type.
-
-    >>> checked_types(["a=int,b=DECIMAL(9, 2)"])
-    {'a': 'INTEGER', 'b': 'DECIMAL(9,2)'}
-    """
-    types = {}
-    for pair in (pair for word in words for pair in re.split(r",(?![^()]{0,200}\))", word)):
-        name, equals, type_ = pair.strip().rpartition("=")
-        if not equals or not name or not re.fullmatch(r"[\w\s(),\[\]]+", type_):
-            raise InputError(f"types={pair!r}; expected COLUMN=TYPE, as in year=BIGINT")
-        try:
-            with connected() as scratch:
-                ((types[name],),) = scratch.execute(f"SELECT typeof(NULL::{type_})").fetchall()
-        except duckdb.Error as error:
-            raise InputError(
-                f"types={pair!r}: {str(error).splitlines()[0]}; expected a DuckDB type, "
-                "such as VARCHAR, BIGINT, DOUBLE or DATE"
-            ) from error
-    return types
 
 
 def is_read_from_text(type_: str) -> bool:

@@ -197,10 +197,14 @@ class TableSource:
         wrong = misfits(type_)
         if zeros:
             wrong += r" OR regexp_matches(value, '^\s*[+-]?0\d')"
-        try:
-            return self._first_misfit(self._original[name.lower()], wrong)
-        except duckdb.Error as error:
-            raise self._explained(error) from error
+        column = self._original[name.lower()]
+        rows = self._execute(
+            f"""SELECT number, value FROM (
+                SELECT row_number() OVER () AS number, {identifier(column)}::VARCHAR AS value
+                FROM {self._table({column})}
+            ) WHERE value <> '' AND ({wrong}) ORDER BY number LIMIT 1"""
+        ).fetchall()
+        return rows[0] if rows else None
 
     def not_as_written(self, types: Mapping[str, str]) -> dict[str, str]:
         """Columns of text files whose values change when cast to these types: name -> example.
@@ -230,15 +234,6 @@ class TableSource:
             for c, value in zip(wrong, found, strict=True)
             if value is not None
         }
-
-    def _first_misfit(self, column: str, wrong: str) -> tuple[int, str] | None:
-        rows = self._connection.execute(
-            f"""SELECT number, value FROM (
-                SELECT row_number() OVER () AS number, {identifier(column)}::VARCHAR AS value
-                FROM {self._table({column})}
-            ) WHERE value <> '' AND ({wrong}) ORDER BY number LIMIT 1"""
-        ).fetchall()
-        return rows[0] if rows else None
 
     def _document(
         self, made_up: str, number: int, row: Sequence[Any], columns: Mapping[str, str], origin: str

@@ -6,7 +6,8 @@ Pages are parsed as events, not as a tree, so deep nesting costs no more than le
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from ..decoding import codec_of, declared_label, decoded
@@ -136,7 +137,9 @@ class _Page:
 
     def start(self, tag: str, attributes: Attributes) -> None:
         anchor = attributes.get("id") or (attributes.get("name", "") if tag == "a" else "")
-        is_main = self._is_main(tag, attributes)
+        is_main = tag == self._wanted or (
+            self._wanted == "main" and attributes.get("role", "").lower() == "main"
+        )
         unseen = self._is_unseen(tag, attributes)
         self._open.append(_Open(tag, unseen, is_main, anchor))
         self._unseen += unseen
@@ -182,15 +185,11 @@ class _Page:
     def _is_wanted(self) -> bool:
         return not self._wanted or self._mains > 0
 
-    def _is_main(self, tag: str, attributes: Attributes) -> bool:
-        return tag == self._wanted or (
-            self._wanted == "main" and attributes.get("role", "").lower() == "main"
-        )
-
     def _is_unseen(self, tag: str, attributes: Attributes) -> bool:
         if tag in UNSEEN or "hidden" in attributes:
             return True
-        if tag in BESIDE and not any(e.tag in ("main", "article", "section") for e in self._above):
+        above = islice(reversed(self._open), 64)
+        if tag in BESIDE and not any(e.tag in ("main", "article", "section") for e in above):
             return True
         classes = attributes.get("class", "").lower().split()
         return (
@@ -198,11 +197,6 @@ class _Page:
             or not CLASSES.isdisjoint(classes)
             or (tag == "a" and "headerlink" in classes)
         )
-
-    @property
-    def _above(self) -> Iterator[_Open]:
-        """Yield enclosing elements, innermost first, up to a limit."""
-        return (self._open[i] for i in range(-1, -1 - min(len(self._open), 64), -1))
 
     def _meta(self, attributes: Attributes) -> None:
         column = FACTS.get(attributes.get("name", "").lower())
