@@ -41,10 +41,7 @@ class CallableEncoder:
     An index records its module and name only: the caller passes the same function again when
     opening the index.
 
-    Raises
-    ------
-    InputError
-        If the function does not return a numeric matrix with one row per text.
+    Raises `InputError` if the function does not return a numeric matrix with one row per text.
     """
 
     def __init__(self, function: Callable[[list[str]], Any]) -> None:

@@ -154,15 +154,10 @@ def is_address(model: str) -> bool:
 def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
     """Tokens of a passage; None if texts are not cut.
 
-    Parameters
-    ----------
-    requested : "auto" for as many tokens as the encoder reads, if it has a limit and counts them; a
-        number; "off" or None.
+    Requested is "auto" for as many tokens as the encoder reads, if it has a limit and counts them; a
+    number; "off" or None.
 
-    Raises
-    ------
-    InputError
-        If it is invalid or out of range, or the encoder can't count.
+    Raises `InputError` if it is invalid or out of range, or the encoder can't count.
 
     >>> passage_tokens("off", object())
     """

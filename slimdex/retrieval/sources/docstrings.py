@@ -35,7 +35,7 @@ class PythonSource:
     notes: Sequence[str] = ()
 
     def __init__(self, spec: str) -> None:
-        self.name = spec
+        self.name = self.place = spec
         package = spec.removeprefix(PREFIX)
         library = Path(sysconfig.get_paths()["stdlib"])
         self._files = sorted(_package_files(package) if package else _files_below(library, ""))
@@ -46,11 +46,6 @@ class PythonSource:
         """Digest of the interpreter's version and the files' names and sizes."""
         facts = [sys.version, *((name, path.stat().st_size) for name, path in self._files)]
         return hashlib.sha256(repr(facts).encode()).hexdigest()
-
-    @property
-    def place(self) -> str:
-        """Name of the package."""
-        return self.name
 
     @property
     def stamp(self) -> str:

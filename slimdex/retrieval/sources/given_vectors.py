@@ -98,10 +98,7 @@ class ArrayVectors:
 class ColumnVectors:
     """Vectors in a column of tables, as lists of numbers; in CSV as JSON.
 
-    Raises
-    ------
-    InputError
-        If a file lacks the column, or its lists differ in length.
+    Raises `InputError` if a file lacks the column, or its lists differ in length.
     """
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:

@@ -129,17 +129,12 @@ class TextSource:
     """Source with one document per line; skips empty lines; ids are ``file:line``."""
 
     def __init__(self, file: InputFile) -> None:
-        self.name, self.origin, self.notes = file.name, file, file.notes
+        self.name, self.place, self.origin, self.notes = file.name, file.place, file, file.notes
         self.columns: Mapping[str, str] = {}
 
     def fingerprint(self) -> str:
         """Digest of path, size and modification time."""
         return self.origin.fingerprint()
-
-    @property
-    def place(self) -> str:
-        """Location of the file."""
-        return self.origin.place
 
     @property
     def stamp(self) -> str:

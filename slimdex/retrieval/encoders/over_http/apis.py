@@ -156,15 +156,10 @@ def find_model(
 ) -> tuple[ServedModel, Matrix]:
     """Ask a server in each API for the vectors of some texts; return the first that answers.
 
-    Parameters
-    ----------
-    model : by default the only one that the server has.
-    api : by default any.
+    The model is by default the only one that the server has.
 
-    Raises
-    ------
-    InputError
-        If none answers, if a key is missing, or if there are several models and none is named.
+    Raises `InputError` if none answers, if a key is missing, or if there are several models and
+    none is named.
     """
     if api is not None and api not in APIS:
         raise InputError(f"api={api!r}; expected {', '.join(APIS)}")

@@ -174,15 +174,8 @@ def http_from_spec(
 ) -> HttpEncoder:
     """Open the encoder of an index, and verify that it gives the same vectors.
 
-    Parameters
-    ----------
-    model : URL of the server, and perhaps `#NAME`, if it has moved.
-    api_key_file : holds the key, by default in the environment; see `key_for`.
-
-    Raises
-    ------
-    InputError
-        If the server does not answer, or gives other vectors.
+    `model` is the URL of the server, and perhaps `#NAME`, if it has moved; `api_key_file` holds the
+    key, see `key_for`. Raises `InputError` if the server does not answer, or gives other vectors.
     """
     place = Address(spec["url"]) if model is None else parse_address(model)
     found = spec | {"url": place.url, "model": place.model or spec["model"]}

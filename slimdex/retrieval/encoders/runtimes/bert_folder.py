@@ -292,19 +292,12 @@ def folder_tokenizer(folder: Path) -> tuple[Any, float] | None:
 
 
 class Weights:
-    """Tensors of a model by name.
+    """Tensors of a model by name, of safetensors files that each have some of them.
 
-    Float32 arrays are views of the files; they stay valid as long as they are referenced.
+    Float32 arrays are views of the files; they stay valid as long as they are referenced. Names in
+    checkpoints that have more than the encoder lose their prefix, such as ``bert.``.
 
-    Parameters
-    ----------
-    files : safetensors files, each with some of the tensors.
-    prefix : of names in checkpoints that have more than the encoder, such as ``bert.``.
-
-    Raises
-    ------
-    ValueError
-        If a file is malformed, or a tensor is missing or not made of floats.
+    Raises `ValueError` if a file is malformed, or a tensor is missing or not made of floats.
     """
 
     def __init__(self, files: list[Path], prefix: str = "") -> None:

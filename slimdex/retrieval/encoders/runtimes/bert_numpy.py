@@ -199,11 +199,9 @@ def starts_quickly() -> bool:
 
 
 class QuickRuntime:
-    """Runtime that encodes the first texts by numpy in float32, and others by OpenVINO.
+    """Runtime that encodes the first `FIRST_TOKENS` tokens by numpy in float32.
 
-    Parameters
-    ----------
-    start : compiles the network, for all texts after the first `FIRST_TOKENS` tokens.
+    `start` compiles the network for OpenVINO, which encodes all later texts.
     """
 
     name = "OpenVINO on cpu"

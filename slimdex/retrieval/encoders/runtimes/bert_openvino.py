@@ -163,12 +163,7 @@ def _model(output: Node, given: list[Node]) -> Any:
 
 
 def pool(states: Sequence[Node], mask: Node, pooling: Pooling) -> Node:
-    """Pool hidden states (batch, seq, width) to (batch, width), in the modes of `POOLERS`.
-
-    Parameters
-    ----------
-    mask : (batch, seq), 1 for tokens, with padding on the right.
-    """
+    """Pool hidden states (batch, seq, width) to (batch, width); padding is on the right."""
     pooled = [POOLERS[pooling.mode](states[layer], mask) for layer in pooling.layers]
     total = pooled[0]
     for other in pooled[1:]:
@@ -257,12 +252,7 @@ def linear(x: Node, weight: Array, bias: Array | None = None) -> Node:
 
 
 def activated(x: Node, name: str) -> Node:
-    """Apply an activation.
-
-    Parameters
-    ----------
-    name : gelu_tanh, or a class of torch.nn in lower case.
-    """
+    """Apply an activation: gelu_tanh, or a class of torch.nn in lower case."""
     found = ops()
     if name == "identity":
         return x

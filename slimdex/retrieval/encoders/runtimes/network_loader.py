@@ -57,13 +57,8 @@ class NetworkLoader:
 
     Only methods that convert a network, or load it for a GPU, import torch and transformers.
 
-    Parameters
-    ----------
-    trusted : run Python code that comes with the model.
-
-    Attributes
-    ----------
-    sha256 : of the transformer's weights, combined with those of Dense layers, if any.
+    `sha256` is that of the transformer's weights, combined with those of Dense layers, if any. If
+    `trusted`, Python code that comes with the model is run.
     """
 
     def __init__(

@@ -92,13 +92,7 @@ class Runtime(Protocol):
 
 
 class OpenVinoRuntime:
-    """OpenVINO model compiled for this processor.
-
-    Parameters
-    ----------
-    model : an `openvino.Model` in float32.
-    precision : any of `PRECISIONS`.
-    """
+    """OpenVINO model, given in float32, compiled for this processor in one of `PRECISIONS`."""
 
     name = "OpenVINO on cpu"
     batch_tokens = CPU_TOKENS

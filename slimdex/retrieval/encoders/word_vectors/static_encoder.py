@@ -56,6 +56,8 @@ class StaticEncoder:
 
     Attributes
     ----------
+    dim : dimensions of the vectors; `width` is the same, since there are no hidden states.
+    flops_per_token : a multiplication and an addition for each dimension.
     vectors : token vectors and the tokenizer.
     weights : factors of the tokens' vectors (tokens,); None for equal weights.
 
@@ -101,6 +103,8 @@ class StaticEncoder:
         revision: str | None = None,
     ) -> Self:
         self.vectors, self._name, self._revision = vectors, name, revision
+        self.dim = self.width = int(vectors.vectors.shape[1])
+        self.flops_per_token = 2 * self.dim
         self.pooling = pooling or (MEAN if vectors.weights is None else WEIGHTED)
         self.weights = vectors.weights if self.pooling == WEIGHTED else None
         if self.pooling == SIF:
@@ -115,21 +119,6 @@ class StaticEncoder:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._pieces = WordPieces(self.vectors.tokenizer, self.vectors.dropped)
-
-    @property
-    def dim(self) -> int:
-        """Dimensions of the vectors."""
-        return int(self.vectors.vectors.shape[1])
-
-    @property
-    def width(self) -> int:
-        """Same as `dim`, since there are no hidden states."""
-        return self.dim
-
-    @property
-    def flops_per_token(self) -> int:
-        """A multiplication and an addition for each dimension."""
-        return 2 * self.dim
 
     def count_tokens(self, texts: str | Sequence[str]) -> int:
         """Count the tokens that have a vector."""

@@ -54,6 +54,7 @@ class FileSource:
     """
 
     origin: None = None
+    stamp = ""  # each file has its own
     columns: Mapping[str, str] = {
         "path": "VARCHAR",
         "folder": "VARCHAR",
@@ -145,11 +146,6 @@ class FileSource:
     def paths(self) -> list[str]:
         """Paths of the files relative to the folder, or a single file's name as given."""
         return [file.relative for file in self._found.files]
-
-    @property
-    def stamp(self) -> str:
-        """Return "": each file has its own stamp."""
-        return ""
 
     def some(self, paths: Sequence[str], most: int) -> list[Document]:
         """Read documents of at most `most` of the given files, sampled evenly."""

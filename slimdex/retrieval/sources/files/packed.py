@@ -34,10 +34,7 @@ class Archive:
     Names are looked up as office files and books refer to them: an entry is also found by a name
     with another case, percent-encoding or kind of slash, or with "." and "..".
 
-    Raises
-    ------
-    UnreadableError
-        If it is not an archive, or has too many entries.
+    Raises `UnreadableError` if it is not an archive, or has too many entries.
     """
 
     def __init__(self, data: bytes) -> None:

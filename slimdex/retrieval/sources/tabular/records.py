@@ -52,16 +52,11 @@ class Records(NamedTuple):
 def as_documents(given: Any) -> Records:
     """Convert an object to documents.
 
-    Parameters
-    ----------
-    given : a `Document` or several; a dict with "id", "text" and optionally "title", whose other
-        keys are metadata, or several; a dataframe of pandas or polars, an Arrow table or any other
-        object with the Arrow stream protocol, or a DuckDB relation.
+    It may be a `Document` or several; a dict with "id", "text" and optionally "title", whose other
+    keys are metadata, or several; a dataframe of pandas or polars, an Arrow table or any other
+    object with the Arrow stream protocol, or a DuckDB relation.
 
-    Raises
-    ------
-    InputError
-        If it is none of these, or an id or text is missing.
+    Raises `InputError` if it is none of these, or an id or text is missing.
 
     >>> [*as_documents({"id": 7, "text": "It rained.", "year": 2001}).documents]
     [Document(id='7', text='It rained.', title='', metadata={'year': 2001})]

@@ -69,11 +69,17 @@ class TableSource:
     """Source of a table's rows; the user's columns keep their types.
 
     `file` is the input file; without an id column, ids consist of its name and row numbers.
+
+    Attributes
+    ----------
+    is_typed : whether the file states the types of its columns.
+    is_json : whether it is JSON.
     """
 
     def __init__(self, file: InputFile, names: ColumnNames) -> None:
-        self.name, self._file = file.name, file
+        self.name, self.place, self._file = file.name, file.place, file
         self._reader = READERS.get(file.ending, read_answer)
+        self.is_typed, self.is_json = self._reader in TYPED, self._reader is read_json
         self._connection = connected()
         self._types = self._found = self._describe()
         named = self._column(names.text, "text", TEXT_NAMES)
@@ -118,24 +124,9 @@ class TableSource:
         """Names of all columns in the file."""
         return list(self._types)
 
-    @property
-    def is_typed(self) -> bool:
-        """Return whether the file states the types of its columns."""
-        return self._reader in TYPED
-
-    @property
-    def is_json(self) -> bool:
-        """Return whether the file is JSON."""
-        return self._reader is read_json
-
     def fingerprint(self) -> str:
         """Digest of path, size, modification time and chosen columns."""
         return self._file.fingerprint(*self._chosen)
-
-    @property
-    def place(self) -> str:
-        """Location of the file."""
-        return self._file.place
 
     @property
     def stamp(self) -> str:
@@ -215,7 +206,7 @@ class TableSource:
         named = {self._original[name.lower()]: type_ for name, type_ in types.items()}
         if self._reader is read_csv:
             wrong = {c: f"NOT {as_written(c, type_)}" for c, type_ in named.items()}
-        elif self._reader is read_json:
+        elif self.is_json:
             wrong = {c: loses_digits(c) for c, type_ in named.items() if type_ == "DOUBLE"}
         else:
             wrong = {c: has_months(c) for c, type_ in named.items() if type_ == "INTERVAL"}
@@ -254,7 +245,7 @@ class TableSource:
         types = {row[0]: row[1] for row in self._described().fetchall()}
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
             raise self._refused("expected JSON objects with fields, found none")
-        if self._reader is read_json:
+        if self.is_json:
             return narrowed(self._connection, self._file, types)
         return self._with_names_or_values(types) if self._reader is read_csv else types
 
@@ -334,9 +325,9 @@ class TableSource:
         type_, found = self._types[column], self._found[column]
         if column not in self._renamed:
             return "VARCHAR"
-        if type_ == found or self._reader in TYPED:
+        if type_ == found or self.is_typed:
             return found
-        if self._reader is read_json and is_nested(type_):
+        if self.is_json and is_nested(type_):
             return type_
         return found if type_ == "JSON" and column not in self._requested else "VARCHAR"
 
