@@ -154,7 +154,7 @@ def is_address(model: str) -> bool:
 def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
     """Tokens of a passage; None if texts are not cut.
 
-    Requested is "auto" for as many tokens as the encoder reads, if it has a limit and counts them; a
+    Requested is "auto" for as many tokens as the encoder reads, if it has a limit and counts; a
     number; "off" or None.
 
     Raises `InputError` if it is invalid or out of range, or the encoder can't count.

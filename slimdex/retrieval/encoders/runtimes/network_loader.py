@@ -89,7 +89,7 @@ class NetworkLoader:
 
         self._require_torch()
         progress("converting the model", 0, 1)
-        from .torch_runtime import openvino_model, torch_runtime
+        from .torch_runtime import TorchRuntime, openvino_model
 
         network = self._build(self._transformer)
         facts = self._transformer.facts(network.dim)
@@ -99,7 +99,7 @@ class NetworkLoader:
         if model is None:
             if not on_gpu:
                 remember(f"{key}.refused", True)  # these versions can't convert it
-            return torch_runtime(network, precision), facts, tokenizer
+            return TorchRuntime(network, precision), facts, tokenizer
         if not self._trusted and hasattr(tokenizer, "save"):
             keep_conversion(key, Conversion(facts, tokenizer, model))
             # The saved model rounds slightly differently; use it, as later processes will.
@@ -117,12 +117,12 @@ class NetworkLoader:
                 return OpenVinoRuntime(built, precision)
 
         self._require_torch()
-        from .torch_runtime import LayersNetwork, openvino_model, torch_runtime
+        from .torch_runtime import LayersNetwork, TorchRuntime, openvino_model
 
         network = LayersNetwork(self._transformer.module, mode).eval()
         model = openvino_model(network, precision, self._transformer)
         if model is None:
-            return torch_runtime(network, precision)
+            return TorchRuntime(network, precision)
         return OpenVinoRuntime(model, precision)
 
     def network(self) -> SentenceNetwork:
