@@ -11,8 +11,8 @@ import pytest
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import add, build
-from slimdex.retrieval.encoders import languages
-from slimdex.retrieval.encoders.languages import other_languages
+from slimdex.retrieval.encoders import models as languages
+from slimdex.retrieval.encoders.models import other_languages
 from slimdex.retrieval.sources.source import Sources
 from tests.encoders import WordEncoder
 

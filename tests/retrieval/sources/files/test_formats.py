@@ -21,7 +21,6 @@ from slimdex.retrieval.sources.files.formats import (
     html_pages,
     mail,
     markdown,
-    notebooks,
     readers,
     source_code,
     xml_files,
@@ -428,7 +427,7 @@ PARTS: dict[int, list[tuple[tuple[str, ...], str, str]]] = {
 @pytest.mark.parametrize("number", NOTEBOOKS)
 def test_notebooks(number: int) -> None:
     book = {"nbformat": number, "metadata": {}, **NOTEBOOKS[number]}
-    found = notebooks.read(json.dumps(book))
+    found = markdown.read_notebook(json.dumps(book))
     assert pieces(found) == PARTS[number]
     assert found.title == ("" if number == 2 else "Tea")
 
@@ -457,8 +456,8 @@ def test_a_notebook_has_the_same_text_in_formats_3_and_4(
         old.append({"cell_type": kind, name: source, "outputs": outputs})
     size = len(old) // sheets + 1
     worksheets = [{"cells": old[i : i + size]} for i in range(0, len(old), size)]
-    of_four = notebooks.read(json.dumps({"nbformat": 4, "cells": new}))
-    of_three = notebooks.read(json.dumps({"nbformat": 3, "worksheets": worksheets}))
+    of_four = markdown.read_notebook(json.dumps({"nbformat": 4, "cells": new}))
+    of_three = markdown.read_notebook(json.dumps({"nbformat": 3, "worksheets": worksheets}))
     assert (of_three.text, of_three.parts) == (of_four.text, of_four.parts)
 
 
@@ -473,7 +472,7 @@ def test_a_notebook_has_the_same_text_in_formats_3_and_4(
 )
 def test_what_is_no_notebook_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError, match="not a notebook: "):
-        notebooks.read(text)
+        markdown.read_notebook(text)
 
 
 XMLS = [

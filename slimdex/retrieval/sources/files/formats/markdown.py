@@ -1,4 +1,4 @@
-"""Markdown, by markdown-it-py, and reStructuredText: the text, and the headings above each part.
+"""Markdown, by markdown-it-py, reStructuredText and Jupyter notebooks: text below its headings.
 
 Attribute lists, ``{ #id .class key=val }``, as Python-Markdown, kramdown, Pandoc and MyST write
 them, and MyST's targets, ``(label)=``, are no text.
@@ -11,7 +11,10 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from slimdex.indexes.json_text import parsed
+
 from .. import front_matter
+from ..limits import UnreadableError
 from ..outline import Extract, Outline
 from . import html_pages
 
@@ -47,6 +50,8 @@ TITLE = re.compile(
     re.M,
 )
 """A title with a line of punctuation below it, and perhaps one above."""
+LONGEST_OUTPUT = 2000
+"""Characters kept of a cell's output."""
 
 
 def read(text: str) -> Extract:
@@ -279,3 +284,54 @@ def read_rst(text: str) -> Extract:
         done = found.end()
     outline.add(text[done:])
     return Extract(outline.first_heading, outline.text, outline.parts)
+
+
+def read_notebook(text: str) -> Extract:
+    """Read a notebook of any format, from 1 of 2011 on; every cell is a part.
+
+    Raises `UnreadableError` if it is not one.
+    """
+    try:
+        return _notebook(parsed(text))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UnreadableError(f"not a notebook: {str(error)[:100]}") from error
+
+
+def _notebook(book: dict[str, Any]) -> Extract:
+    outline, taken = Outline(), Counter[str]()
+    for cell in _cells(book):
+        outline.part(f"cell-id={cell['id']}" if cell.get("id") else "")
+        kind, source = cell.get("cell_type"), _source(cell)
+        if kind == "heading":  # of format 3
+            level = min(max(int(cell.get("level", 1)), 1), 6)
+            feed(outline, f"{'#' * level} {' '.join(source.split())}", taken)
+        elif kind in ("markdown", "text"):
+            feed(outline, source, taken)
+        elif kind == "html":  # of formats 2 and 3
+            outline.add(html_pages.text_of(source))
+        else:
+            outline.add(source)
+            for output in cell.get("outputs", []):
+                shown = output.get("text") or output.get("data", {}).get("text/plain", "")
+                outline.add(_text(shown)[:LONGEST_OUTPUT])
+    title = _text(book.get("metadata", {}).get("title", "")) or outline.first_heading
+    return Extract(title, outline.text, outline.parts)
+
+
+def _cells(book: dict[str, Any]) -> list[dict[str, Any]]:
+    """Cells, which formats 2 and 3 divide among worksheets."""
+    if "cells" not in book and "worksheets" not in book:
+        raise ValueError("neither cells nor worksheets")
+    sheets = [book, *book.get("worksheets", [])]
+    return [cell for sheet in sheets for cell in sheet.get("cells", [])]
+
+
+def _source(cell: dict[str, Any]) -> str:
+    """Source of a cell; formats up to 3 name it otherwise."""
+    names = ("source", "input", "code", "text")
+    return _text(next((cell[name] for name in names if name in cell), ""))
+
+
+def _text(lines: Any) -> str:
+    """Join a text that may be a list of lines."""
+    return "".join(map(str, lines)) if isinstance(lines, list) else str(lines)

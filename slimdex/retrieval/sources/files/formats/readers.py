@@ -18,7 +18,6 @@ from . import (
     html_pages,
     mail,
     markdown,
-    notebooks,
     office_opendocument,
     office_openxml,
     pdf,
@@ -45,7 +44,7 @@ OF_BYTES = {
     "epub": epub.read,
     "mail": mail.read,
 }
-OF_TEXT = {"markdown": markdown.read, "rst": markdown.read_rst, "notebook": notebooks.read}
+OF_TEXT = {"markdown": markdown.read, "rst": markdown.read_rst, "notebook": markdown.read_notebook}
 """Kind -> reader of its bytes, or of its text; others are plain text."""
 
 
