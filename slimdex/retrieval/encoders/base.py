@@ -96,19 +96,10 @@ class CountingEncoder(Protocol):
         """Count the tokens of each document, including special ones, without truncation."""
 
 
-@runtime_checkable
-class AdaptableEncoder(Protocol):
-    """Encoder with several numerical precisions."""
-
-    def in_precision(self, precision: str) -> Encoder:
-        """Return the encoder in another precision."""
-
-
 def as_recorded(encoder: Encoder, spec: dict[str, Any]) -> Encoder:
-    """Return the encoder in the precision of a spec, if it states one."""
-    if isinstance(encoder, AdaptableEncoder) and "precision" in spec:
-        return encoder.in_precision(spec["precision"])
-    return encoder
+    """Return the encoder in the precision of a spec, if that states one and the encoder has any."""
+    in_precision: Callable[[str], Encoder] | None = getattr(encoder, "in_precision", None)
+    return in_precision(spec["precision"]) if in_precision and "precision" in spec else encoder
 
 
 def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:

@@ -188,7 +188,13 @@ def has_mixed_line_endings(path: Path) -> bool:
     return len(ends) > 1
 
 
-def broken_json(path: Path) -> str | None:
+def first_error(file: InputFile) -> str | None:
+    """Describe the first error of a CSV or JSON file, with its line; None if none is found."""
+    find = {".csv": _broken_record, ".tsv": _broken_record, ".json": _broken_json}
+    return find.get(file.ending, _broken_line)(file.path)
+
+
+def _broken_json(path: Path) -> str | None:
     """Describe the first error of a JSON file of any layout: DuckDB counts values, not lines."""
     with open_text(path, newline="\n") as lines:
         text = lines.read(LARGEST_OBJECT)
@@ -196,10 +202,10 @@ def broken_json(path: Path) -> str | None:
             text = ""  # too large to be parsed here
     if (error := _json_error(text, 1)) is None or " (Extra data" not in error:
         return error
-    return broken_line(path)  # several values
+    return _broken_line(path)  # several values
 
 
-def broken_line(path: Path) -> str | None:
+def _broken_line(path: Path) -> str | None:
     """Describe the first line that is not JSON; DuckDB's own line numbers are per buffer."""
     with open_text(path, newline="\n") as lines:
         pieces = iter(partial(lines.readline, LARGEST_OBJECT + 1), "")
@@ -238,7 +244,7 @@ def _json_error(text: str, number: int) -> str | None:
     return f"line {place}: {half[0]} is half of a character; expected both halves"
 
 
-def broken_record(path: Path) -> str | None:
+def _broken_record(path: Path) -> str | None:
     """Describe the first CSV record with another number of columns, which DuckDB does not report.
 
     It is named by its first line.

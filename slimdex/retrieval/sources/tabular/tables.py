@@ -40,10 +40,8 @@ from .columns import (
 from .table_files import (
     READERS,
     TYPED,
-    broken_json,
-    broken_line,
-    broken_record,
     check_keys,
+    first_error,
     has_mixed_line_endings,
     header,
     narrowed,
@@ -364,10 +362,8 @@ class TableSource:
 
     def _refused(self, reason: str) -> InputError:
         """The error for a file, with the line if it is found; the reason if not."""
-        path, ending = self._file.path, self._file.ending
-        find = {".csv": broken_record, ".tsv": broken_record, ".json": broken_json}
         try:
-            broken = None if self.is_typed else find.get(ending, broken_line)(path)
+            broken = None if self.is_typed else first_error(self._file)
         except UNREADABLE as other:
             return InputError(f"{self.name}{unreadable(other)}")
         if broken:
