@@ -143,5 +143,5 @@ def _has_text(tag: str) -> bool:
 
 
 def _is_unseen(tag: str) -> bool:
-    """Whether an element is not read, such as the author of a comment."""
+    """Return whether an element is not read, such as the author of a comment."""
     return local(tag) in UNSEEN or "purl.org/dc" in tag or ":meta:" in tag

@@ -1,7 +1,9 @@
 """Source code, divided at classes and functions.
 
-Python is parsed by `ast`; other languages, and what `ast` can't parse, by their grammar if that is
-installed, or else by keywords.
+Python is parsed by `ast`; other languages, and what `ast` can't parse, by their tree-sitter grammar
+if that is installed: comments, attributes and decorators directly above a definition belong to it.
+Otherwise, a line is a definition if it begins with a common keyword such as `class` or `fn`, or, as
+in C, with an unindented name and parentheses; deeper indented lines belong to it.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ class _XmlText:
         self._is_key = is_key
 
     def _is_unseen(self, tag: str) -> bool:
-        """Whether an element is a program, layout, or a file as text."""
+        """Return whether an element is a program, layout, or a file as text."""
         name = local(tag)
         if name in ("script", "style"):
             return self._root == "svg" or "xhtml}" in tag
