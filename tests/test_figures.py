@@ -30,7 +30,6 @@ CONSTANTS = {
     "docs/index.md": "1/128",
     "docs/limits.md": "1 GB, 4GB, 32 MiB",
     "docs/migrate.md": "5%",
-    "docs/passages.md": "0.13",
     "docs/plan.md": "4 bytes, 4 bits",
     "docs/research/benchmarks.md": "1/64, 1/128, 0.99",
     "docs/research/codes.md": "1/64, 1/32, 1/2, 24 bytes, 48 bytes, 0.99",
