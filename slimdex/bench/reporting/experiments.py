@@ -11,6 +11,7 @@ from slimdex.indexes.errors import InputError
 
 from ..options import MEASURED
 from ..rows import Row, read_rows
+from .tables import brief
 from .tables.retrieval import beside_peers, headline
 from .tables.studies import (
     encoders,
@@ -40,6 +41,7 @@ class Experiment:
     libraries : packages whose versions are given below the tables in README and docs.
     section : name in the marks of README and docs; "" if no page has marks for it alone.
     title : start of the titles of its tables in the page; "" if its rows are shown with others'.
+    brief : rows -> tables of README and docs, if these are not all tables.
     """
 
     name: str
@@ -47,13 +49,14 @@ class Experiment:
     libraries: Sequence[str]
     section: str = ""
     title: str = ""
+    brief: Callable[[Sequence[Row]], list[Table]] | None = None
 
 
 EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
-    Experiment("search", search, ("openvino", "duckdb", *FAISS), "search", "Search"),
-    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index"),
+    Experiment("search", search, ("openvino", "duckdb", *FAISS), "search", "Search", brief.search),
+    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index", brief.indexes),
     Experiment(
         "start",
         start,
@@ -75,10 +78,11 @@ EXPERIMENTS = (
         ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
         "processes",
         "Several processes",
+        brief.processes,
     ),
-    Experiment("tune", tuning, FAISS, "tune", "Tuning"),
-    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid"),
-    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity"),
+    Experiment("tune", tuning, FAISS, "tune", "Tuning", brief.tuning),
+    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", brief.hybrid),
+    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", brief.similarity),
 )
 
 

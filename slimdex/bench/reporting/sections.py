@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,12 @@ from slimdex.indexes.errors import InputError
 from ..experiments.start_study import PACKAGES, SEARCH
 from ..rows import Row, read_rows
 from .experiments import EXPERIMENTS, Experiment, experiment
-from .findings import SLIMDEX
-from .tables.retrieval import beside_peers, codes_alone, headline
+from .findings import is_default
+from .tables import brief
+from .tables.retrieval import headline
 from .tables.studies import answers, sweep
 from .tables.table import Table
 
-LONGEST_SHOWN = 20
-"""Maximum number of lines of a table that is shown unfolded."""
 HELD_BACK = (
     "On four collections held back, the default gains 3.0 nDCG@10 on average over meaning alone "
     "(-.5, +2.4, +4.8, +5.5; at most 1.6 wide; before words that match by chance counted less)."
@@ -34,15 +33,17 @@ class Section:
     paragraphs: Callable[[Path], list[str]]
 
 
-def _search(folder: Path) -> list[str]:
-    """Tables of quality, memory and peers."""
-    retrieval, peers = read_rows(folder, "retrieval"), read_rows(folder, "peers")
-    parts = [table.markdown() for table in headline(retrieval)]
-    for table in codes_alone(retrieval):
-        parts += [f"**{table.title}** (mean and worst of {table.note})", table.markdown()]
-    for table in beside_peers(peers):
-        parts += [f"**{table.title}** ({table.note})", table.markdown()]
-    return [*parts, _measured_on([*retrieval, *peers], ("faiss-cpu", "torch", "numpy"))]
+def _quality(folder: Path) -> list[str]:
+    """Table of quality at 1/64 and 1/128 of the memory."""
+    rows = read_rows(folder, "retrieval")
+    tables = [table.markdown() for table in headline(rows)]
+    return [*tables, _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
+
+
+def _peers(folder: Path) -> list[str]:
+    """Table of the set with the most peers."""
+    rows = brief.most_compared(read_rows(folder, "peers"))
+    return [*_shown(brief.peers(rows)), _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
 
 
 def _answers(folder: Path) -> list[str]:
@@ -52,20 +53,26 @@ def _answers(folder: Path) -> list[str]:
     return [*parts, HELD_BACK, _measured_on(rows, ("tantivy", "faiss-cpu", "numpy"))]
 
 
+def _fusion(folder: Path) -> list[str]:
+    """Table of ways to fuse, and what others measured."""
+    rows = read_rows(folder, "hybrid")
+    machine = _measured_on(rows, experiment("hybrid").libraries)
+    return [*_shown(brief.fusion(rows)), HELD_BACK, machine]
+
+
 def _tables(experiment: Experiment, folder: Path) -> list[str]:
     """Tables of an experiment, each with its title."""
     rows = read_rows(folder, experiment.name)
-    parts = [text for table in experiment.tables(rows) for text in _titled(table)]
-    return [*parts, _measured_on(rows, experiment.libraries)]
+    shown = experiment.brief or experiment.tables
+    return [*_shown(shown(rows)), _measured_on(rows, experiment.libraries)]
 
 
-def _titled(table: Table) -> list[str]:
-    """Format a table below its title; a long one is folded."""
-    if len(table.rows) <= LONGEST_SHOWN:
-        note = f" ({table.note})" if table.note else ""
-        return [f"**{table.title}**{note}", table.markdown()]
-    title = f"<details><summary><b>{table.title}</b></summary>"
-    return [title, table.markdown(), "</details>"]
+def _shown(tables: Sequence[Table]) -> Iterator[str]:
+    """Format tables, each below its title."""
+    for table in tables:
+        if table.title:
+            yield f"**{table.title}**" + (f" ({table.note})" if table.note else "")
+        yield table.markdown()
 
 
 def _default(folder: Path) -> list[str]:
@@ -75,11 +82,8 @@ def _default(folder: Path) -> list[str]:
 
 
 def default_line(row: Row) -> str:
-    """Summary of a row of `bench search` for the default index; "" for others.
-
-    Older rows, which have no `code_bytes`, were measured without words and passages.
-    """
-    if row["method"] != SLIMDEX or row["effort"] or not row.get("code_bytes"):
+    """Summary of a row of `bench search` for the default index; "" for others."""
+    if not is_default(row):
         return ""
     columns = ("memory", "memory_files", "store", "store_files")
     whole, files, grown, grown_files = (f"{row[f'{name}_bytes'] / 1e6:,.0f}" for name in columns)
@@ -119,15 +123,17 @@ def _sweep(folder: Path) -> list[str]:
 
 
 SECTIONS = {
+    study.section: Section([study.name], partial(_tables, study))
+    for study in EXPERIMENTS
+    if study.section
+} | {
     "sweep": Section(["sweep"], _sweep),
     "answers": Section(["hybrid"], _answers),
     "default": Section(["search"], _default),
     "new-process": Section(["start"], _new_process),
-    "results": Section(["retrieval", "peers"], _search),
-} | {
-    study.section: Section([study.name], partial(_tables, study))
-    for study in EXPERIMENTS
-    if study.section
+    "quality": Section(["retrieval"], _quality),
+    "peers": Section(["peers"], _peers),
+    "fusion": Section(["hybrid"], _fusion),
 }
 """Name in the marks -> section."""
 
