@@ -36,7 +36,7 @@ class Section:
 def _quality(folder: Path) -> list[str]:
     """Table of quality at 1/64 and 1/128 of the memory."""
     rows = read_rows(folder, "retrieval")
-    tables = [table.markdown() for table in headline(rows)]
+    tables = [table.markdown() for table in headline(rows, brief.QUALITY)]
     return [*tables, _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...rows import Row
 from ..findings import fastest_at, is_default, of_task, tasks
 from . import studies
-from .retrieval import BESIDE_PEERS
+from .retrieval import BESIDE_PEERS, HEADLINE
 from .table import (
     DIFFERENCE,
     SET_AND_MODEL,
@@ -32,6 +32,7 @@ def _of(columns: Sequence[Column], *heads: str) -> tuple[Column, ...]:
     return tuple(next(column for column in columns if column.head == head) for head in heads)
 
 
+QUALITY = tuple(c for c in HEADLINE if c.head not in ("model", "queries", "its candidates"))
 PEERS = _of(
     BESIDE_PEERS,
     *("", "agreement", "p50 ms", "batch, queries/s", "build s", "bytes a vector", "process grew"),
@@ -124,11 +125,10 @@ hybrid = Declared(
         Column("float32", "ndcg@10", ".2f"),
         Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
         Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
-        Column("slimdex, semantic", of_way("meaning", "ndcg@10_delta"), "+.2f"),
-        Column("slimdex", of_way("rule", DIFFERENCE)),
+        Column("semantic", of_way("meaning", "ndcg@10_delta"), "+.2f"),
+        Column("default", of_way("rule", DIFFERENCE)),
         Column("semantic, ms", studies.time_of("p50_ms_documents"), ".2f"),
-        Column("slimdex, ms", studies.time_of("p50_ms_fused"), ".2f"),
-        Column("lexical index, bytes", "words_row_bytes", ",.0f"),
+        Column("default, ms", studies.time_of("p50_ms_fused"), ".2f"),
     ),
     where={"what": "queries"},
     lines=by_way("float32"),

@@ -103,10 +103,10 @@ EVERY_NOTE = (
 )
 
 
-def headline(rows: Sequence[Row]) -> list[Table]:
+def headline(rows: Sequence[Row], columns: Sequence[Column] = HEADLINE) -> list[Table]:
     """Each set and model: float32, slimdex at 1/64 and at 1/128, with paired intervals."""
     lines = [e | {"ways": {"usual": u, "small": s}} for e, u, s in _headlines(rows)]
-    table = tabulated("nDCG@10 at 1/64 and 1/128 of the memory", "", HEADLINE, lines)
+    table = tabulated("nDCG@10 at 1/64 and 1/128 of the memory", "", columns, lines)
     return [table] if lines else []
 
 
