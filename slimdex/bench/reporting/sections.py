@@ -1,4 +1,7 @@
-"""Tables in README and docs, written between marks, a section at a time."""
+"""Experiments with their tables, and the sections of README and docs that are made of them.
+
+A new experiment is a line in `EXPERIMENTS`.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,117 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 from slimdex.indexes.errors import InputError
 
 from ..experiments.start_study import PACKAGES, SEARCH
+from ..options import MEASURED
 from ..rows import Row, read_rows
-from .experiments import EXPERIMENTS, Experiment, experiment
-from .findings import is_default
-from .tables import brief
-from .tables.retrieval import headline
-from .tables.studies import answers, sweep
-from .tables.table import Table
+from . import docs_tables
+from .retrieval_tables import beside_peers, headline, is_default
+from .study_tables import (
+    answers,
+    encoders,
+    hybrid,
+    indexes,
+    loads,
+    processes,
+    search,
+    start,
+    study_tables,
+    sweep,
+    tuning,
+)
+from .table import Table
 
+VECTORS = ("openvino", "torch", "numpy")
+FAISS = ("faiss-cpu", "numpy")
 HELD_BACK = (
     "On four collections held back, the default gains 3.0 nDCG@10 on average over meaning alone "
     "(-.5, +2.4, +4.8, +5.5; at most 1.6 wide; before words that match by chance counted less)."
 )
 """Measured by others on sets that the project does not have, so that nothing is chosen on them."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment, and the report of its rows.
+
+    Attributes
+    ----------
+    name : start of the names of its files of rows.
+    tables : rows -> tables.
+    libraries : packages whose versions are given below the tables in README and docs.
+    section : name in the marks of README and docs; "" if no page has marks for it alone.
+    title : start of the titles of its tables in the page; "" if its rows are shown with others'.
+    brief : rows -> tables of README and docs, if these are not all tables.
+    """
+
+    name: str
+    tables: Callable[[Sequence[Row]], list[Table]]
+    libraries: Sequence[str]
+    section: str = ""
+    title: str = ""
+    brief: Callable[[Sequence[Row]], list[Table]] | None = None
+
+
+EXPERIMENTS = (
+    Experiment("retrieval", headline, VECTORS),
+    Experiment("peers", beside_peers, VECTORS),
+    Experiment(
+        "search", search, ("openvino", "duckdb", *FAISS), "search", "Search", docs_tables.search
+    ),
+    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index", docs_tables.indexes),
+    Experiment(
+        "start",
+        start,
+        ("openvino", "sentence-transformers", "txtai", "chromadb"),
+        "start",
+        "Start",
+    ),
+    Experiment(
+        "encode",
+        encoders,
+        ("openvino", "torch", "sentence-transformers", "onnxruntime"),
+        "encoding",
+        "Encoding",
+    ),
+    Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
+    Experiment(
+        "processes",
+        processes,
+        ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
+        "processes",
+        "Several processes",
+        docs_tables.processes,
+    ),
+    Experiment("tune", tuning, FAISS, "tune", "Tuning", docs_tables.tuning),
+    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", docs_tables.hybrid),
+    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", docs_tables.similarity),
+)
+
+
+def experiment(name: str) -> Experiment:
+    """Find an experiment by its name."""
+    return next(each for each in EXPERIMENTS if each.name == name)
+
+
+def tables_of(name: str, rows: Sequence[Row]) -> Iterator[Table]:
+    """Tables of an experiment's rows that have lines."""
+    return (table for table in experiment(name).tables(rows) if table.rows)
+
+
+def read_all(folder: Path) -> dict[str, list[Row]]:
+    """Read the rows of every experiment in a folder; raises `InputError` if there are none."""
+    names = [experiment.name for experiment in EXPERIMENTS]
+    rows = {name: read_rows(folder, name, needed=False) for name in names}
+    if not any(rows.values()):
+        there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
+        raise InputError(
+            f"{folder}: no rows of results; `slimdex bench {names[0]} --quick{there}` writes some"
+        )
+    return rows
 
 
 @dataclass(frozen=True)
@@ -36,14 +133,14 @@ class Section:
 def _quality(folder: Path) -> list[str]:
     """Table of quality at 1/64 and 1/128 of the memory."""
     rows = read_rows(folder, "retrieval")
-    tables = [table.markdown() for table in headline(rows, brief.QUALITY)]
+    tables = [table.markdown() for table in headline(rows, docs_tables.QUALITY)]
     return [*tables, _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
 
 
 def _peers(folder: Path) -> list[str]:
     """Table of the set with the most peers."""
-    rows = brief.most_compared(read_rows(folder, "peers"))
-    return [*_shown(brief.peers(rows)), _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
+    rows = docs_tables.most_compared(read_rows(folder, "peers"))
+    return [*_shown(docs_tables.peers(rows)), _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
 
 
 def _answers(folder: Path) -> list[str]:
@@ -57,14 +154,14 @@ def _fusion(folder: Path) -> list[str]:
     """Table of ways to fuse, and what others measured."""
     rows = read_rows(folder, "hybrid")
     machine = _measured_on(rows, experiment("hybrid").libraries)
-    return [*_shown(brief.fusion(rows)), HELD_BACK, machine]
+    return [*_shown(docs_tables.fusion(rows)), HELD_BACK, machine]
 
 
 def _tables(experiment: Experiment, folder: Path) -> list[str]:
     """Tables of an experiment, each with its title."""
     rows = read_rows(folder, experiment.name)
-    shown = experiment.brief or experiment.tables
-    return [*_shown(shown(rows)), _measured_on(rows, experiment.libraries)]
+    tables = (experiment.brief or experiment.tables)(rows)
+    return [*_shown(tables), _measured_on(rows, experiment.libraries)]
 
 
 def _shown(tables: Sequence[Table]) -> Iterator[str]:

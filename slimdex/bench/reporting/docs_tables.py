@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...rows import Row
-from ..findings import fastest_at, is_default, of_task, tasks
-from . import studies
-from .retrieval import BESIDE_PEERS, HEADLINE
+from ..rows import Row
+from . import study_tables as full
+from .retrieval_tables import BESIDE_PEERS, HEADLINE, fastest_at, is_default, of_task, tasks
 from .table import (
     DIFFERENCE,
     SET_AND_MODEL,
@@ -59,7 +58,7 @@ STORE = (
 
 def _stores(rows: Rows) -> list[Row]:
     """Fastest row of each store, of those on one processor with the most of them."""
-    groups = grouped(measured(rows), *studies.search.by).values()
+    groups = grouped(measured(rows), *full.search.by).values()
     own = max(groups, key=lambda each: len({row["method"] for row in each}), default=[])
     return fastest_at(own, by="p50_ms_total_one")
 
@@ -69,10 +68,10 @@ search = together(
         "The default index",
         (
             *columns_named("", "model"),
-            *_of(studies.search.columns, "text to documents, p50 ms", "p95 ms", "p99 ms"),
-            *_of(studies.search.columns, "of that encoding", "all threads, p50 ms", "codes, MB"),
+            *_of(full.search.columns, "text to documents, p50 ms", "p95 ms", "p99 ms"),
+            *_of(full.search.columns, "of that encoding", "all threads, p50 ms", "codes, MB"),
             *STORE,
-            *_of(studies.search.columns, "memory, MB", "disk, bytes each", "build s"),
+            *_of(full.search.columns, "memory, MB", "disk, bytes each", "build s"),
         ),
         "{set}, {documents:,} documents",
         lines=lambda rows: [row for row in measured(rows) if is_default(row)],
@@ -80,23 +79,23 @@ search = together(
     Declared(
         "Beside other stores",
         (
-            *_of(studies.search.columns, "", "agreement", "text to documents, p50 ms", "p99 ms"),
-            *_of(studies.search.columns, "searches/s"),
+            *_of(full.search.columns, "", "agreement", "text to documents, p50 ms", "p99 ms"),
+            *_of(full.search.columns, "searches/s"),
             *STORE,
-            *_of(studies.search.columns, "disk, bytes each", "build s"),
+            *_of(full.search.columns, "disk, bytes each", "build s"),
         ),
         lambda rows: "{set}, {model}, {processor}".format_map(_stores(rows)[0]),
         lines=_stores,
     ),
 )
 indexes = replace(
-    studies.indexes,
+    full.indexes,
     columns=(
-        *_of(studies.indexes.columns, "", "allowed, %", "candidates", "agreement"),
+        *_of(full.indexes.columns, "", "allowed, %", "candidates", "agreement"),
         Column("vector to documents, p50 ms", "p50_ms_hits", ".2f"),
         Column("p99 ms", "p99_ms_hits", ".2f"),
         Column("text to documents, p50 ms", "p50_ms_text", ".2f"),
-        *_of(studies.indexes.columns, "all threads, p50 ms", "read, KB a query"),
+        *_of(full.indexes.columns, "all threads, p50 ms", "read, KB a query"),
     ),
 )
 
@@ -111,9 +110,9 @@ processes = Declared(
     "",
     (
         Column("documents a commit", "changed", "d"),
-        *_of(studies.processes.columns, "", "commits/s", "commit, p50 ms"),
-        *_of(studies.processes.columns, "search meanwhile, p50 ms", "refused"),
-        *_of(studies.processes.columns, "unseen, open process"),
+        *_of(full.processes.columns, "", "commits/s", "commit, p50 ms"),
+        *_of(full.processes.columns, "search meanwhile, p50 ms", "refused"),
+        *_of(full.processes.columns, "unseen, open process"),
     ),
     lines=_of_most_processes,
 )
@@ -127,8 +126,8 @@ hybrid = Declared(
         Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
         Column("semantic", of_way("meaning", "ndcg@10_delta"), "+.2f"),
         Column("default", of_way("rule", DIFFERENCE)),
-        Column("semantic, ms", studies.time_of("p50_ms_documents"), ".2f"),
-        Column("default, ms", studies.time_of("p50_ms_fused"), ".2f"),
+        Column("semantic, ms", full.time_of("p50_ms_documents"), ".2f"),
+        Column("default, ms", full.time_of("p50_ms_fused"), ".2f"),
     ),
     where={"what": "queries"},
     lines=by_way("float32"),
@@ -139,10 +138,10 @@ fusion = Declared(
         *columns_named("", "set"),
         *(
             Column("off" if way == "meaning" else way, of_way(way, "ndcg@10_delta"), "+.2f")
-            for way in ("meaning", *studies.WAYS, "rule")
+            for way in ("meaning", *full.WAYS, "rule")
         ),
         Column("by labels", of_way("auto", "ndcg@10_delta"), "+.2f"),
-        studies.AUTO_IS,
+        full.AUTO_IS,
     ),
     where={"what": "queries"},
     lines=by_way("float32"),
