@@ -16,9 +16,9 @@ from slimdex.indexes.errors import InputError
 
 from ..options import MEASURED
 from ..rows import Row, read_rows
-from .retrieval_tables import SLIMDEX, beside_peers, codes_alone, headline
+from . import docs_tables
+from .retrieval_tables import beside_peers, headline, is_default
 from .study_tables import (
-    answers,
     encoders,
     hybrid,
     indexes,
@@ -34,8 +34,6 @@ from .table import Table
 
 VECTORS = ("openvino", "torch", "numpy")
 FAISS = ("faiss-cpu", "numpy")
-LONGEST_SHOWN = 20
-"""Maximum number of lines of a table that is shown unfolded."""
 BENCHMARKS = "docs/research/benchmarks.md"
 HELD_BACK = (
     "On four collections held back, the default gains 3.0 nDCG@10 on average over meaning alone "
@@ -55,6 +53,7 @@ class Experiment:
     libraries : packages whose versions are given below the tables in README and docs.
     section : name in the marks of README and docs; "" if no page has marks for it alone.
     title : start of the titles of its tables in the page; "" if its rows are shown with others'.
+    brief : rows -> tables of README and docs, if these are not all tables.
     """
 
     name: str
@@ -62,13 +61,16 @@ class Experiment:
     libraries: Sequence[str]
     section: str = ""
     title: str = ""
+    brief: Callable[[Sequence[Row]], list[Table]] | None = None
 
 
 EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
-    Experiment("search", search, ("openvino", "duckdb", *FAISS), "search", "Search"),
-    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index"),
+    Experiment(
+        "search", search, ("openvino", "duckdb", *FAISS), "search", "Search", docs_tables.search
+    ),
+    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index", docs_tables.indexes),
     Experiment(
         "start",
         start,
@@ -90,10 +92,11 @@ EXPERIMENTS = (
         ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
         "processes",
         "Several processes",
+        docs_tables.processes,
     ),
-    Experiment("tune", tuning, FAISS, "tune", "Tuning"),
-    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid"),
-    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity"),
+    Experiment("tune", tuning, FAISS, "tune", "Tuning", docs_tables.tuning),
+    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", docs_tables.hybrid),
+    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", docs_tables.similarity),
 )
 
 
@@ -127,43 +130,44 @@ class Section:
     paragraphs: Callable[[Path], list[str]]
 
 
-def _search(folder: Path) -> list[str]:
-    """Tables of quality, memory and peers."""
-    retrieval, peers = read_rows(folder, "retrieval"), read_rows(folder, "peers")
-    parts = [table.markdown() for table in headline(retrieval)]
-    for table in codes_alone(retrieval):
-        parts += [f"**{table.title}** (mean and worst of {table.note})", table.markdown()]
-    for table in beside_peers(peers):
-        parts += [f"**{table.title}** ({table.note})", table.markdown()]
-    return [*parts, _measured_on([*retrieval, *peers], ("faiss-cpu", "torch", "numpy"))]
+def _quality(folder: Path) -> list[str]:
+    """Table of quality at 1/64 and 1/128 of the memory."""
+    rows = read_rows(folder, "retrieval")
+    tables = [table.markdown() for table in headline(rows, docs_tables.QUALITY)]
+    return [*tables, _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
 
 
-def _answers(folder: Path) -> list[str]:
-    """Table of the quality of exact search and of slimdex, each with and without words."""
+def _peers(folder: Path) -> list[str]:
+    """Table of the set with the most peers."""
+    rows = docs_tables.most_compared(read_rows(folder, "peers"))
+    return [*_shown(docs_tables.peers(rows)), _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
+
+
+def _fusion(folder: Path) -> list[str]:
+    """Table of ways to fuse, and what others measured."""
     rows = read_rows(folder, "hybrid")
-    parts = [table.markdown() for table in answers(rows)]
-    return [*parts, HELD_BACK, _measured_on(rows, ("tantivy", "faiss-cpu", "numpy"))]
+    machine = _measured_on(rows, experiment("hybrid").libraries)
+    return [*_shown(docs_tables.fusion(rows)), HELD_BACK, machine]
 
 
 def _tables(experiment: Experiment, folder: Path) -> list[str]:
     """Tables of an experiment, each with its title."""
     rows = read_rows(folder, experiment.name)
-    parts = [text for table in experiment.tables(rows) for text in _titled(table)]
-    return [*parts, _measured_on(rows, experiment.libraries)]
+    tables = (experiment.brief or experiment.tables)(rows)
+    return [*_shown(tables), _measured_on(rows, experiment.libraries)]
 
 
-def _titled(table: Table) -> list[str]:
-    """Format a table below its title; a long one is folded."""
-    if len(table.rows) <= LONGEST_SHOWN:
-        note = f" ({table.note})" if table.note else ""
-        return [f"**{table.title}**{note}", table.markdown()]
-    title = f"<details><summary><b>{table.title}</b></summary>"
-    return [title, table.markdown(), "</details>"]
+def _shown(tables: Sequence[Table]) -> Iterator[str]:
+    """Format tables, each below its title."""
+    for table in tables:
+        if table.title:
+            yield f"**{table.title}**" + (f" ({table.note})" if table.note else "")
+        yield table.markdown()
 
 
 def _default(folder: Path) -> list[str]:
     """Default index in three rounded numbers, each with a link to its rows."""
-    row = next(row for row in read_rows(folder, "search") if _is_default(row))
+    row = next(row for row in read_rows(folder, "search") if is_default(row))
     sets = [row for row in read_rows(folder, "hybrid") if row["what"] == "queries"]
     gain, semantic = (
         fmean(row["ndcg@10_delta"] for row in sets if row["way"] == way)
@@ -183,11 +187,6 @@ def _default(folder: Path) -> list[str]:
     ]
 
 
-def _is_default(row: Row) -> bool:
-    """Return whether a row of `bench search` measures what `slimdex build` makes."""
-    return row["method"] == SLIMDEX and not row["effort"] and bool(row.get("code_bytes"))
-
-
 def _sweep(folder: Path) -> list[str]:
     """Table of the cases of `make sweep`."""
     rows = read_rows(folder, "sweep")
@@ -195,14 +194,15 @@ def _sweep(folder: Path) -> list[str]:
 
 
 SECTIONS = {
-    "sweep": Section(["sweep"], _sweep),
-    "answers": Section(["hybrid"], _answers),
-    "default": Section(["search", "hybrid"], _default),
-    "results": Section(["retrieval", "peers"], _search),
-} | {
     study.section: Section([study.name], partial(_tables, study))
     for study in EXPERIMENTS
     if study.section
+} | {
+    "sweep": Section(["sweep"], _sweep),
+    "default": Section(["search", "hybrid"], _default),
+    "quality": Section(["retrieval"], _quality),
+    "peers": Section(["peers"], _peers),
+    "fusion": Section(["hybrid"], _fusion),
 }
 """Name in the marks -> section."""
 

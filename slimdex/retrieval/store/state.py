@@ -27,7 +27,7 @@ from ..encoders.specs import check_spec
 from ..lexical.fusion import AUTO, OFF
 
 FORMAT = 2
-"""Version of the tables, the state and the folder's layout: see docs/files-and-crashes.md."""
+"""Version of the tables, the state and the folder's layout: see docs/file-format.md."""
 
 MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""
