@@ -84,8 +84,16 @@ EXPERIMENTS = (
         ("openvino", "torch", "sentence-transformers", "onnxruntime"),
         "encoding",
         "Encoding",
+        docs_tables.encoders,
     ),
-    Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
+    Experiment(
+        "serve",
+        loads,
+        ("fastapi", "uvicorn", "faiss-cpu"),
+        "serve",
+        "Service",
+        docs_tables.loads,
+    ),
     Experiment(
         "processes",
         processes,
