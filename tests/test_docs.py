@@ -219,7 +219,7 @@ def test_every_client_of_agents_gets_the_same_server() -> None:
         else:
             ((client, named),) = json.loads(code).items()
             found[client] = words_of(named["notes"])
-    names = ["claude", "codex", "code", "mcpServers", "context_servers"]
+    names = ["claude", "codex", "code", "mcpServers"]
     server = ["slimdex", "mcp", "/srv/notes.index", "--sync", "/srv/notes"]
     assert found == dict.fromkeys(names, server)
 
