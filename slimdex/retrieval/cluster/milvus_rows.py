@@ -98,7 +98,8 @@ class Pushed:
         state, index = snapshot.state, snapshot.index
         ranked_by = REDUCER if index.metric is None else RESCORER
         file = (snapshot.path / state.files[ranked_by].name).read_bytes()
-        mean = snapshot.moments().mean[None].astype(np.float32)
+        row = snapshot.moments().mean[None].astype(np.float32)
+        mean = ranking(ranked_by, file)(row)[0] * snapshot.mean_cosines(row)
         pushed = cls(
             encoder=state.encoder,
             dim=state.dim,

@@ -56,7 +56,7 @@ def add_sources(
     choose_ids : choose the ids that documents lack; by default `MadeUpIds.of`.
     missing : find the documents to delete, given these ids.
     """
-    from ..sources.column_agreement import agree_with
+    from ..sources.tabular.column_agreement import agree_with
     from .made_up_ids import MadeUpIds
 
     while True:

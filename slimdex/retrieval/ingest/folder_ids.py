@@ -12,7 +12,7 @@ from itertools import chain, count
 from pathlib import PurePosixPath
 
 from ..sources.files.file_source import FileSource
-from ..sources.origins import Reading, place_digest
+from ..sources.files.input_files import Reading, place_digest
 from ..store.document_store import DocumentStore
 
 SAMPLE = 64

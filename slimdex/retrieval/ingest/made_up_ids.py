@@ -15,9 +15,8 @@ from typing import Any
 
 from ..documents import Document
 from ..sources.files.file_source import FileSource
-from ..sources.origins import Reading, place_digest
+from ..sources.files.input_files import InputFile, Reading, place_digest
 from ..sources.source import Source
-from ..sources.text_files import InputFile
 from ..store.document_store import DocumentStore
 from ..store.state import State
 from .folder_ids import FolderIds

@@ -12,8 +12,8 @@ from slimdex.indexes.errors import InputError
 
 from ..index import Index
 from ..sources.files.file_source import FileSource
+from ..sources.files.input_files import STANDARD_INPUT
 from ..sources.source import Sources
-from ..sources.text_files import STANDARD_INPUT
 from ..store.document_store import DocumentStore
 from .adding import Missing, add_sources
 from .made_up_ids import MadeUpIds

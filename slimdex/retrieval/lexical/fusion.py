@@ -1,11 +1,12 @@
 """Fusion of semantic (cosine) and lexical (BM25) rankings.
 
 Weighted fusion is ``(1 - w) * cosine' + w * bm25'``, with each score divided by the best of the
-query: the cosine above the query's mean cosine with all rows, and BM25. Bruch, Gai and Ingber (2023,
-"An Analysis of Fusion Functions for Hybrid Retrieval") found a weighted sum the best and most
-robust of the functions they compared, whatever constants scale it. The rule adds bonuses to cosines, as large as the query
-suggests (`weighting`). Reciprocal rank fusion (RRF: Cormack, Clarke and Büttcher 2009) sums
-``1 / (60 + rank)``, without scaling or weight. A row whose name equals the query comes first.
+query: the cosine above the query's mean cosine with all rows, and BM25. Bruch, Gai and Ingber
+(2023, "An Analysis of Fusion Functions for Hybrid Retrieval") found a weighted sum the best and
+most robust of the functions they compared, whatever constants scale it. The rule adds bonuses to
+cosines, as large as the query suggests (`weighting`). Reciprocal rank fusion (RRF: Cormack, Clarke
+and Büttcher 2009) sums ``1 / (60 + rank)``, without scaling or weight. A row whose name equals the
+query comes first.
 
 Maxima, ranks and BM25 scores are those of the query in the whole collection (`Whole`), so a row's
 fused score is the same in every search: BM25 counts for the `WORDED` best rows there, and is 0 for

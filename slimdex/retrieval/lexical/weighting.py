@@ -10,8 +10,8 @@ A row found by lexical search gains a bonus on its cosine::
 mean is the mean cosine of the query with all rows, so the order of the rows does not depend on
 where an encoder's cosines lie: some encoders have all of them between 0.7 and 0.9. floor is the
 100th best BM25 score of the query, or that of the middle row among fewer than 200 rows, since every
-word is rare in a small collection. ideal is the score of a row of mean length that has each searched
-word of the query once: the sum of their inverse document frequencies. All are of the whole
+word is rare in a small collection. ideal is the score of a row of mean length that has each
+searched word of the query once: the sum of their inverse document frequencies. All are of the whole
 collection, whatever rows a filter allows. The factors limit lexical scores where they are likely to
 mislead:
 
@@ -21,6 +21,7 @@ mislead:
 - ``weight``: a gate between 0 and `MOST_WEIGHT`, from two numbers that every query has: n, its
   distinct words, and rank, how many rows have a better BM25 score than the nearest row::
 
+<<<<<<< HEAD
     weight = MOST_WEIGHT * (1 + z / (1 + |z|)) / 2
     z = BIAS + OF_WORDS * n / (n + 4) + OF_RANK * rank / (rank + 10)
 
@@ -29,6 +30,10 @@ mislead:
 
 `slimdex bench gate` fits the three numbers and judges them on data sets that were left out. The
 gate is the logistic function's rational relative: the same bits on every machine.
+=======
+But for the exponent, the formula has no fitted number. docs/research/fusion.md compares it with
+constant weights.
+>>>>>>> next
 """
 
 from __future__ import annotations
