@@ -21,8 +21,9 @@ from slimdex.indexes.ranking import stacked
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
-from ..lexical.fusion import FOUND_BY, WORDED, Fusion, Whole
+from ..lexical.fusion import FOUND_BY, Fusion, Whole
 from ..lexical.tokens import stems_of
+from ..lexical.weighting import WORDED
 from ..lexical.word_index import MOST_WORDS, ScoredRows, idfs_of
 from ..search.answer import BestRows, fusion_for, kept, nearest, vectors_of
 from ..search.request import Hits, Searchable, SearchRequest, first_stage, reranked

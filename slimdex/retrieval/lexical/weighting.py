@@ -21,7 +21,6 @@ mislead:
 - ``weight``: a gate between 0 and `MOST_WEIGHT`, from two numbers that every query has: n, its
   distinct words, and rank, how many rows have a better BM25 score than the nearest row::
 
-<<<<<<< HEAD
     weight = MOST_WEIGHT * (1 + z / (1 + |z|)) / 2
     z = BIAS + OF_WORDS * n / (n + 4) + OF_RANK * rank / (rank + 10)
 
@@ -30,10 +29,6 @@ mislead:
 
 `slimdex bench gate` fits the three numbers and judges them on data sets that were left out. The
 gate is the logistic function's rational relative: the same bits on every machine.
-=======
-But for the exponent, the formula has no fitted number. docs/research/fusion.md compares it with
-constant weights.
->>>>>>> next
 """
 
 from __future__ import annotations
@@ -51,7 +46,7 @@ LEAST_COSINE = 1e-9
 """Smallest relative cosine of the nearest row: where none is similar, only words count."""
 MOST_WEIGHT = 1.5
 BIAS, OF_WORDS, OF_RANK = -3.5, 4.9, -1.7
-"""Fitted on 36 pairs of data set and encoder, by three encoders; see docs/research/hybrid.md."""
+"""Fitted by `slimdex bench gate`; docs/research/fusion.md judges them on sets left out."""
 
 
 def word_bonuses(
@@ -76,7 +71,7 @@ def word_bonuses(
     >>> near = ScoredRows(cosines, np.arange(3))
     >>> words = ScoredRows(bm25[:0:-1], np.array([2, 1]), ideal=16, terms=4)
     >>> word_bonuses(bm25, cosines, near, words, 0.2, 3).round(3).tolist()
-    [0.0, 0.0, 0.025]
+    [0.0, 0.0, 0.036]
     """
     if not len(words.rows):
         return np.zeros(len(bm25))
@@ -97,7 +92,7 @@ def weight_of(terms: int, rank: int) -> float:
     """Weight of a query's best BM25 score: see the module docstring.
 
     >>> [round(weight_of(terms, rank), 2) for terms, rank in ((1, 0), (10, 0), (10, WORDED))]
-    [0.22, 0.75, 0.29]
+    [0.21, 0.75, 0.29]
     """
     z = BIAS + OF_WORDS * terms / (terms + 4) + OF_RANK * rank / (rank + 10)
     return MOST_WEIGHT * (1 + z / (1 + abs(z))) / 2
@@ -105,5 +100,5 @@ def weight_of(terms: int, rank: int) -> float:
 
 def _rank(near: ScoredRows, words: ScoredRows) -> int:
     """Number of rows with a better BM25 than the nearest; `WORDED` if its words do not count."""
-    found = words.scores[words.rows == near.rows[:1]]
+    found = words.scores[np.isin(words.rows, near.rows[:1])]
     return int((words.scores > found[0]).sum()) if len(found) else WORDED

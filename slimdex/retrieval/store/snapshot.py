@@ -314,8 +314,10 @@ class Snapshot:
 
     def mean_cosines(self, queries: Matrix) -> NDArray[np.float32]:
         """Mean cosines (q,) of queries (q, d) with all rows, nearly: see `Rescorer.mean_row`."""
-        probes = self._rescorer.probes(queries).vectors
-        return np.vecdot(probes, self._mean_row)
+        means: NDArray[np.float32] = np.vecdot(
+            self._rescorer.probes(queries).vectors, self._mean_row
+        )
+        return means
 
     @cached_property
     def _mean_row(self) -> NDArray[np.float32]:

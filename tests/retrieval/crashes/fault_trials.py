@@ -125,15 +125,20 @@ class Trial:
         return self.found(folder, acknowledged)[0]
 
     def fault_of_rest(self, folder: Path, acknowledged: int) -> str | None:
-        """The same for a process that went on after a failure: it may have added the last, too."""
+        """The same for a process that went on after a failure.
+
+        It may have added the last document or not, also where an operation adds it itself.
+        """
         outcome = self.look(folder)
         if outcome.exit:
             return f"a traceback: {outcome.all('bug')[0]}"
         if outcome.all("faults") != [[]]:
             return f"verify: {outcome.all('faults')}"
         (seen,) = outcome.all("seen")
-        documents = {id: what for id, what in seen["documents"].items() if id != LAST[0].id}
-        possible = [state["documents"] for state in self.states]
+        documents, *possible = (
+            {id: what for id, what in state["documents"].items() if id != LAST[0].id}
+            for state in (seen, *self.states)
+        )
         if documents not in possible[acknowledged:]:
             return LOST if documents in possible[:acknowledged] else HALF
         return None
