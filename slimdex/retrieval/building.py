@@ -23,10 +23,10 @@ from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
 from .ingest.writer import Added
 from .locks import WAIT
+from .quality import metric_choice
 from .quality.refitting import settled
-from .quality.tuning import metric_choice
-from .quality.tuning.targets import Target
-from .quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
+from .quality.targets import Target
+from .quality.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
 from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import left_files, work_folders

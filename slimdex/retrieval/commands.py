@@ -105,7 +105,7 @@ def sync(
     counts of `syncing.counts`, "gone" (deleted rows that still take space) and "file_notes" as
     `Added` has them.
     """
-    from .ingest import syncing
+    from .ingest import adding as syncing
     from .quality.refitting import settled
     from .sources.asked_sources import last_sources
 

@@ -19,8 +19,8 @@ from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import store
 from slimdex.retrieval.building import build
 from slimdex.retrieval.documents import OWN_COLUMNS
+from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.sources import origins, tabular
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.sources.tabular.column_names import ID_NAMES, TEXT_NAMES

@@ -12,7 +12,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.quality.evaluation.labels import Qrels, read_qrels
+from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
 
 from . import mixed_folder

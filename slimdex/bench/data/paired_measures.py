@@ -14,8 +14,8 @@ from scipy.stats import bootstrap
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.ranking import agreement
-from slimdex.retrieval.quality.evaluation.labels import per_query
-from slimdex.retrieval.quality.evaluation.measures import DEPTH, drop_rows
+from slimdex.retrieval.quality.evaluation import DEPTH, drop_rows
+from slimdex.retrieval.quality.labels import per_query
 
 from .datasets import Dataset
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from slimdex.indexes.execution.progress import progress
-from slimdex.retrieval.quality.evaluation.measures import latency
+from slimdex.retrieval.quality.evaluation import latency
 
 from ..engines.remote_object import Subprocess, WorkerError
 from ..rows import ResultsFile, Row

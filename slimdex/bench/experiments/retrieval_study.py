@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.quality.evaluation.measures import latency
+from slimdex.retrieval.quality.evaluation import latency
 
 from ..data.datasets import Dataset
 from ..data.paired_measures import Judge, depth_for

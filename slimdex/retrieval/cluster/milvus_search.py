@@ -26,7 +26,7 @@ from ..lexical.word_index import MOST_WORDS, Found, idfs_of
 from ..search.answer import BestRows, fusion_for, kept, nearest, vectors_of
 from ..search.request import Hits, SearchRequest, first_stage, reranked
 from ..search.searchable import Searchable
-from .milvus_rows import Pushed, hit_from, ranking, word_form
+from .milvus_push import Pushed, hit_from, ranking, word_form
 from .milvus_schema import BM25, HIT, ID, KEY, LISTS, PROBED, VECTOR, WORDS, alias_of, is_ours
 from .milvus_server import MOST_HITS, READ_AT_ONCE, RefusedError, Server
 

@@ -13,8 +13,8 @@ from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
 from ..store.snapshot import Snapshot
 from . import faiss_folder, row_files, sentence_transformers_folder
-from .reduced_model import ReducedModel
 from .selection import FULL, REDUCED, VECTORS, Selection
+from .sentence_transformers_folder import ReducedModel
 
 FILES = {
     "parquet": row_files.write_parquet,

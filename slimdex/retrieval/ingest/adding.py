@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from slimdex.indexes.arrays import Rows
@@ -14,20 +15,24 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import note
 
 from ..index import Index
+from ..sources.files.file_source import FileSource
 from ..sources.given_vectors import GivenVectors, as_given
+from ..sources.source import Sources
 from ..sources.tabular.records import as_documents
+from ..sources.text_files import STANDARD_INPUT
 from ..store.change import Change
 from ..store.document_store import DocumentStore
 from ..store.metadata_columns import widened
 from . import writer
 from .encoding import EncodingError, append_vectors
 from .preparing import Prepared, prepared
+from .source_ids import MadeUpIds
 from .staging import Addition, ChangedOriginsError, DuplicateKeyError, Staged
 from .writer import Added
 
 if TYPE_CHECKING:
     from ..sources.source import Sources
-    from .made_up_ids import MadeUpIds
+    from .source_ids import MadeUpIds
 
 Missing = Callable[[DocumentStore, int], Rows]
 """The field of `Addition`."""
@@ -57,7 +62,7 @@ def add_sources(
     missing : find the documents to delete, given these ids.
     """
     from ..sources.column_agreement import agree_with
-    from .made_up_ids import MadeUpIds
+    from .source_ids import MadeUpIds
 
     while True:
         store = index.store
@@ -131,8 +136,69 @@ def _places_named(index: Index, sources: Sources, ids: MadeUpIds) -> Iterator[No
             f"{sources.place(error.second, ids.readings)}; expected each id once"
         ) from error
     except EncodingError as error:
-        from .made_up_ids import MadeUpIds  # whose origins may be known by now
+        from .source_ids import MadeUpIds  # whose origins may be known by now
 
         again = MadeUpIds.of(sources.opened, index.state, index.store)
         place = sources.place_of(error.ids[0], again.readings)
         raise InputError(str(error) if place is None else f"{place}: {error}") from error
+
+
+def sync(index: Index, sources: Sources) -> Added:
+    """Add what is new, replace what has changed, delete what is gone; other documents stay.
+
+    Files with unchanged path, size and times are not read. A text that the index already has, in a
+    document that is replaced or deleted, is not encoded again. Documents of a file that exists but
+    can't be read stay.
+
+    Raises `InputError` if a source is standard input, which can't be read again, or the index was
+    built from given vectors; or as `Collection.add` does. Then nothing is changed.
+    """
+    if any(source.place.startswith("stdin ") for source in sources.opened):
+        raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
+    if not index.has_encoder:
+        raise InputError(f"{index.path}: built from given vectors; expected an encoder's")
+
+    def ids_with_known(store: DocumentStore) -> MadeUpIds:
+        ids = MadeUpIds.of(sources.opened, index.state, store)
+        known = [replace(each, known=store.origins.known(each.place)) for each in ids.readings]
+        return replace(ids, readings=known)
+
+    return add_sources(index, sources, ids_with_known, lambda ids: _missing(sources, ids))
+
+
+def _missing(sources: Sources, ids: MadeUpIds) -> Missing:
+    """The documents whose files are gone, once those of the sources are read."""
+
+    def missing(current: DocumentStore, first: int) -> Rows:
+        now = current.origins
+        # Documents whose origins have changed since are left to the next sync, which reads them.
+        places = [each.place for each in ids.readings if each.known <= now.known(each.place)]
+        origins = [*sources.origins(ids.readings)]
+        missing_rows = now.missing(places, origins, first)
+        gone = [row for row, id, place in missing_rows if _is_gone(id, place, sources, ids)]
+        return np.array(gone, dtype=np.int64)
+
+    return missing
+
+
+def _is_gone(id: str, place: str, sources: Sources, ids: MadeUpIds) -> bool:
+    """Return whether a document of a file that was not found belongs to one of the sources."""
+    return any(
+        place == reading.place
+        and (not isinstance(source, FileSource) or source.may_go(id, reading.prefix or ""))
+        for source, reading in zip(sources.opened, ids.readings, strict=True)
+    )
+
+
+def counts(added: Added, documents: int) -> dict[str, Any]:
+    """Count what a sync did; `documents` is the number of documents after it."""
+    return {
+        "added": added.documents - added.replaced - added.moved,
+        "changed": added.replaced,
+        "moved": added.moved,
+        "deleted": added.deleted - added.moved,
+        "unchanged": documents - added.documents,
+        "documents": documents,
+        "encoded": added.encoded,
+        "refitted": added.refitted,
+    }

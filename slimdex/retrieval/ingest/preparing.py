@@ -36,8 +36,7 @@ from ..store.state import State
 from ..store.work_folder import work_folder
 from .encoded_texts import EncodedTexts, digests_of
 from .encoding import WINDOW, encode_texts, encoded
-from .long_documents import contents_of, counter
-from .staging import Addition, Staged, checked_document, stage
+from .staging import Addition, Staged, checked_document, contents_of, counter, stage
 
 FEW, FEW_CHARACTERS = WINDOW, 1 << 20
 """Most documents that are prepared in memory, and their characters: the work that a kill costs."""

@@ -5,12 +5,20 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.options import AUTO
+from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
+from ..encoders.base import Encoder
 from ..index import Index
 from ..locks import WAIT
+from ..store.readings import PartlyRead
+from ..store.snapshot import Snapshot
 from ..store.verification import (
     derived_faults,
     replacement_faults,
@@ -19,7 +27,7 @@ from ..store.verification import (
 )
 from ..store.work_folder import remove_left_work
 from . import writer
-from .reencoding import encode_lost
+from .encoding import encoded_steps
 from .replacing import undo
 
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
@@ -109,3 +117,56 @@ def _replaced(index: Index) -> list[str]:
     kept |= {segment.name for segment in state.segments} | {state.readings or state.vectors}
     names = sorted(state.file_names - kept)
     return [f"{index.path / name}: untrusted" for name in names]
+
+
+def encode_lost(index: Index) -> None:
+    """Encode the documents whose blocks of vectors are missing or damaged; then rebuild.
+
+    Raises `CorruptError` if the vectors were given.
+    """
+    if not index.has_encoder:
+        raise CorruptError(
+            f"{index.path / index.state.vectors}: vectors given from elsewhere can't be "
+            "encoded again; restore the file from a copy"
+        )
+    encoder = index.encoder
+    with index.turn():
+        _encode_blocks(index, encoder)
+        writer.rebuild(index)
+
+
+def _encode_blocks(index: Index, encoder: Encoder) -> None:
+    snapshot = index.snapshot
+    state = snapshot.state
+    path, dtype = index.path / state.vectors, STORED[state.stored]
+    file = VectorFile.preallocated(path, state.dim, state.rows, dtype)
+    known = snapshot.manifest.checksums.of(state.vectors)
+    lost = [block for block, digest in file.blocks() if known.get(block) != digest]
+    total = sum(len(file.rows_of_block(block)) for block in lost)
+    done = 0
+    for block in lost:
+        rows = file.rows_of_block(block)
+        vectors, partly = _encoded(snapshot, encoder, rows, done, total)
+        digest = file.overwrite(block, vectors)
+        with index.change() as change:
+            change.replace_block(state.vectors, block, digest)
+            change.store.readings.put(partly)
+            change.commit()
+        done += len(rows)
+
+
+def _encoded(
+    snapshot: Snapshot, encoder: Encoder, rows: range, done: int, total: int
+) -> tuple[Matrix, PartlyRead]:
+    """Vectors of some rows' documents, and the rows read only in part."""
+    contents = snapshot.store.documents.contents(rows.start, rows.stop)
+    encoded: Matrix = np.zeros((len(rows), snapshot.state.dim), dtype=np.float32)
+    partly: PartlyRead = {rows[i]: (0, 0) for i, text in enumerate(contents) if not text}
+    todo = [i for i, text in enumerate(contents) if text]
+    texts = [contents[i] for i in todo]
+    for positions, vectors, read in encoded_steps(encoder, texts, snapshot.state.dim):
+        encoded[[todo[i] for i in positions]] = vectors
+        partly = {**partly, **{rows[todo[i]]: lengths for i, lengths in read.items()}}
+        done += len(positions)
+        progress("encoding", done, total)
+    return encoded, partly

@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.unicode_text import check_unicode
 
-from ..documents import Document, check_columns, id_text
-from ..passages import Count
+from ..documents import Document, check_columns, content, id_text
+from ..encoders.base import CountingEncoder, Encoder
+from ..passages import LONGEST_UNIT, Count, Passage, divided
 from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
 from ..store.change import Change
 from ..store.document_store import DocumentStore
-from ..store.passages_table import part_fault
-from .long_documents import cut_staged
+from ..store.passages_table import Cut, DocumentRows, part_fault
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and their characters, written at a time."""
@@ -227,3 +228,88 @@ def _check_parts(document: Document) -> None:
                 f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
             )
         start = part.start
+
+
+SURE = 3 / 4
+"""Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
+special tokens and a prompt take the rest."""
+READ_AT_ONCE = 1024
+
+
+def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> int:
+    """Cut the documents of the rows first .. staged, so far one row each, if the index cuts texts.
+
+    `count` counts tokens as the encoder does; None if no text is to be cut. Returns the new value
+    of `staged`: rows are renumbered.
+    """
+    store, tokens = change.store, change.state.passages
+    long_documents: list[tuple[int, int]] = []  # new first row, number of rows
+    more, has_parts = 0, False
+    for part in batches(staged, READ_AT_ONCE, first):
+        cuts = dict[int, Cut]()
+        parts = store.passages.uncut(part.start, part.stop)
+        has_parts |= bool(parts)
+        long = dict[int, tuple[str, str]]()
+        if count is not None and tokens is not None:
+            longer = store.documents.longer(part.start, part.stop, int(SURE * tokens))
+            long = _long({row: (title, text) for row, title, text in longer}, tokens, count)
+        short = sorted(parts.keys() - long.keys())
+        whole = store.documents.whole(short) if short else {}
+        for row in sorted(parts.keys() | long.keys()):
+            document_parts = parts.get(row, ())
+            if row in long and count is not None and tokens is not None:
+                passages = divided(*long[row], document_parts, count, tokens)
+                progress("cutting", row + 1 - first, staged - first)
+            else:
+                passages = [whole[row]]
+            cuts[row + more] = Cut(passages, document_parts)
+            if len(passages) > 1:
+                long_documents.append((row + more, len(passages)))
+                more += len(passages) - 1
+        store.passages.insert(cuts)
+    if has_parts:
+        store.passages.drop_uncut()
+    if long_documents:
+        progress("cutting", staged - first, staged - first)
+        firsts, counts = np.array(long_documents, dtype=np.int64).T
+        store.documents.make_room(DocumentRows(firsts, counts))
+    return staged + more
+
+
+def _long(
+    texts: Mapping[int, tuple[str, str]], tokens: int, count: Count
+) -> dict[int, tuple[str, str]]:
+    """Return the titles and texts with more than this number of tokens."""
+    long = {i: each for i, each in texts.items() if len(each[1]) > LONGEST_UNIT * tokens}
+    rest = {i: content(*each) for i, each in texts.items() if i not in long}
+    counts = count([*rest.values()]) if rest else ()
+    return long | {i: texts[i] for i, n in zip(rest, counts, strict=True) if n > tokens}
+
+
+def contents_of(documents: Sequence[Document], tokens: int | None, count: Count) -> list[str]:
+    """Texts to encode of documents that are cut into passages of so many tokens; None for none."""
+    contents, long = list[str](), dict[int, tuple[str, str]]()
+    if tokens is not None:
+        texts = {i: (document.title, document.text) for i, document in enumerate(documents)}
+        sizes = {i: len(content(*each).encode(errors="replace")) for i, each in texts.items()}
+        long = _long({i: texts[i] for i in texts if sizes[i] > SURE * tokens}, tokens, count)
+    for i, document in enumerate(documents):
+        title, text = document.title, document.text
+        if i in long and tokens is not None:
+            cut = Cut(divided(title, text, document.parts, count, tokens))
+            contents += cut.contents(text)
+        elif document.parts:
+            contents += Cut([Passage(0, len(text), title)]).contents(text)
+        else:
+            contents.append(content(title, text))
+    return contents
+
+
+def counter(encoder: Encoder) -> Count:
+    """The encoder's count of tokens; raises `InputError` if it can't count them."""
+    if not isinstance(encoder, CountingEncoder):
+        raise InputError(
+            f"encoder {type(encoder).__name__} can't count tokens, by which this index cuts texts; "
+            "expected one with token_counts(texts)"
+        )
+    return encoder.token_counts

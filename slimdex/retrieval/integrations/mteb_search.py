@@ -34,7 +34,7 @@ from ..encoders.given_encoder import GivenEncoder
 from ..encoders.hub import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
-from ..quality.evaluation.measures import DEPTH, deep, measured, nearest_of, ranked
+from ..quality.evaluation import DEPTH, deep, measured, nearest_of, ranked
 from ..quality.query_pools import encoded
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest

@@ -11,7 +11,7 @@ from mteb.abstasks.task_metadata import TaskMetadata
 
 from slimdex.indexes.errors import InputError
 
-from ..quality.evaluation.labels import read_qrels
+from ..quality.labels import read_qrels
 from ..sources.source import open_source, read_pairs
 
 SUBSET = "default"

@@ -27,11 +27,11 @@ from ..encoders.base import Encoder
 from ..index import Index
 from ..ingest.encoding import encoded_steps
 from ..store.snapshot import Snapshot
+from .hybrid_choice import Judged
+from .metric_choice import ndcg
 from .query_pools import dropped, encoded
 from .recall_trials import ERROR
-from .tuning.hybrid_choice import Judged
-from .tuning.metric_choice import ndcg
-from .tuning.tuner import Asked, labelled_queries
+from .tuner import Asked, labelled_queries
 
 STAY, ENCODE = "stay", "encode again"
 SECONDS_AN_HOUR = 3600

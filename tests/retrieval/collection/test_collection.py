@@ -20,7 +20,7 @@ from slimdex.retrieval.building import build, request
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.quality.evaluation.measures import nearest_of
+from slimdex.retrieval.quality.evaluation import nearest_of
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.work_folder import KEPT_SECONDS, left_files
 from tests.conftest import Copies

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,17 +29,23 @@ from slimdex.indexes.json_text import received
 from ...collection import Collection
 from ...commands import Command
 from ...documents import id_text, json_of
+from ...ingest.adding import add_sources
+from ...ingest.source_ids import MadeUpIds
 from ...ingest.writer import Added
-from ...quality.refitting import add_settled
+from ...quality.refitting import add_settled, settled
+from ...sources.files.file_source import FileSource
+from ...sources.source import Source, Sources
+from ...sources.tabular.column_names import ColumnNames
+from ...sources.tabular.duckdb_readers import READERS
+from ...sources.tabular.tables import TableSource
+from ...sources.text_files import FileFormat, ending_of, open_file
 from ...temporary_files import temporary_parent
-from ..access.middleware import needs, reads_by_line
-from ..access.tokens import Right
+from ..access import Right
 from ..limits import LimitError, Limits
+from ..middleware import needs, reads_by_line
 from ..served_index import ServedIndex
-from ..uploading import add_file, upload_name
-from .bodies import JsonRoute, known_parameters
-from .failures import told_of
-from .search import Index, service_of
+from .bodies import Index, JsonRoute, known_parameters, service_of
+from .failures import explained
 
 JSON = "application/json"
 STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
@@ -143,7 +150,7 @@ async def _answer(
 ) -> Response:
     """Answer with reports as lines of JSON if the caller accepts them, else with the last one.
 
-    `durable` : the state before the first report; an error then tells the last one.
+    `durable` : the state before the first report; an error then reports the last one.
     """
     if index.senders >= index.limits.senders:
         raise LimitError(503, f"{index.senders} callers are sending documents; try again later")
@@ -171,7 +178,7 @@ async def _reported(
                 last = report
                 yield report
     except Exception as error:
-        status, line = told_of(error, service_of(request))
+        status, line = explained(error, service_of(request))
         failure: dict[str, Any] = {"error": line, "status": status}
         yield failure if durable is None else failure | {"durable": last}
     finally:
@@ -345,3 +352,52 @@ def _check(number: int, size: int, seconds: float, limits: Limits) -> None:
         raise LimitError(
             408, f"line {number:,}: incomplete after {limits.idle:g} s; expected the rest of it"
         )
+
+
+def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:
+    """Add the documents of a file, like a file of a folder: its name is the document's id.
+
+    Returns the counts and notes of `Added`, and all "documents" of the index as "total". Raises
+    `InputError` if the kind of file is unknown, or there is nothing to read in it.
+
+    Parameters
+    ----------
+    path : where the file is now; the index does not record it.
+    name : path by which its sender calls it, see `upload_name`.
+    """
+    sources = Sources([_opened(path, name)])
+    index, no_ids = collection.index, MadeUpIds((), {}, {}, ())
+    added = settled(index, "auto", lambda: add_sources(index, sources, lambda _: no_ids))
+    added = replace(added, notes=[*sources.notes, *added.notes])
+    return asdict(added) | {"total": len(collection)}
+
+
+def _opened(path: Path, name: str) -> Source:
+    if ending_of(Path(name), FileFormat()) in READERS:
+        file = open_file(name, path)
+        file.id_prefix = name
+        return TableSource(file, ColumnNames())
+    source = FileSource.of_file(name, path, name)
+    if source is None:
+        raise InputError(
+            f"{name}: an unknown kind of file; expected a text, page, PDF, office file, mailbox, "
+            f"code or table ({', '.join(READERS)})"
+        )
+    return source
+
+
+def upload_name(name: str) -> str:
+    """Return a file's name, perhaps with folders; raises `InputError` if it leads out of them.
+
+    >>> upload_name("reports/2024.md")
+    'reports/2024.md'
+    >>> upload_name("../secrets.md")
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: file '../secrets.md'; expected a name such as notes/boiler.md
+    """
+    parts = name.split("/")
+    is_odd = any(part.strip() in ("", ".", "..") for part in parts)
+    if is_odd or len(name) > 500 or "\\" in name or not name.isprintable():
+        raise InputError(f"file {name[:100]!r}; expected a name such as notes/boiler.md")
+    return name

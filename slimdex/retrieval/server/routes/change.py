@@ -20,19 +20,20 @@ from ...commands import Command
 from ...documents import Document, check_columns
 from ...sources.asked_sources import AskedSources
 from ...store.network_filesystems import is_on_share
-from ..access.middleware import needs
-from ..access.tokens import Right
+from ..access import Right
+from ..middleware import needs
 from ..served_index import ServedIndex
 from .bodies import (
     CreateBody,
     DeleteBody,
     DocumentBody,
+    Index,
     JsonRoute,
     ReduceBody,
     SyncBody,
     known_parameters,
+    service_of,
 )
-from .search import Index, service_of
 
 CORPUS = "corpus.jsonl"
 """Name of the only file that is read in a folder that contains it."""

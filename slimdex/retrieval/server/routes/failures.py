@@ -41,19 +41,19 @@ ELSEWHERE = {
 """Names here -> names of the same in other programs."""
 
 
-def told_of(error: Exception, service: Service) -> tuple[int, str]:
+def explained(error: Exception, service: Service) -> tuple[int, str]:
     """Return the HTTP status, and one line without the server's paths.
 
     Errors that the caller can't fix are logged, internal errors with their traceback.
     """
-    status, line = _told(error)
+    status, line = _explained(error)
     if status >= 500 and not isinstance(error, LimitError):
         is_known = isinstance(error, EncoderError)
         LOG.error("%s", error, exc_info=error if status == 500 and not is_known else None)
     return status, service.without_paths(" ".join(line.split()))
 
 
-def _told(error: Exception) -> tuple[int, str]:
+def _explained(error: Exception) -> tuple[int, str]:
     match error:
         case HTTPException():
             return error.status_code, str(error.detail)
