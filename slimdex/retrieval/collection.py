@@ -286,7 +286,7 @@ class Collection(BaseCollection):
     ) -> dict[str, Any]:
         """Bring the collection up to date with files: add, replace and delete their documents.
 
-        What is described in `syncing.sync` holds. Notes are logged as those of `add`.
+        What is described in `ingest.adding.sync` holds. Notes are logged as those of `add`.
 
         Parameters
         ----------

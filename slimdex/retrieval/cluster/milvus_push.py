@@ -59,6 +59,14 @@ from .milvus_server import Server
 
 SENT_AT_ONCE, REMOVED_AT_ONCE = 256, 1000
 """Rows per call: servers accept 64 MB, and the texts of a row may have 128 kB."""
+FORMAT = 3
+AT_ONCE = 1024
+"""Rows read and compared at a time."""
+PART_CHARACTERS, PARTS_AT_ONCE = 64_000, 100
+"""Of the texts that a file is stored as, and how many are sent or read at a time."""
+RESCORER, REDUCER = "rescorer", "reducer"
+_PLAIN = re.compile(r"[a-z0-9]{1,40}")
+"""Words that every analyzer keeps; some leave out longer ones."""
 
 
 @dataclass(frozen=True)
@@ -153,16 +161,6 @@ def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
         server.remove(target, left[few])
         progress("removing", min(few.stop, len(left)), len(left))
     return sent, len(left)
-
-
-FORMAT = 3
-AT_ONCE = 1024
-"""Rows read and compared at a time."""
-PART_CHARACTERS, PARTS_AT_ONCE = 64_000, 100
-"""Of the texts that a file is stored as, and how many are sent or read at a time."""
-RESCORER, REDUCER = "rescorer", "reducer"
-_PLAIN = re.compile(r"[a-z0-9]{1,40}")
-"""Words that every analyzer keeps; some leave out longer ones."""
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,15 @@ STEPS = 9999
 EXCERPT, NAME = 160, 100
 """Characters of a text and of a title or id that are shown."""
 FILES = Path(__file__).parent / "page"
+VALUES = 9
+"""Most values of a column with a colour of their own."""
+RANGES = 6
+"""Ranges of a column with an order and more values."""
+COLUMNS = 12
+"""Most columns offered."""
+LONGEST = 40
+"""Characters of a value."""
+OTHERS, NONE = "other values", "no value"
 
 
 @dataclass(frozen=True)
@@ -146,17 +155,6 @@ def _page(name: str, data: dict[str, Any]) -> str:
 def _digest(text: str) -> str:
     """A source of a content security policy: the only script, or style, with this hash."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-VALUES = 9
-"""Most values of a column with a colour of their own."""
-RANGES = 6
-"""Ranges of a column with an order and more values."""
-COLUMNS = 12
-"""Most columns offered."""
-LONGEST = 40
-"""Characters of a value."""
-OTHERS, NONE = "other values", "no value"
 
 
 @dataclass(frozen=True)

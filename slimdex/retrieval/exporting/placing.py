@@ -23,6 +23,13 @@ NEIGHBOURS = 10
 FEWEST = 20
 """Rows below which PaCMAP finds too few pairs; they are shown by two coordinates."""
 SEED = 0
+TERMS = 3
+"""Terms of a name."""
+READ = 2000
+"""Characters of a text that are read."""
+DISTINCT = 2.0
+"""Share in the cluster, in units of that in all texts, that a term needs; common words have 1."""
+_TERM = re.compile(r"[^\W\d_]{2,}")
 
 
 def shortened_rows(X: Matrix) -> Matrix:
@@ -78,15 +85,6 @@ def _pairs(X: Matrix, neighbours: int) -> Rows:
     order = np.argsort(found == rows[:, None], axis=1, kind="stable")[:, :neighbours]
     nearest = np.take_along_axis(found, order, axis=1)
     return np.stack([np.repeat(rows, neighbours), nearest.ravel()], axis=1).astype(np.int32)
-
-
-TERMS = 3
-"""Terms of a name."""
-READ = 2000
-"""Characters of a text that are read."""
-DISTINCT = 2.0
-"""Share in the cluster, in units of that in all texts, that a term needs; common words have 1."""
-_TERM = re.compile(r"[^\W\d_]{2,}")
 
 
 def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import note, progress
+from slimdex.indexes.execution.progress import note
 from slimdex.indexes.execution.workers import HERE
 
 from ..documents import Document
@@ -35,7 +35,7 @@ from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
 from .encoded_texts import EncodedTexts, digests_of
-from .encoding import WINDOW, encode_texts, encoded
+from .encoding import WINDOW, encode_texts, encoded, reporting
 from .staging import Addition, Staged, checked_document, contents_of, counter, stage
 
 FEW, FEW_CHARACTERS = WINDOW, 1 << 20
@@ -158,14 +158,11 @@ class Prepared:
             kept.update(digests_of(store.documents.contents_of(gone[part])))
         digests = digests_of(unique)
         new = [text for text, digest in zip(unique, digests, strict=True) if digest not in kept]
-
-        def did(texts: Sequence[str]) -> None:
-            self.encoded += len(texts)
-            progress("encoding", self.encoded, len(new))
-
         if new:
-            known.put(new, *encoded(self._index.encoder_of(state), new, state.dim, did))
+            encoder, did = self._index.encoder_of(state), reporting("encoding", len(new))
+            known.put(new, *encoded(encoder, new, state.dim, did))
             known.look_up_all()
+            self.encoded = len(new)
 
     def _find_terms(
         self, state: State, documents: Sequence[Document], texts: Sequence[str]

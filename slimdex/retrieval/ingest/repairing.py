@@ -7,18 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.options import AUTO
 from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 from ..encoders.base import Encoder
 from ..index import Index
 from ..locks import WAIT
-from ..store.readings import PartlyRead
-from ..store.snapshot import Snapshot
 from ..store.verification import (
     derived_faults,
     replacement_faults,
@@ -27,7 +23,7 @@ from ..store.verification import (
 )
 from ..store.work_folder import remove_left_work
 from . import writer
-from .encoding import encoded_steps
+from .encoding import encoded, partly_read, reporting
 from .replacing import undo
 
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
@@ -136,37 +132,29 @@ def encode_lost(index: Index) -> None:
 
 
 def _encode_blocks(index: Index, encoder: Encoder) -> None:
+    """Encode the blocks without a valid checksum, each in a commit.
+
+    A block is durable before it gets its checksum: after an interruption, the next attempt encodes
+    the rest.
+    """
     snapshot = index.snapshot
     state = snapshot.state
     path, dtype = index.path / state.vectors, STORED[state.stored]
     file = VectorFile.preallocated(path, state.dim, state.rows, dtype)
     known = snapshot.manifest.checksums.of(state.vectors)
     lost = [block for block, digest in file.blocks() if known.get(block) != digest]
-    total = sum(len(file.rows_of_block(block)) for block in lost)
-    done = 0
+    did = reporting("encoding", sum(len(file.rows_of_block(block)) for block in lost))
     for block in lost:
-        rows = file.rows_of_block(block)
-        vectors, partly = _encoded(snapshot, encoder, rows, done, total)
+        part = file.rows_of_block(block)
+        contents = snapshot.store.documents.contents(part.start, part.stop)
+        has_text = np.array([bool(text) for text in contents])
+        rows, vectors = np.array(part), np.zeros((len(part), state.dim), dtype=np.float32)
+        texts = [text for text in contents if text]
+        did([""] * (len(part) - len(texts)))
+        vectors[has_text], lengths = encoded(encoder, texts, state.dim, did)
         digest = file.overwrite(block, vectors)
         with index.change() as change:
             change.replace_block(state.vectors, block, digest)
-            change.store.readings.put(partly)
+            empty = dict.fromkeys(rows[~has_text].tolist(), (0, 0))
+            change.store.readings.put({**empty, **partly_read(rows[has_text], lengths)})
             change.commit()
-        done += len(rows)
-
-
-def _encoded(
-    snapshot: Snapshot, encoder: Encoder, rows: range, done: int, total: int
-) -> tuple[Matrix, PartlyRead]:
-    """Vectors of some rows' documents, and the rows read only in part."""
-    contents = snapshot.store.documents.contents(rows.start, rows.stop)
-    encoded: Matrix = np.zeros((len(rows), snapshot.state.dim), dtype=np.float32)
-    partly: PartlyRead = {rows[i]: (0, 0) for i, text in enumerate(contents) if not text}
-    todo = [i for i, text in enumerate(contents) if text]
-    texts = [contents[i] for i in todo]
-    for positions, vectors, read in encoded_steps(encoder, texts, snapshot.state.dim):
-        encoded[[todo[i] for i in positions]] = vectors
-        partly = {**partly, **{rows[todo[i]]: lengths for i, lengths in read.items()}}
-        done += len(positions)
-        progress("encoding", done, total)
-    return encoded, partly

@@ -29,7 +29,7 @@ from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
 from ..store.state import Replacement, State
 from ..store.work_folder import work_folder
-from .encoding import encoded_steps
+from .encoding import encoded, partly_read
 from .fitting import Fitted, commit_fit, fit_in
 
 WINDOW = 256
@@ -146,12 +146,8 @@ def _encoded(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, 
     """Vectors (n, dim) of rows, zero for deleted ones and those without text."""
     out: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
     places = np.flatnonzero(~np.isin(rows, snapshot.hidden))
-    texts = snapshot.texts(rows[places])
-    partly = dict[int, tuple[int, int]]()
-    for positions, vectors, read in encoded_steps(encoder, texts, encoder.dim):
-        out[places[positions]] = vectors
-        partly |= {int(rows[places[i]]): lengths for i, lengths in read.items()}
-    return out, partly
+    out[places], lengths = encoded(encoder, snapshot.texts(rows[places]), encoder.dim)
+    return out, partly_read(rows[places], lengths)
 
 
 def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:

@@ -1,4 +1,8 @@
-"""Staging: documents are validated and written to a draft, unseen by readers."""
+"""Staging: documents are validated, written to a draft that readers don't see, and cut.
+
+Documents longer than a passage are cut before they are encoded. Most texts are short: those with
+few bytes are skipped, and only the others' tokens are counted.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,10 @@ INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and their characters, written at a time."""
 INSERTED_VALUES = 1 << 20
 """Values of metadata written at a time."""
+SURE = 3 / 4
+"""Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
+special tokens and a prompt take the rest."""
+READ_AT_ONCE = 1024
 
 
 class DuplicateKeyError(InputError):
@@ -79,7 +87,7 @@ class Addition:
         by their values.
     vectors : one for each document; by default the encoder's.
     known_origins, origins : files of made-up ids when those of these documents were chosen, and
-        with the files of these documents: see `made_up_ids`.
+        with the files of these documents: see `SourceIds`.
     missing : called once these documents are staged, with the store that has them and the first row
         of them; returns the first rows of the documents to delete in the same commit. With it,
         documents to add are optional.
@@ -228,12 +236,6 @@ def _check_parts(document: Document) -> None:
                 f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
             )
         start = part.start
-
-
-SURE = 3 / 4
-"""Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
-special tokens and a prompt take the rest."""
-READ_AT_ONCE = 1024
 
 
 def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> int:

@@ -62,6 +62,8 @@ NEAREST, DEPTH = LIMITS = (10, 100)
 """Numbers of results that are measured: for agreement and most measures, and for recall@100."""
 STEP = 1e-6
 """Difference of score between the last result of a search and the first that a deeper one adds."""
+QUERIES_TOGETHER = 256
+"""Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""
 
 
 @dataclass(frozen=True)
@@ -364,10 +366,6 @@ def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
 def _check_not_empty(index: Index) -> None:
     if not len(index.snapshot):
         raise InputError(f"{index.path} holds no documents; expected some to search")
-
-
-QUERIES_TOGETHER = 256
-"""Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""
 
 
 class ExactSearch:

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.execution.progress import note, progress
+from slimdex.indexes.execution.progress import note
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer
 
 from ..encoders.base import Encoder
 from ..index import Index
-from ..ingest.encoding import encoded_steps
+from ..ingest.encoding import encoded as encoded_documents
+from ..ingest.encoding import reporting
 from ..store.snapshot import Snapshot
 from .hybrid_choice import Judged
 from .metric_choice import ndcg
@@ -183,14 +184,10 @@ class Sample:
 
     def encoded(self, snapshot: Snapshot, encoder: Encoder) -> tuple[Matrix, float]:
         """Encode the searched rows; returns vectors in their order, and seconds for each."""
-        out: Matrix = np.zeros((len(self.searched), encoder.dim), dtype=np.float32)
         texts = snapshot.texts(self.searched)
-        start, done = perf_counter(), 0
-        for positions, vectors, _ in encoded_steps(encoder, texts, encoder.dim):
-            out[positions] = vectors
-            done += len(positions)
-            progress("encoding a sample", done, len(texts))
-        return out, (perf_counter() - start) / len(texts)
+        start, did = perf_counter(), reporting("encoding a sample", len(texts))
+        vectors, _ = encoded_documents(encoder, texts, encoder.dim, did)
+        return vectors, (perf_counter() - start) / len(texts)
 
     def judged(
         self, snapshot: Snapshot, queries: Matrix, documents: Matrix, moments: Moments

@@ -32,6 +32,16 @@ ANY = 1 << 62
 """More candidates than any setting has."""
 
 Proved: TypeAlias = tuple[Tried, Certificate]
+CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)
+LEAST_MOST = 200
+ONE_ROW_IN = 20
+"""Limit of candidates, beyond 200: one row in so many, above which codes hardly select."""
+LISTS_ROWS = 100_000
+"""Rows from which inverted lists are tried if time is limited."""
+_NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0))
+_WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat", (1.0,)))
+GRID = (_NARROW, *_WIDE)
+"""Kind -> shares of the dimensions to try."""
 
 
 class SettingsSearch:
@@ -266,18 +276,6 @@ class SettingsSearch:
         target = self.target
         pairs = (tried.ram, target.ram), (tried.p99_ms, target.p99_ms)
         return max(value / limit for value, limit in pairs if limit is not None)
-
-
-CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)
-LEAST_MOST = 200
-ONE_ROW_IN = 20
-"""Limit of candidates, beyond 200: one row in so many, above which codes hardly select."""
-LISTS_ROWS = 100_000
-"""Rows from which inverted lists are tried if time is limited."""
-_NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0))
-_WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat", (1.0,)))
-GRID = (_NARROW, *_WIDE)
-"""Kind -> shares of the dimensions to try."""
 
 
 class SettingsGrid:

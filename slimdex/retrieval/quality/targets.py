@@ -26,6 +26,10 @@ PROVING = 1500
 """Queries of the first stage of a proof: they prove .003 less than the mean."""
 DOUBLINGS = 2
 """Times that queries made of the documents are doubled if they prove too little."""
+MOST_NEEDED = 1_000_000
+"""Largest number of queries to advise."""
+Shares = NDArray[np.float64]
+"""(q,): agreement of each query."""
 
 
 @dataclass(frozen=True)
@@ -187,13 +191,6 @@ def name_of(settings: Settings) -> str:
     """Describe what determines memory and time."""
     count = AUTO if settings.candidates is None else f"{settings.candidates:,}"
     return f"{settings.kind}, k={settings.k}, {count} candidates"
-
-
-MOST_NEEDED = 1_000_000
-"""Largest number of queries to advise."""
-
-Shares = NDArray[np.float64]
-"""(q,): agreement of each query."""
 
 
 class Proving:

@@ -77,7 +77,7 @@ class Following:
     def catch_up(self, collection: Collection) -> None:
         """Sync with the sources if they have changed; compact if most rows are deleted.
 
-        Raises `InputError` as `syncing.sync` does, and `InUseError` if others write for too long.
+        Raises `InputError` as `Collection.sync`, and `InUseError` if others write for too long.
         """
         with self._lock:
             now, seen = monotonic(), self._sources.opened().fingerprint()

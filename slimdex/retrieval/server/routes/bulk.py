@@ -30,7 +30,7 @@ from ...collection import Collection
 from ...commands import Command
 from ...documents import id_text, json_of
 from ...ingest.adding import add_sources
-from ...ingest.source_ids import MadeUpIds
+from ...ingest.source_ids import SourceIds
 from ...ingest.writer import Added
 from ...quality.refitting import add_settled, settled
 from ...sources.files.file_source import FileSource
@@ -366,8 +366,8 @@ def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:
     name : path by which its sender calls it, see `upload_name`.
     """
     sources = Sources([_opened(path, name)])
-    index, no_ids = collection.index, MadeUpIds((), {}, {}, ())
-    added = settled(index, "auto", lambda: add_sources(index, sources, lambda _: no_ids))
+    index = collection.index
+    added = settled(index, "auto", lambda: add_sources(index, sources, lambda _: SourceIds()))
     added = replace(added, notes=[*sources.notes, *added.notes])
     return asdict(added) | {"total": len(collection)}
 
