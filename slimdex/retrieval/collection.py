@@ -371,8 +371,9 @@ class Collection(BaseCollection):
         Raises `InputError` if there are no documents, if the queries have no labels and are too few
         to prove the target or, with `apply`, if nothing reaches it.
         """
+        from .quality.labels import Asked
         from .quality.targets import Target
-        from .quality.tuner import Asked, tune
+        from .quality.tuning import tune
 
         return tune(self.index, target or Target(), Asked.of(queries, labels), apply=apply)
 
@@ -414,8 +415,8 @@ class Collection(BaseCollection):
 
         Raises `InputError` if there are too few documents.
         """
+        from .quality.labels import Asked
         from .quality.migration import migrate
-        from .quality.tuner import Asked
 
         made, asked = as_encoder(encoder), Asked.of(queries, labels)
         return self.index.read(lambda snapshot: migrate(self.index, snapshot, made, asked, sample))

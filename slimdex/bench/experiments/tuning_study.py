@@ -32,13 +32,13 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
-from slimdex.retrieval.quality.labels import per_query
-from slimdex.retrieval.quality.metric_choice import CELLS, DEFAULT, Cell
+from slimdex.retrieval.quality.labels import Asked, per_query
+from slimdex.retrieval.quality.metric_choice import CELLS, DEFAULT, Cell, chosen_metric
 from slimdex.retrieval.quality.query_pools import ASKED, document_pool
 from slimdex.retrieval.quality.recall_trials import ERROR, NEAREST, Pool, Trials, recalls
 from slimdex.retrieval.quality.settings_search import SettingsGrid
 from slimdex.retrieval.quality.targets import Target
-from slimdex.retrieval.quality.tuner import Asked, chosen_metric, tune
+from slimdex.retrieval.quality.tuning import tune
 
 from ..data.paired_measures import interval
 from ..rows import ResultsFile, Row, key_of

@@ -6,7 +6,7 @@ significant, the best fusion for all queries is used, otherwise semantic search 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.execution.progress import progress
 
+from ..index import Index
 from ..lexical.fusion import AUTO, OFF, Fusion
 from ..search.answer import IndexRows, candidates
 from ..store.snapshot import Snapshot
-from .metric_choice import ERROR, FEWEST_LABELLED, ndcg
+from .labels import Asked, Judged, labelled_queries, ndcg
+from .metric_choice import ERROR, FEWEST_LABELLED
+from .query_pools import encoded
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FUSIONS = (Fusion(AUTO), *map(Fusion, WEIGHTS), Fusion(None))
@@ -30,23 +33,23 @@ MOST_ASKED = 2000
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A query with labels: first row of a document -> relevance.
-
-    `own` is the first row of the document that is the query itself, which is no answer.
-    """
-
-    text: str
-    labels: Mapping[int, int]
-    own: int = -1
-
-
-@dataclass(frozen=True)
 class HybridChoice:
     """The fusion for `auto`, None if there are too few labels to choose; and the reason."""
 
     hybrid: str | None
     why: str
+
+
+def chosen_fusion(index: Index, snapshot: Snapshot, asked: Asked | None) -> HybridChoice | None:
+    """Choose the fusion with lexical search by labelled queries; None if impossible."""
+    encoder = index.query_encoder
+    if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
+        return None
+    labelled = labelled_queries(snapshot, asked)
+    order = np.random.default_rng(0).permutation(len(labelled))[:MOST_ASKED]
+    judged = [labelled[i] for i in order]
+    vectors = encoded(encoder, [query.text for query in judged])
+    return by_labels(snapshot, vectors, judged)
 
 
 def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> HybridChoice:

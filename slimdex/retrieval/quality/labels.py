@@ -1,10 +1,13 @@
-"""Labels: their files, and the measures of each query by them."""
+"""Labels of queries: their files, the labelled queries of an index, and measures by them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +15,10 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 
-from .metric_choice import ndcg
+from ..documents import id_text
+from ..store.snapshot import Snapshot
 
+Id = TypeVar("Id", int, str)
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> relevance."""
 
@@ -40,6 +45,68 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     if not qrels:
         raise InputError(f"{path}: no labels; expected query, document and score a line")
     return qrels
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Queries (id, text), with or without labels: query id -> document id -> relevance."""
+
+    queries: Sequence[tuple[str, str]]
+    labels: Qrels | None = None
+
+    @classmethod
+    def of(
+        cls,
+        queries: Sequence[str] | Sequence[tuple[str, str]] | None,
+        labels: Mapping[Any, Mapping[Any, int]] | None,
+    ) -> Asked | None:
+        """Queries as `Collection.tune` takes them; None without any."""
+        if queries is None:
+            if labels is not None:
+                raise InputError("labels without queries; expected both")
+            return None
+        pairs = [(q, q) if isinstance(q, str) else (str(q[0]), str(q[1])) for q in queries]
+        each = {str(query): own for query, own in (labels or {}).items()}
+        return cls(pairs, {q: {id_text(id): r for id, r in own.items()} for q, own in each.items()})
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A query with labels: first row of a document -> relevance.
+
+    `own` is the first row of the document that is the query itself, which is no answer.
+    """
+
+    text: str
+    labels: Mapping[int, int]
+    own: int = -1
+
+
+def labelled_queries(snapshot: Snapshot, asked: Asked) -> list[Judged]:
+    """The queries with a label of a document that can be found."""
+    assert asked.labels is not None
+    ids, gone = snapshot.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
+    # The first passage represents a document that is cut.
+    rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
+    out = []
+    for id, text in asked.queries:
+        found = {rows[d]: r for d, r in asked.labels.get(id, {}).items() if d in rows}
+        if any(relevance > 0 for relevance in found.values()):
+            own = rows.get(id, -1)
+            out.append(Judged(text, found, -1 if own in found else own))
+    return out
+
+
+def ndcg(found: Sequence[Id], labels: Mapping[Id, int]) -> float:
+    """nDCG@10 of documents, best first (Järvelin and Kekäläinen 2002).
+
+    >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
+    0.6199
+    """
+    gains = [max(labels.get(id, 0), 0) for id in found[:10]]
+    ideal = sorted((max(gain, 0) for gain in labels.values()), reverse=True)[:10]
+    best = sum(gain / log2(place + 2) for place, gain in enumerate(ideal))
+    return sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / best if best else 0.0
 
 
 def per_query(

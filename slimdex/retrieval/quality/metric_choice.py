@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import log2, sqrt
+from math import sqrt
 from statistics import NormalDist
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,12 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-Id = TypeVar("Id", int, str)
+from ..encoders.base import Encoder
+from ..index import Index
+from ..store.snapshot import Snapshot
+from .labels import Asked, Judged, labelled_queries, ndcg
+from .query_pools import encoded
+
 Cell = tuple[float, float]
 """(beta, gamma)."""
 STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -45,7 +49,7 @@ LEAST_GAIN = 0.1
 most."""
 KEYWORDS = 4
 KEYWORD_QUERIES = 500
-DOCUMENTS = 10_000
+COMPARED_ON = 10_000
 """Largest sample of documents to compare cells on, including all with labels."""
 FEWEST_LABELLED = 100
 """Fewest labelled queries to change the default."""
@@ -58,6 +62,65 @@ class Choice:
 
     cell: Cell
     why: str
+
+
+def chosen_metric(
+    index: Index,
+    snapshot: Snapshot,
+    asked: Asked | None = None,
+    rng: np.random.Generator | None = None,
+) -> Choice:
+    """Choose (beta, gamma): by enough labels, otherwise the default for all but raw encoders."""
+    rng, encoder = rng or np.random.default_rng(0), index.query_encoder
+    live = snapshot.searchable_rows()
+    sample = np.sort(rng.choice(live, min(len(live), COMPARED_ON), replace=False))
+    if asked is not None and asked.labels and encoder is not None:
+        judged = labelled_queries(snapshot, asked)
+        if len(judged) >= FEWEST_LABELLED:
+            return _chosen_by_labels(snapshot, encoder, sample, judged)
+    kept = f"{_name(DEFAULT)}, the default"
+    if encoder is None:
+        return Choice(DEFAULT, f"{kept}: given vectors have no texts to compare metrics with")
+    vectors = snapshot.index.vectors
+    cosine = mean_cosine(vectors, live, rng)
+    if cosine <= RAW_COSINE:
+        return Choice(DEFAULT, f"{kept}: the encoder is tuned (mean cosine {cosine:.2f})")
+    words = keywords(snapshot.texts(sample))
+    targets = rng.choice(len(sample), min(KEYWORD_QUERIES, len(sample)), replace=False)
+    targets = np.array([target for target in targets.tolist() if words[target]])
+    queries = encoded(encoder, [words[target] for target in targets.tolist()])
+    cell, gain, low = by_keywords(snapshot.moments(), vectors.take(sample), queries, targets)
+    if gain < LEAST_GAIN or low <= 0:
+        return Choice(DEFAULT, f"{kept}: mean cosine {cosine:.2f}, but no other is clearly better")
+    return Choice(
+        cell,
+        f"{_name(cell)}: the encoder is raw (mean cosine {cosine:.2f}), and keyword "
+        f"queries gain {100 * gain:.0f} points of MRR over the default",
+    )
+
+
+def _chosen_by_labels(
+    snapshot: Snapshot, encoder: Encoder, sample: Rows, judged: Sequence[Judged]
+) -> Choice:
+    wanted = np.array([row for query in judged for row in query.labels])
+    own = np.array([query.own for query in judged])
+    rows = np.union1d(sample, np.union1d(wanted, own[own >= 0]))
+    place = {row: i for i, row in enumerate(rows.tolist())}
+    cell, gain, low = by_labels(
+        snapshot.moments(),
+        snapshot.index.vectors.take(rows),
+        encoded(encoder, [query.text for query in judged]),
+        [{place[row]: relevance for row, relevance in q.labels.items()} for q in judged],
+        np.array([place.get(row, -1) for row in own.tolist()]),
+    )
+    by = f"{len(judged):,} queries with labels"
+    if cell != DEFAULT and low > 0:
+        return Choice(cell, f"{_name(cell)}: {by} gain {100 * gain:.1f} nDCG@10")
+    return Choice(DEFAULT, f"{_name(DEFAULT)}, the default: {by} show no clear gain")
+
+
+def _name(cell: Cell) -> str:
+    return f"beta={cell[0]:g}, gamma={cell[1]:g}"
 
 
 def mean_cosine(vectors: VectorFile, live: Rows, rng: np.random.Generator) -> float:
@@ -124,18 +187,6 @@ def by_labels(
         return np.array([ndcg(*each) for each in zip(found.tolist(), labels, strict=True)])
 
     return _best(moments, X, queries, ndcgs, ERROR)
-
-
-def ndcg(found: Sequence[Id], labels: Mapping[Id, int]) -> float:
-    """nDCG@10 of documents, best first (Järvelin and Kekäläinen 2002).
-
-    >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
-    0.6199
-    """
-    gains = [max(labels.get(id, 0), 0) for id in found[:10]]
-    ideal = sorted((max(gain, 0) for gain in labels.values()), reverse=True)[:10]
-    best = sum(gain / log2(place + 2) for place, gain in enumerate(ideal))
-    return sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / best if best else 0.0
 
 
 def _best(

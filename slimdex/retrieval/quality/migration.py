@@ -28,11 +28,9 @@ from ..index import Index
 from ..ingest.encoding import encoded as encoded_documents
 from ..ingest.encoding import reporting
 from ..store.snapshot import Snapshot
-from .hybrid_choice import Judged
-from .metric_choice import ndcg
+from .labels import Asked, Judged, labelled_queries, ndcg
 from .query_pools import dropped, encoded
 from .recall_trials import ERROR
-from .tuner import Asked, labelled_queries
 
 STAY, ENCODE = "stay", "encode again"
 SECONDS_AN_HOUR = 3600

@@ -11,7 +11,8 @@ from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.quality import hybrid_choice
-from slimdex.retrieval.quality.hybrid_choice import FUSIONS, Judged, fused_ndcg
+from slimdex.retrieval.quality.hybrid_choice import FUSIONS, fused_ndcg
+from slimdex.retrieval.quality.labels import Judged
 from slimdex.retrieval.quality.query_pools import ASKED
 from slimdex.retrieval.quality.targets import Target
 from tests.encoders import WordEncoder

@@ -12,8 +12,7 @@ import pytest
 
 from slimdex import Collection, GivenEncoder
 from slimdex.indexes.search.reduced_index import ReducedIndex
-from slimdex.retrieval.quality import targets
-from slimdex.retrieval.quality import tuner as tuning
+from slimdex.retrieval.quality import targets, tuning
 from slimdex.retrieval.quality.metric_choice import DEFAULT
 from slimdex.retrieval.quality.query_pools import document_pool
 from slimdex.retrieval.quality.recall_trials import Pool, Trials

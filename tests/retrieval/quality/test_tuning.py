@@ -12,8 +12,7 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.quality import query_pools, targets
-from slimdex.retrieval.quality import tuner as tuning
+from slimdex.retrieval.quality import query_pools, targets, tuning
 from slimdex.retrieval.quality.query_pools import document_pool
 from slimdex.retrieval.quality.recall_trials import Trials
 from slimdex.retrieval.quality.targets import Target
