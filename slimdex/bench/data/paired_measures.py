@@ -52,8 +52,7 @@ class Judge:
         return out
 
     def _without_own(self, scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
-        own = self._dataset.own_rows
-        return drop_rows(scores, rows, own) if (own >= 0).any() else (scores, rows)
+        return drop_rows(scores, rows, self._dataset.own_rows[:, None])
 
     def _per_query(self, scores: Matrix, rows: Rows) -> dict[str, NDArray[np.float64]]:
         data = self._dataset

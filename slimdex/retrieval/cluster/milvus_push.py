@@ -1,9 +1,14 @@
-"""Push: incremental upload of an index's rows to Milvus.
+"""Push: incremental upload of an index's rows to Milvus, with a description for searches.
 
 A digest of each row in Milvus is compared with the expected one, so a push sends new and changed
 rows, removes deleted ones, and repairs whatever an earlier push left. Rows of another reducer,
 metric or schema go into a new collection; once it is complete, the alias is moved to it and the
 old one is dropped.
+
+A row's vector is the one that the index's own search ranks by: with rescoring, the encoder's
+vector in the metric of rescoring, otherwise the reduced one. So products of vectors in Milvus are
+the cosines that a hit has without Milvus. The file of the metric or the reducer is stored in a
+small collection, so that a searcher needs no folder.
 """
 
 from __future__ import annotations
@@ -60,7 +65,7 @@ from .milvus_server import Server
 SENT_AT_ONCE, REMOVED_AT_ONCE = 256, 1000
 """Rows per call: servers accept 64 MB, and the texts of a row may have 128 kB."""
 FORMAT = 3
-AT_ONCE = 1024
+ROWS_AT_ONCE = 1024
 """Rows read and compared at a time."""
 PART_CHARACTERS, PARTS_AT_ONCE = 64_000, 100
 """Of the texts that a file is stored as, and how many are sent or read at a time."""
@@ -341,7 +346,7 @@ class RowSource:
     def __iter__(self) -> Iterator[tuple[Rows, list[dict[str, Any]]]]:
         """Yield the rows in batches, each with its entities without vectors."""
         rows, keys = self._keyed
-        for part in batches(len(rows), AT_ONCE):
+        for part in batches(len(rows), ROWS_AT_ONCE):
             yield rows[part], self._entities(rows[part], keys[part])
 
     def _entities(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:

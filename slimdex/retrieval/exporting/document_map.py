@@ -1,7 +1,8 @@
-"""The page of a map: one file that asks nothing of other hosts.
+"""Map of the documents: a page with a point for each, placed by meaning, in named regions.
 
-Documents are untrusted. What they say is in the page as compressed base64 only, so that no text can
-end an element; the script shows it as text; and the page's policy lets no other script run.
+The page asks nothing of other hosts. Documents are untrusted: their texts are in the page only as
+compressed base64, so that none can end an element; the script shows them as text, and the page's
+policy lets no other script run.
 """
 
 from __future__ import annotations
@@ -33,24 +34,24 @@ from ..store.snapshot import Snapshot
 from .placing import SEED, names_of_clusters, placed, regions_of, shortened_rows
 from .selection import REDUCED, Selection
 
-MOST = 50_000
+MOST_DOCUMENTS = 50_000
 """Documents on a map; of more, a random sample is shown."""
 CLUSTER_SIZE, MOST_CLUSTERS = 40, 36
 """There are sqrt(n / CLUSTER_SIZE) clusters, regions of the map."""
 STEPS = 9999
 """Steps of a coordinate."""
-EXCERPT, NAME = 160, 100
+EXCERPT, LONGEST_NAME = 160, 100
 """Characters of a text and of a title or id that are shown."""
 FILES = Path(__file__).parent / "page"
-VALUES = 9
+COLOURS = 9
 """Most values of a column with a colour of their own."""
 RANGES = 6
 """Ranges of a column with an order and more values."""
-COLUMNS = 12
+MOST_COLUMNS = 12
 """Most columns offered."""
-LONGEST = 40
+LONGEST_VALUE = 40
 """Characters of a value."""
-OTHERS, NONE = "other values", "no value"
+OTHERS, NO_VALUE = "other values", "no value"
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> Docu
     selection = Selection.of(snapshot, REDUCED, where)
     total = np.unique(selection.firsts(selection.rows))
     firsts = total
-    if len(total) > MOST:
-        firsts = np.sort(np.random.default_rng(SEED).choice(total, MOST, replace=False))
+    if len(total) > MOST_DOCUMENTS:
+        firsts = np.sort(np.random.default_rng(SEED).choice(total, MOST_DOCUMENTS, replace=False))
     progress("placing documents", 0, len(firsts))
     X = shortened_rows(_vectors(selection, firsts))
     places = placed(X)
@@ -129,8 +130,8 @@ def _data(
         "x": steps[:, 0].tolist(),
         "y": steps[:, 1].tolist(),
         "steps": STEPS,
-        "ids": [document.id[:NAME] for document in documents],
-        "titles": [document.title[:NAME] for document in documents],
+        "ids": [document.id[:LONGEST_NAME] for document in documents],
+        "titles": [document.title[:LONGEST_NAME] for document in documents],
         "texts": [shortened(on_one_line(d.text[: 4 * EXCERPT]), EXCERPT) for d in documents],
         "clusters": {"name": "cluster", "labels": names, "codes": clusters.tolist()},
         "columns": [asdict(each) for each in colourings([d.metadata for d in documents])],
@@ -175,7 +176,7 @@ class Colouring:
 
 
 def colourings(rows: Sequence[Mapping[str, Any]]) -> list[Colouring]:
-    """Columns whose values repeat, or have an order; the first `COLUMNS` of them.
+    """Columns whose values repeat, or have an order; the first `MOST_COLUMNS` of them.
 
     >>> rows = [{"kind": "a", "text": i, "n": i} for i in "xyz"] + [{"kind": "a"}]
     >>> [(each.name, each.labels, each.codes) for each in colourings(rows)]
@@ -183,20 +184,20 @@ def colourings(rows: Sequence[Mapping[str, Any]]) -> list[Colouring]:
     """
     names = dict.fromkeys(name for row in rows for name in row)
     found = (_colouring(name, [row.get(name) for row in rows]) for name in names)
-    return [each for each in found if each is not None][:COLUMNS]
+    return [each for each in found if each is not None][:MOST_COLUMNS]
 
 
 def _colouring(name: str, values: Sequence[Any]) -> Colouring | None:
     there = [value for value in values if value is not None]
     counts = Counter(map(str, there))
-    if len(counts) > VALUES and _has_order(there):
+    if len(counts) > COLOURS and _has_order(there):
         return _in_ranges(name, values, sorted(there))
     if not there or 2 * len(counts) > len(there):
         return None
-    labels = [value for value, _ in counts.most_common(VALUES)]
-    if len(counts) > VALUES:
+    labels = [value for value, _ in counts.most_common(COLOURS)]
+    if len(counts) > COLOURS:
         labels.append(OTHERS)
-    places = {label: i for i, label in enumerate(labels[:VALUES])}
+    places = {label: i for i, label in enumerate(labels[:COLOURS])}
     codes = [
         len(labels) if value is None else places.get(str(value), len(labels) - 1)
         for value in values
@@ -229,5 +230,5 @@ def _labelled(
     name: str, labels: list[str], codes: Sequence[int], ordered: bool = False
 ) -> Colouring:
     if max(codes) == len(labels):
-        labels = [*labels, NONE]
-    return Colouring(name, [label[:LONGEST] for label in labels], codes, ordered)
+        labels = [*labels, NO_VALUE]
+    return Colouring(name, [label[:LONGEST_VALUE] for label in labels], codes, ordered)

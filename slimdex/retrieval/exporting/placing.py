@@ -1,4 +1,11 @@
-"""Placing: vectors to points of a plane by PaCMAP (Wang, Huang, Rudin and Shaposhnik 2021)."""
+"""Placing: vectors to points of a plane, and regions of these with names.
+
+Points are placed by PaCMAP (Wang, Huang, Rudin and Shaposhnik 2021). A region is named by the terms
+that set its texts apart, by c-TF-IDF. A term's weight is its share of the region's words, times
+``log(1 + (A - f + .5) / (f + .5))`` with f its number in all texts and A the mean number of words
+of a region, and 0 if that is negative (Grootendorst 2022, in the variant with BM25's weights).
+Words are those of the lexical index, by their stems.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +30,9 @@ NEIGHBOURS = 10
 FEWEST = 20
 """Rows below which PaCMAP finds too few pairs; they are shown by two coordinates."""
 SEED = 0
-TERMS = 3
+NAME_TERMS = 3
 """Terms of a name."""
-READ = 2000
+READ_CHARACTERS = 2000
 """Characters of a text that are read."""
 DISTINCT = 2.0
 """Share in the cluster, in units of that in all texts, that a term needs; common words have 1."""
@@ -96,7 +103,7 @@ def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
     """
     counts = [Counter[str]() for _ in range(int(clusters.max(initial=-1)) + 1)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
-        words = dict.fromkeys(words_of(text[:READ]))
+        words = dict.fromkeys(words_of(text[:READ_CHARACTERS]))
         counts[cluster].update(word for word in words if _TERM.fullmatch(word))
     stems = _stems(counts)
     return [_joined(ranked, counts[i], stems) for i, ranked in enumerate(_ranked(counts, stems))]
@@ -134,4 +141,4 @@ def _joined(terms: Sequence[str], words: Counter[str], stems: dict[str, str]) ->
     usual = dict[str, str]()
     for word, _ in words.most_common():
         usual.setdefault(stems[word], word)
-    return ", ".join(usual[term] for term in terms[:TERMS]) or "no words"
+    return ", ".join(usual[term] for term in terms[:NAME_TERMS]) or "no words"

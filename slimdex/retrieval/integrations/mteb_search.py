@@ -34,7 +34,7 @@ from ..encoders.given_encoder import GivenEncoder
 from ..encoders.hub import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
-from ..quality.evaluation import DEPTH, deep, measured, nearest_of, ranked
+from ..quality.evaluation import DEPTH, deep, nearest_of, ranked
 from ..quality.query_pools import encoded
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
@@ -465,10 +465,10 @@ def _answers(
         search = partial(nearest_of, collection.index, vector)
         if text is not None:
             search = partial(ranked, collection.index, text, vector)
-        searches = measured(search, min(top_k, DEPTH + more), more)
+        beyond = None
         if top_k > DEPTH + more:
-            searches.append((partial(coded, vector) if rescores else search, top_k))
-        answers.append(deep(searches))
+            beyond = partial(coded, vector) if rescores else search, top_k
+        answers.append(deep(search, min(top_k, DEPTH + more), more, beyond))
     return answers
 
 

@@ -36,26 +36,25 @@ from ..store.state import SENTENCE
 from .info import memory, word_bytes
 from .labels import Qrels, per_query
 from .query_pools import document_pool, encoded
-from .recall_trials import ERROR
+from .recall_trials import ERROR, is_own
 
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
 COLUMNS = ("default", "index", "exact")
 """Searches that are compared."""
+PERCENTILES = (50, 95, 99)
 LABELS = {
     "agreement@10": "agreement@10 with exact search",
     "encoder_agreement@10": "agreement@10 with the encoder's order",
     "ram_bytes_per_vector": "bytes a vector in RAM",
     "ram_bytes_fixed": "fixed bytes in RAM",
     "disk_bytes_per_vector": "bytes a vector on disk",
+    **{f"p{p}_ms": f"index alone, p{p} ms" for p in PERCENTILES},
+    **{f"vector_to_documents_p{p}_ms": f"vector to documents, p{p} ms" for p in PERCENTILES},
+    **{f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in PERCENTILES},
 }
-FUSED = "Column default: as `slimdex search` answers; column index: by meaning alone."
-LABELS |= {f"p{p}_ms": f"index alone, p{p} ms" for p in (50, 95, 99)}
-LABELS |= {f"vector_to_documents_p{p}_ms": f"vector to documents, p{p} ms" for p in (50, 95, 99)}
-LABELS |= {f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in (50, 95, 99)}
 """Labels of the measures."""
-
-
+FUSED = "Column default: as `slimdex search` answers; column index: by meaning alone."
 Ranking = Callable[[int], tuple[Matrix, Rows]]
 """Number of results -> scores and rows (1, k) for one query, best first, padded with -inf, -1."""
 NEAREST, DEPTH = LIMITS = (10, 100)
@@ -188,51 +187,53 @@ def explained(report: Mapping[str, Any]) -> list[str]:
 
 
 def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
-    """Answers (q, depth) without each query's `own` row (-1: none), all cut to depth - 1.
+    """Answers (q, depth) without each query's own rows (q, w), all cut to depth - w.
+
+    Columns of `own` that are -1 for all queries do not count.
 
     >>> scores, rows = np.array([[3.0, 2, 1], [3, 2, 1]]), np.array([[5, 6, 7], [5, 6, 7]])
-    >>> drop_rows(scores, rows, np.array([6, -1]))[1].tolist()
+    >>> drop_rows(scores, rows, np.array([[6], [-1]]))[1].tolist()
     [[5, 7], [5, 6]]
     """
-    is_own = (rows == own[:, None]) & (own >= 0)[:, None]
-    order = np.argsort(is_own, axis=1, kind="stable")[:, :-1]
+    own = own[:, (own >= 0).any(axis=0)]
+    order = np.argsort(is_own(rows, own), axis=1, kind="stable")
+    order = order[:, : rows.shape[1] - own.shape[1]]
     return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def deep(searches: Sequence[tuple[Ranking, int]]) -> tuple[list[float], list[int]]:
-    """Scores and rows for a query by searches for few rows and then for more, best first.
+def deep(
+    search: Ranking, depth: int, more: int = 0, beyond: tuple[Ranking, int] | None = None
+) -> tuple[list[float], list[int]]:
+    """Scores and rows for a query by searches for few results and then for more, best first.
 
     A search rescores more rows for more results, so a search for a hundred may find other first ten
     than a search for ten. Measures at ten count what a search for ten finds, and measures at a
-    hundred what a search for a hundred finds; one list serves both.
+    hundred what a search for a hundred finds; one list serves both. The results that a search adds
+    to those before have lower scores.
 
-    Each search has its number of results, in rising order. The rows that it adds to those before
-    have lower scores.
-    """
-    values, rows = list[float](), list[int]()
-    for search, count in searches:
-        scores, found = search(count)
-        is_new = (found[0] >= 0) & ~np.isin(found[0], rows)
-        more = scores[0][is_new].astype(np.float64)
-        if values and len(more):
-            more += min(0.0, values[-1] - STEP - float(more[0]))
-        values, rows = values + more.tolist(), rows + found[0][is_new].tolist()
-    depth = searches[-1][1]
-    return values[:depth], rows[:depth]
-
-
-def measured(search: Ranking, depth: int, more: int = 0) -> list[tuple[Ranking, int]]:
-    """Searches for each of `LIMITS` below `depth`, and for `depth`.
-
-    `more` results are added to each limit, for those that are dropped afterwards.
+    Parameters
+    ----------
+    depth : number of results; those of `LIMITS` below it are searched before.
+    more : results that are added to each limit, for those that are dropped afterwards.
+    beyond : another search at the end, and its number of results.
     """
     limits = [limit + more for limit in LIMITS if limit + more < depth]
-    return [(search, limit) for limit in [*limits, depth]]
+    searches = [(search, limit) for limit in (*limits, depth)] + ([beyond] if beyond else [])
+    values, rows = list[float](), list[int]()
+    for ranking, count in searches:
+        scores, found = ranking(count)
+        is_new = (found[0] >= 0) & ~np.isin(found[0], rows)
+        added = scores[0][is_new].astype(np.float64)
+        if values and len(added):
+            added += min(0.0, values[-1] - STEP - float(added[0]))
+        values, rows = values + added.tolist(), rows + found[0][is_new].tolist()
+    last = searches[-1][1]
+    return values[:last], rows[:last]
 
 
 def latency(seconds: Sequence[float]) -> dict[str, float]:
     """Median, 95th and 99th percentiles in milliseconds."""
-    return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in (50, 95, 99)}
+    return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in PERCENTILES}
 
 
 def _fused_report(
@@ -277,15 +278,9 @@ def times_to_documents(
         SearchRequest(vectors=queries[i][None]) if is_vector else SearchRequest(texts=queries[i])
         for i in chosen
     ]
-    found = latency(
-        seconds_of(
-            [
-                partial(index.read, answer, replace(r, hybrid=hybrid), index.encoder_of)
-                for r in requests
-            ]
-        )
-    )
-    start = "vector" if is_vector else "text"
+    requests = [replace(request, hybrid=hybrid) for request in requests]
+    calls = [partial(index.read, answer, request, index.encoder_of) for request in requests]
+    start, found = "vector" if is_vector else "text", latency(seconds_of(calls))
     return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
 
 
@@ -307,38 +302,38 @@ def _side_by_side(
     """Report the measures without labels; also return both sides' answers without own rows (q, w),
     and the agreement in the index's own metric by query."""
     own = own[:, (own >= 0).any(axis=0)]
-    dropping = own.shape[1]
-    exact_search, own_search = ExactSearch(index), OwnMetricSearch(index)
+    dropping, exact_search = own.shape[1], ExactSearch(index)
     searches = [partial(nearest_of, index, vector[None]) for vector in vectors]
     count = depth + dropping
     seconds = seconds_of([partial(exact_search, vector[None], count) for vector in vectors])
-    answers = {
-        "index": _without_own(_deep_results(searches, depth, dropping), own),
-        "exact": _without_own(Results(*exact_search(vectors, count), seconds), own),
+    exact = _without_own(Results(*exact_search(vectors, count), seconds), own)
+    found = _without_own(_deep_results(searches, depth, dropping), own)
+    own_rows = _own_metric_rows(index, vectors, NEAREST + dropping)
+    _, own_order = drop_rows(own_rows, own_rows, own)
+    agreed = agreement(found.rows, own_order, NEAREST)
+    measures = {
+        "agreement@10": float(agreed.mean()),
+        "encoder_agreement@10": float(agreement(found.rows, exact.rows, NEAREST).mean()),
     }
-    own_order = _without_own(Results(*own_search(vectors, NEAREST + dropping), []), own).rows
-    whole = times_to_documents(index, vectors, OFF)
-    whole |= times_to_documents(index, texts, OFF)
-    costs = {"index": index.read(memory), "exact": exact_search.memory()}
-    report: dict[str, Any] = {"queries": len(vectors), "documents": len(index.snapshot)}
-    report["own_metric"] = str(own_search)
-    found = answers["index"].rows
-    agreed, encoders = agreement(found, own_order, 10), answers["exact"].rows
-    both = {"agreement@10": agreed, "encoder_agreement@10": agreement(found, encoders, 10)}
-    for side, results in answers.items():
-        is_index = side == "index"
-        report[side] = {
-            **{name: float(each.mean()) if is_index else None for name, each in both.items()},
-            **latency(results.seconds),
-            **(whole if is_index else dict.fromkeys(whole)),  # which has no documents to read
-            **costs[side],
-        }
-    return report, answers, agreed
+    times = times_to_documents(index, vectors, OFF) | times_to_documents(index, texts, OFF)
+    report = {
+        "queries": len(vectors),
+        "documents": len(index.snapshot),
+        "own_metric": _metric_name(index),
+        "index": measures | latency(found.seconds) | times | index.read(memory),
+        "exact": {
+            **dict.fromkeys(measures),
+            **latency(exact.seconds),
+            **dict.fromkeys(times),  # it has no documents to read
+            **exact_search.memory(),
+        },
+    }
+    return report, {"index": found, "exact": exact}, agreed
 
 
 def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results:
     """Answers (q, depth + more) of searches for each number of results; times of the first."""
-    found = [deep(measured(search, depth + more, more)) for search in searches]
+    found = [deep(search, depth + more, more) for search in searches]
     each = [(np.array([s], np.float32), np.array([r], np.int64)) for s, r in found]
     width = max((rows.shape[1] for _, rows in each), default=0)
     seconds = seconds_of([partial(search, min(NEAREST, depth) + more) for search in searches])
@@ -347,10 +342,7 @@ def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results
 
 def _without_own(results: Results, own: Rows) -> Results:
     """Remove each query's own rows (q, w) from its answers."""
-    scores, rows = results.scores, results.rows
-    for column in own.T[(own >= 0).any(axis=0)]:
-        scores, rows = drop_rows(scores, rows, column)
-    return Results(scores, rows, results.seconds)
+    return Results(*drop_rows(results.scores, results.rows, own), results.seconds)
 
 
 def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
@@ -400,46 +392,38 @@ class ExactSearch:
         }
 
 
-class OwnMetricSearch:
-    """Exact search in the index's metric; the index differs from it only by compression.
+def _own_metric_rows(index: Index, queries: Matrix, k: int) -> Rows:
+    """Documents' first rows (q, k) by exact search in the index's metric.
 
-    If the index rescores, scores are cosines after whitening at full dimension; otherwise they are
-    cosines of the reduced vectors. All vectors are read from disk for each batch of queries.
+    The index differs from it only by compression. Its metric is the cosine after whitening at full
+    dimension or, if it does not rescore, that of the reduced vectors. All vectors are read from
+    disk for each batch of queries.
     """
+    snapshot = index.snapshot
+    reduced_index, live = snapshot.index, snapshot.searchable_rows()
 
-    def __init__(self, index: Index) -> None:
-        snapshot = index.snapshot
-        self._index, self._live = snapshot.index, snapshot.searchable_rows()
-        self._rows, self._settings = snapshot.document_rows, snapshot.state.settings
-
-    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Return scores and documents' first rows (q, k) for encoded queries (q, d), best first."""
-        total = len(self._live)
-        found = [
-            best_documents(self._nearest, queries[part], k, self._rows, total)
-            for part in batches(len(queries), QUERIES_TOGETHER)
-        ]
-        scores, rows = zip(*found, strict=True)
-        return np.concatenate(scores), np.concatenate(rows)
-
-    def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        if self._index.metric is not None:
-            return self._index.metric.nearest(queries, k, self._live)
-        shorten, vectors = partial(reduced, self._index.reducer), self._index.vectors
-        short = shorten(queries)
-        chunks = (self._live[part] for part in batches(len(self._live)))
+    def nearest(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        if reduced_index.metric is not None:
+            return reduced_index.metric.nearest(queries, k, live)
+        shorten, vectors = partial(reduced, reduced_index.reducer), reduced_index.vectors
+        short, chunks = shorten(queries), (live[part] for part in batches(len(live)))
         scored = ((product(short, shorten(vectors.take(rows)).T), rows) for rows in chunks)
         return best_of(scored, len(short), k)
 
-    def __str__(self) -> str:
-        """Describe the metric in words."""
-        settings = self._settings
-        assert settings is not None
-        if self._index.metric is None:
-            return f"the vectors reduced to {settings.k} dimensions ({settings.reducer})"
-        if settings.beta == settings.gamma == 0:
-            return "the encoder's vectors, which are not whitened (beta=0, gamma=0)"
-        return f"the encoder's vectors, whitened (beta={settings.beta:g}, gamma={settings.gamma:g})"
+    parts = [queries[part] for part in batches(len(queries), QUERIES_TOGETHER)]
+    rows, total = snapshot.document_rows, len(live)
+    return np.concatenate([best_documents(nearest, part, k, rows, total)[1] for part in parts])
+
+
+def _metric_name(index: Index) -> str:
+    """Describe the index's metric in words."""
+    settings = index.snapshot.state.settings
+    assert settings is not None
+    if index.snapshot.index.metric is None:
+        return f"the vectors reduced to {settings.k} dimensions ({settings.reducer})"
+    if settings.beta == settings.gamma == 0:
+        return "the encoder's vectors, which are not whitened (beta=0, gamma=0)"
+    return f"the encoder's vectors, whitened (beta={settings.beta:g}, gamma={settings.gamma:g})"
 
 
 def best_documents(

@@ -28,12 +28,11 @@ from .recall_trials import ERROR, Pool, Ranks, Trials, recalls
 from .targets import Proving, Shares, Target, Tried, Tuning, name_of
 
 TIMED = 200
-ANY = 1 << 62
+NO_LIMIT = 1 << 62
 """More candidates than any setting has."""
 
-Proved: TypeAlias = tuple[Tried, Certificate]
 CANDIDATES = (25, 35, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200, 3200)
-LEAST_MOST = 200
+FEWEST_LIMIT = 200
 ONE_ROW_IN = 20
 """Limit of candidates, beyond 200: one row in so many, above which codes hardly select."""
 LISTS_ROWS = 100_000
@@ -42,6 +41,46 @@ _NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0)
 _WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat", (1.0,)))
 GRID = (_NARROW, *_WIDE)
 """Kind -> shares of the dimensions to try."""
+Proved: TypeAlias = tuple[Tried, Certificate]
+
+
+class SettingsGrid:
+    """Settings to try in a metric; `with_lists` also inverted lists, for many rows."""
+
+    def __init__(self, trials: Trials, cell: Cell, with_lists: bool = False) -> None:
+        self.trials, self.cell = trials, cell
+        self.rescorer = Rescorer.fit(trials.moments, *cell)
+        most = max(FEWEST_LIMIT, len(trials.live) // ONE_ROW_IN)
+        self.counts = [count for count in CANDIDATES if count <= most]
+        self._with_lists = with_lists and len(trials.live) >= LISTS_ROWS
+
+    @cached_property
+    def options(self) -> list[Settings]:
+        """All possible settings with the most candidates, those of fewest bytes first."""
+        trials, (beta, gamma) = self.trials, self.cell
+        options = dict[Settings, int]()
+        grid = [*GRID, *([("ivf-pq", _NARROW[1][4:])] if self._with_lists else [])]
+        for name, shares in grid:
+            multiple = kind_named(name).multiple
+            for share in shares:
+                k = max(round(trials.dim * share) // multiple, 1) * multiple
+                if k > trials.dim:
+                    continue
+                settings = Settings(k, beta, gamma, name, self.counts[-1])
+                try:
+                    fitted, _ = settings.checked(trials.dim).fitted(trials.moments)
+                except InputError:
+                    continue
+                if fitted == settings:
+                    options[settings] = self.least_ram(settings)
+        return sorted(options, key=lambda settings: options[settings])
+
+    def least_ram(self, settings: Settings) -> int:
+        """Bytes of codes, reducer and metric, without codebooks."""
+        trials, k = self.trials, settings.k
+        assert k is not None
+        row = FaissIndex(kind_named(settings.kind), k, len(trials.vectors)).row_nbytes
+        return round(row * len(trials.vectors)) + 4 * k * trials.dim + self.rescorer.nbytes
 
 
 class SettingsSearch:
@@ -88,7 +127,7 @@ class SettingsSearch:
             self.missed[option] = float(recalls(ranks, self.counts[-1]).mean())
             return None
         self.place += 1
-        if least >= self.too_many.get(option.kind, ANY):
+        if least >= self.too_many.get(option.kind, NO_LIMIT):
             return None
         index = self.trials.built(option)
         ranks = self.trials.ranks(index, self.choosing, self.truth, self.counts[-1])
@@ -139,7 +178,7 @@ class SettingsSearch:
 
     def _allowed(self, option: Settings) -> list[int]:
         """Numbers of candidates that are not known to exceed a limit."""
-        return [count for count in self.counts if count < self.too_many.get(option.kind, ANY)]
+        return [count for count in self.counts if count < self.too_many.get(option.kind, NO_LIMIT)]
 
     def _more_ranks(self, index: ReducedIndex, ranks: Ranks) -> Ranks:
         """The ranks of the proving queries, of which some are known."""
@@ -276,42 +315,3 @@ class SettingsSearch:
         target = self.target
         pairs = (tried.ram, target.ram), (tried.p99_ms, target.p99_ms)
         return max(value / limit for value, limit in pairs if limit is not None)
-
-
-class SettingsGrid:
-    """Settings to try in a metric; `with_lists` also inverted lists, for many rows."""
-
-    def __init__(self, trials: Trials, cell: Cell, with_lists: bool = False) -> None:
-        self.trials, self.cell = trials, cell
-        self.rescorer = Rescorer.fit(trials.moments, *cell)
-        most = max(LEAST_MOST, len(trials.live) // ONE_ROW_IN)
-        self.counts = [count for count in CANDIDATES if count <= most]
-        self._with_lists = with_lists and len(trials.live) >= LISTS_ROWS
-
-    @cached_property
-    def options(self) -> list[Settings]:
-        """All possible settings with the most candidates, those of fewest bytes first."""
-        trials, (beta, gamma) = self.trials, self.cell
-        options = dict[Settings, int]()
-        grid = [*GRID, *([("ivf-pq", _NARROW[1][4:])] if self._with_lists else [])]
-        for name, shares in grid:
-            multiple = kind_named(name).multiple
-            for share in shares:
-                k = max(round(trials.dim * share) // multiple, 1) * multiple
-                if k > trials.dim:
-                    continue
-                settings = Settings(k, beta, gamma, name, self.counts[-1])
-                try:
-                    fitted, _ = settings.checked(trials.dim).fitted(trials.moments)
-                except InputError:
-                    continue
-                if fitted == settings:
-                    options[settings] = self.least_ram(settings)
-        return sorted(options, key=lambda settings: options[settings])
-
-    def least_ram(self, settings: Settings) -> int:
-        """Bytes of codes, reducer and metric, without codebooks."""
-        trials, k = self.trials, settings.k
-        assert k is not None
-        row = FaissIndex(kind_named(settings.kind), k, len(trials.vectors)).row_nbytes
-        return round(row * len(trials.vectors)) + 4 * k * trials.dim + self.rescorer.nbytes

@@ -1,4 +1,16 @@
-"""Targets of tuning, settings that were tried, and the result."""
+"""Targets of tuning, settings that were tried, the result, and proofs of an agreement.
+
+An agreement is proved by queries that chose nothing. Many settings are tried, and queries are
+added. Nevertheless, at most 5% of all searches may prove something false. Each number of candidates
+of each index is a hypothesis:
+
+- Those of an index are tested from the most candidates down; after the first that isn't proved,
+  fewer are not considered. So a false one is proved only if the one of the most candidates among
+  the false ones is, and together they err no more often than that one (fixed-sequence testing).
+- Queries are added in stages, by a bound that holds after all stages at once: see `betting_bound`.
+- Indexes share the error: the first one gets a half, the next ones a sixth, a twelfth and so on.
+  Which place an index has depends only on the queries that choose.
+"""
 
 from __future__ import annotations
 

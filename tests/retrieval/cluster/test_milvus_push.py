@@ -179,7 +179,7 @@ def test_a_server_that_is_killed_while_pushed_to(
     process: Process, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(milvus_push, "SENT_AT_ONCE", 20)
-    monkeypatch.setattr(milvus_push, "AT_ONCE", 48)
+    monkeypatch.setattr(milvus_push, "ROWS_AT_ONCE", 48)
     with Collection.open(index, ReadingEncoder()) as collection:
         for left in (1, 3):
             with Server(process.uri) as server:

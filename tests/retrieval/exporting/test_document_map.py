@@ -16,7 +16,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.exporting.document_map import (
-    NONE,
+    NO_VALUE,
     OTHERS,
     DocumentMap,
     colourings,
@@ -85,9 +85,9 @@ def test_columns_with_values_that_repeat_have_colours() -> None:
     rows[0] = {}
     found = {each.name: each for each in colourings(rows)}
     assert [*found] == ["kind", "many", "tag", "day"]
-    assert found["kind"].labels == ["b", "c", "a", NONE]
+    assert found["kind"].labels == ["b", "c", "a", NO_VALUE]
     assert found["kind"].codes[:4] == [3, 0, 1, 2]
-    assert found["tag"].labels[-2:] == [OTHERS, NONE]
+    assert found["tag"].labels[-2:] == [OTHERS, NO_VALUE]
     assert found["many"].ordered
     assert len(found["many"].labels) == 7
     assert found["many"].labels[:3] == ["0 – 2", "3 – 5", "6 – 9"]

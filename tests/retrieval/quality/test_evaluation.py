@@ -210,7 +210,9 @@ def test_agreement_in_the_own_metric_by_brute_force(
     cosines[np.arange(40), own] = -np.inf
     nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
     search = partial(nearest_of, collection.index)
-    found = [drop_rows(*search(q[None], 11), own[i : i + 1])[1] for i, q in enumerate(queries)]
+    found = [
+        drop_rows(*search(q[None], 11), own[i : i + 1, None])[1] for i, q in enumerate(queries)
+    ]
     by_hand = agreement(np.concatenate(found), nearest, 10).mean()
     assert report["index"]["agreement@10"] == pytest.approx(by_hand, abs=0.003)
     assert words in report["own_metric"]
