@@ -318,7 +318,7 @@ class RowSource:
     Parameters
     ----------
     snapshot : the index.
-    pushed, file : as of `Pushed.of`.
+    pushed, file : of `Pushed.of`.
     left_out : columns not to push.
     """
 

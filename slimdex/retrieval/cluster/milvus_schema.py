@@ -121,7 +121,7 @@ def row_schema(
 
     Parameters
     ----------
-    kinds : column -> Milvus' type, as of `kinds_of`.
+    kinds : column -> Milvus' type, from `kinds_of`.
     width : dimensions of the vectors.
     is_lite : True for the embedded server, which has neither float16 nor refinement.
     words : store words, to search them by BM25.

@@ -30,7 +30,7 @@ from .milvus_push import Pushed, hit_from, ranking, word_form
 from .milvus_schema import BM25, HIT, ID, KEY, LISTS, PROBED, VECTOR, WORDS, alias_of, is_ours
 from .milvus_server import MOST_HITS, READ_AT_ONCE, RefusedError, Server
 
-NOTHING = Found(np.empty(0, np.float32), np.empty(0, np.int64))
+NOTHING_FOUND = Found(np.empty(0, np.float32), np.empty(0, np.int64))
 
 
 class MilvusCollection(Searchable):
@@ -46,7 +46,7 @@ class MilvusCollection(Searchable):
     encoder : the one that the index was built with; by default it is loaded from its origin.
     token : for servers that require authentication.
     insecure : allow sending the token to another machine without TLS.
-    model, trust_remote_code : as for `Collection.open`.
+    model, trust_remote_code : see `Collection.open`.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class MilvusCollection(Searchable):
         return self.server.count(self.target, where or "")
 
     def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request, as of a `Collection`.
+        """The hits of each query of a request, like those of a `Collection`.
 
         Raises `InputError` as `Collection.search_many`; if words are to count and were not pushed;
         or if the server does not answer or refuses the condition.
@@ -205,7 +205,7 @@ class PushedRows:
         return [
             self._near(query[None], len(keys), _among(keys.tolist(), self.where))[0]
             if len(keys)
-            else NOTHING
+            else NOTHING_FOUND
             for query, keys in zip(queries, rows, strict=True)
         ]
 
@@ -252,7 +252,7 @@ class PushedRows:
         idfs = [*map(self._idfs, texts)]
         asked = [" ".join(each) for each in idfs if each]
         answers = iter(self._found(BM25, asked, WORDED, "", {}) if asked else ())
-        worded = [next(answers) if each else NOTHING for each in idfs]
+        worded = [next(answers) if each else NOTHING_FOUND for each in idfs]
         # The embedded server's scores are negative.
         return [
             found._replace(scores=np.abs(found.scores), ideal=sum(each.values()))

@@ -166,7 +166,7 @@ class Colouring:
     ----------
     labels : values, or ranges of them.
     codes : place in `labels` for each document.
-    ordered : whether the labels have an order.
+    ordered : True if the labels have an order.
     """
 
     name: str

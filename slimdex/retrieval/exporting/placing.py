@@ -27,7 +27,7 @@ AXES = 96
 """Coordinates that are compared: the first ones, which have most of the variance if whitened."""
 NEIGHBOURS = 10
 """Nearest rows that each is drawn to."""
-FEWEST = 20
+FEWEST_PLACED = 20
 """Rows below which PaCMAP finds too few pairs; they are shown by two coordinates."""
 SEED = 0
 NAME_TERMS = 3
@@ -49,7 +49,7 @@ def placed(X: Matrix) -> Matrix:
 
     The same rows get the same places.
     """
-    if len(X) < FEWEST:
+    if len(X) < FEWEST_PLACED:
         plane = np.zeros((len(X), 2), dtype=np.float32)
         plane[:, : X.shape[1]] = X[:, :2]
     else:

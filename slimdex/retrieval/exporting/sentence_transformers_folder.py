@@ -27,8 +27,8 @@ from ..encoders.word_vectors.folder import CONFIG, SENTENCE_TRANSFORMERS, TOKENI
 from ..encoders.word_vectors.static_encoder import StaticEncoder
 from .selection import FULL
 
-PROMPTS, LIMITS = "config_sentence_transformers.json", "sentence_bert_config.json"
-NAME = "sentence-transformers"
+PROMPTS_FILE, LIMITS_FILE = "config_sentence_transformers.json", "sentence_bert_config.json"
+FORMAT_NAME = "sentence-transformers"
 PADDING = ("pad_token", "eos_token", "unk_token")
 """Padding tokens, in order of preference; decoders have none of their own."""
 
@@ -68,7 +68,7 @@ class _Folder:
         """Write `modules.json` and the prompts."""
         _write_json(self._folder / MODULES, self._modules)
         settings = {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"}
-        _write_json(self._folder / PROMPTS, settings)
+        _write_json(self._folder / PROMPTS_FILE, settings)
 
 
 def write(model: ReducedModel, folder: Path) -> list[str]:
@@ -100,21 +100,22 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
     mode = {ours: name for name, ours in POOLING_MODES.items()}.get(encoder.pooling.mode)
     if mode is None or encoder.pooling.needs_all_layers:
         raise InputError(
-            f"to={NAME!r}, pooling {str(encoder.pooling)!r}; expected "
+            f"to={FORMAT_NAME!r}, pooling {str(encoder.pooling)!r}; expected "
             f"{', '.join(POOLING_MODES.values())}, of the last layer"
         )
     prompts = encoder.prompts.query + encoder.prompts.document
     if encoder.folder.lower_case and prompts != prompts.lower():
         raise InputError(
-            f"to={NAME!r}, prompts {prompts!r} of a lower-casing model; expected lower-case "
+            f"to={FORMAT_NAME!r}, prompts {prompts!r} of a lower-casing model; expected lower-case "
             "prompts, as the library lower-cases them too"
         )
     if encoder.spec().get("trust_remote_code"):
-        raise InputError(f"to={NAME!r}, a model with custom code; expected one without")
+        raise InputError(f"to={FORMAT_NAME!r}, a model with custom code; expected one without")
     source = encoder.folder
     _copy_transformer(source.transformer, made.add("Transformer", in_place=True))
     _write_json(
-        folder / LIMITS, {"max_seq_length": encoder.max_length, "do_lower_case": source.lower_case}
+        folder / LIMITS_FILE,
+        {"max_seq_length": encoder.max_length, "do_lower_case": source.lower_case},
     )
     pooling = {"word_embedding_dimension": encoder.width, "pooling_mode": mode}
     _write_json(made.add("Pooling") / CONFIG, pooling | {"include_prompt": True})
@@ -130,7 +131,7 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
 def _copy_transformer(source: Path, folder: Path) -> None:
     """Copy a transformer and its tokenizer, set to float32 and right padding."""
     for path in {path for pattern in HUB_FILES for path in source.glob(pattern)}:
-        if path.name not in (MODULES, PROMPTS) and not path.match("sentence_*_config.json"):
+        if path.name not in (MODULES, PROMPTS_FILE) and not path.match("sentence_*_config.json"):
             shutil.copyfile(path, folder / path.name)
     config = read_json(folder / CONFIG)
     config.pop("torch_dtype", None)
@@ -146,8 +147,8 @@ def _add_static(made: _Folder, model: ReducedModel, encoder: StaticEncoder) -> N
     counts_unknown = encoder.vectors.dropped is not None and not encoder.vectors.normalize
     if counts_unknown and not model.is_scale_invariant:
         raise InputError(
-            f"to={NAME!r}, word vectors: the library counts unknown words in its means, which "
-            "changes vectors after the mean is subtracted; expected beta=0, or unit vectors"
+            f"to={FORMAT_NAME!r}, word vectors: the library counts unknown words in its means, "
+            "which changes vectors after the mean is subtracted; expected beta=0, or unit vectors"
         )
     place = made.add("StaticEmbedding")
     _write_tensors(place / WEIGHTS, {SENTENCE_TRANSFORMERS: rows_of(encoder)})

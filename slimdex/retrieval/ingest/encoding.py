@@ -23,7 +23,7 @@ from ..store.change import AppendedFile, Change
 from ..store.readings import PartlyRead
 from .encoded_texts import EncodedTexts, KeptVectors
 
-WINDOW = 1024
+WINDOW_ROWS = 1024
 """Rows encoded at a time; a kill loses those of a window or, if several processes encode, of the
 current window of each."""
 STEP_CHARACTERS = 16_384
@@ -59,7 +59,7 @@ def encode_texts(
     encoding, count = Encoding(encoder, change.state.dim, work.did), 0
     windows = (
         work.begin(_window(change, kept, known, part, work.most))
-        for part in batches(rows.stop, WINDOW, rows.start)
+        for part in batches(rows.stop, WINDOW_ROWS, rows.start)
     )
     try:
         for window, (vectors, lengths) in change.workers.map(encoding, windows):
@@ -90,12 +90,12 @@ def append_vectors(
     grown = AppendedFile(vectors, vectors.nbytes)
     count = 0
     if given is not None:
-        for part in batches(len(given), WINDOW):
+        for part in batches(len(given), WINDOW_ROWS):
             vectors.append(given.rows(part.start, part.stop))
             progress("taking vectors", part.stop, len(given))
         return grown, 0
     kept = KeptVectors.of(change, gone)
-    for part in batches(rows.stop, WINDOW, rows.start):
+    for part in batches(rows.stop, WINDOW_ROWS, rows.start):
         window = _window(change, kept, known, part)
         new: Matrix = np.zeros((0, change.state.dim), dtype=np.float32)
         lengths = NO_LENGTHS

@@ -35,10 +35,10 @@ from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
 from .encoded_texts import EncodedTexts, digests_of
-from .encoding import WINDOW, encode_texts, encoded, reporting
+from .encoding import WINDOW_ROWS, encode_texts, encoded, reporting
 from .staging import Addition, Staged, checked_document, contents_of, counter, stage
 
-FEW, FEW_CHARACTERS = WINDOW, 1 << 20
+FEW, FEW_CHARACTERS = WINDOW_ROWS, 1 << 20
 """Most documents that are prepared in memory, and their characters: the work that a kill costs."""
 
 
@@ -143,7 +143,7 @@ class Prepared:
         """Encode texts, except those of documents that these replace, by id."""
         state, changed = snapshot.state, _changed(snapshot, documents, rows)
         texts = list[str]()
-        for part in batches(len(changed), WINDOW):
+        for part in batches(len(changed), WINDOW_ROWS):
             texts += contents_of(changed[part], state.passages, self._count)
         if state.settings is None and texts:
             state.requested.check_count(len(texts))
@@ -154,7 +154,7 @@ class Prepared:
         if self.addition.missing is not None:
             gone = np.union1d(gone, self.addition.missing(store, state.rows))
         kept = set[bytes]()
-        for part in batches(len(gone), WINDOW):
+        for part in batches(len(gone), WINDOW_ROWS):
             kept.update(digests_of(store.documents.contents_of(gone[part])))
         digests = digests_of(unique)
         new = [text for text, digest in zip(unique, digests, strict=True) if digest not in kept]
@@ -194,7 +194,7 @@ def _changed(
 ) -> Sequence[Document]:
     """Documents whose text, title or parts differ from those of the same id."""
     changed = list[Document]()
-    for part in batches(len(documents), WINDOW):
+    for part in batches(len(documents), WINDOW_ROWS):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
         old = {each.id: each for each in snapshot.store.documents.read(rows).values()}
         changed += [each for each in documents[part] if not _is_same(each, old.get(each.id))]
@@ -216,7 +216,7 @@ class _Kept:
                     yield from pickle.load(self._file)
             return
         self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115
-        while few := list(islice(self._documents, WINDOW)):
+        while few := list(islice(self._documents, WINDOW_ROWS)):
             yield from few
             try:
                 pickle.dump(few, self._file)

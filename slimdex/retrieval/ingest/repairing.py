@@ -59,7 +59,7 @@ def repair(
     untrusted : rebuild all that is derived from documents and vectors without reading it first. A
         FAISS file from others may contain anything, and so may its checksum in the manifest.
     wait : seconds to wait for changes by other processes.
-    shared_filesystem : as for `Collection.open`.
+    shared_filesystem : see `Collection.open`.
 
     Raises
     ------

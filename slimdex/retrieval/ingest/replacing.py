@@ -30,9 +30,9 @@ from ..store.snapshot import Snapshot
 from ..store.state import Replacement, State
 from ..store.work_folder import work_folder
 from .encoding import encoded, partly_read
-from .fitting import Fitted, commit_fit, fit_in
+from .fitting import FitResult, commit_fit, fit_in
 
-WINDOW = 256
+COMMITTED_ROWS = 256
 """Rows encoded between two commits, lost by a kill."""
 
 
@@ -139,7 +139,7 @@ def _encode_window(index: Index, encoder: Encoder) -> None:
 
 def _next_rows(state: State) -> Rows:
     first = state.replacement.rows if state.replacement else state.rows
-    return np.arange(first, min(first + WINDOW, state.rows))
+    return np.arange(first, min(first + COMMITTED_ROWS, state.rows))
 
 
 def _encoded(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, PartlyRead]:
@@ -195,7 +195,7 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
                 return _commit(change, fitted, snapshot, moments)
 
 
-def _commit(change: Change, fitted: Fitted, before: Snapshot, moments: Moments) -> list[str]:
+def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moments) -> list[str]:
     """Replace the vectors by the fitted ones and those of the rows added since."""
     state = _replaced(change.next_state())
     vectors = state.vector_file(change.path, state.rows)

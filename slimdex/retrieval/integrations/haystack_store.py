@@ -33,7 +33,7 @@ class SlimdexDocumentStore:
     Parameters
     ----------
     path : the index's folder; created if it does not exist.
-    model : the encoder of a new index, as for `slimdex build --model`.
+    model : the encoder of a new index; see `slimdex build --model`.
     dim : instead of a model: documents come with embeddings of this dimension.
     """
 
@@ -50,8 +50,8 @@ class SlimdexDocumentStore:
 
     def to_dict(self) -> dict[str, Any]:
         """Serialise for a pipeline's file."""
-        told: dict[str, Any] = default_to_dict(self, **self._asked)
-        return told
+        values: dict[str, Any] = default_to_dict(self, **self._asked)
+        return values
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -204,14 +204,14 @@ class SlimdexRetriever:
     def to_dict(self) -> dict[str, Any]:
         """Serialise for a pipeline's file."""
         store = self.document_store.to_dict()
-        told: dict[str, Any] = default_to_dict(self, document_store=store, top_k=self.top_k)
-        return told
+        values: dict[str, Any] = default_to_dict(self, document_store=store, top_k=self.top_k)
+        return values
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create from the result of `to_dict`."""
-        told = data["init_parameters"]
-        told["document_store"] = SlimdexDocumentStore.from_dict(told["document_store"])
+        values = data["init_parameters"]
+        values["document_store"] = SlimdexDocumentStore.from_dict(values["document_store"])
         made: Self = default_from_dict(cls, data)
         return made
 

@@ -105,13 +105,14 @@ class SlimdexVectorStore(VectorStore):
     ) -> list[str]:
         """Add texts, replacing those of the same ids; return the ids."""
         texts = list(texts)
-        told = list(ids) if ids is not None else [None] * len(texts)
+        given = list(ids) if ids is not None else [None] * len(texts)
         rows = metadatas if metadatas is not None else [{} for _ in texts]
-        if not len(texts) == len(told) == len(rows):
+        if not len(texts) == len(given) == len(rows):
             raise InputError(
-                f"{len(texts)} texts, {len(told)} ids, {len(rows)} metadata; expected equal numbers"
+                f"{len(texts)} texts, {len(given)} ids, {len(rows)} metadata; expected "
+                "equal numbers"
             )
-        names = [str(uuid4()) if id in (None, "") else id_text(id) for id in told]
+        names = [str(uuid4()) if id in (None, "") else id_text(id) for id in given]
         documents = {
             id: OwnDocument(id, text, metadata=as_columns(row))
             for id, text, row in zip(names, texts, rows, strict=True)

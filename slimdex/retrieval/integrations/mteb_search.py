@@ -41,7 +41,7 @@ from ..search.request import SearchRequest
 from ..sources.given_vectors import as_given, check_vectors
 from ..temporary_files import temporary_parent
 
-Found = dict[str, dict[str, float]]
+Answers = dict[str, dict[str, float]]
 """Query id -> document id -> score, mteb's format of answers."""
 Ranked = tuple[list[float], list[int]]
 """Scores of a query, best first, and the rows of their documents."""
@@ -248,7 +248,7 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
     Parameters
     ----------
     model : an encoder of mteb, for instance from `mteb.get_model`.
-    settings, vector_dtype, folder : as for `SlimdexIndex`.
+    settings, vector_dtype, folder : see `SlimdexIndex`.
 
     Attributes
     ----------
@@ -290,8 +290,8 @@ class SlimdexSearch(_OneCorpus):
 
     Parameters
     ----------
-    encoder : as for `Collection.create`, or the folder or name of a model.
-    settings, vector_dtype, passages, lexical : as for `Collection.create`.
+    encoder : the folder or name of a model, or an encoder; see `Collection.create`.
+    settings, vector_dtype, passages, lexical : see `Collection.create`.
     folder : where to keep the indexes, one per task, split and subset; by default temporary.
     meta : metadata for the results; by default derived from the encoder.
 
@@ -345,7 +345,7 @@ class SlimdexSearch(_OneCorpus):
         top_k: int,
         top_ranked: Mapping[str, list[str]] | None = None,
         **kwargs: Any,
-    ) -> Found:
+    ) -> Answers:
         """Find the documents closest to each query.
 
         Raises `InputError` if no corpus was indexed, a query is not text, or lists are to be
@@ -356,7 +356,7 @@ class SlimdexSearch(_OneCorpus):
         if self._collection is None:
             raise InputError("search: no corpus; expected `index` before, for each search")
         collection, names = self._collection, [str(id) for id in queries["id"]]
-        found: Found = {name: {} for name in names}
+        found: Answers = {name: {} for name in names}
         if len(collection) and names:
             texts = _texts(queries)
             asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
@@ -400,10 +400,10 @@ def as_experiment(
 def meta_of(encoder: Encoder) -> ModelMeta:
     """mteb's metadata of an encoder's model, or metadata from the encoder's spec."""
     spec = encoder.spec()
-    told = str(spec.get("model") or spec.get("name") or spec.get("type"))
-    told = PACKAGED[told].hub_id if told in PACKAGED else told
-    known = MODEL_REGISTRY.get(told)
-    name = told if "/" in told and is_hub_id(told) else f"local/{Path(told).name}"
+    model = str(spec.get("model") or spec.get("name") or spec.get("type"))
+    model = PACKAGED[model].hub_id if model in PACKAGED else model
+    known = MODEL_REGISTRY.get(model)
+    name = model if "/" in model and is_hub_id(model) else f"local/{Path(model).name}"
     digest = str(spec.get("sha256", ""))[:16]
     own = {
         "name": name,
@@ -482,16 +482,16 @@ def _on_cpu(embeddings: Any) -> Any:
 def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix) -> None:
     """Raise `InputError` if a similarity ranks documents (n, d) differently from the cosine.
 
-    mteb does not tell its backends the similarity, so it is computed on examples; a dot product
+    mteb does not give its backends the similarity, so it is computed on examples; a dot product
     or a distance of unit vectors ranks equally.
     """
     documents = documents[documents.any(axis=1)]
     if not len(documents) or not len(queries):
         return
-    told = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
+    given = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
     cosines = normalize_rows(queries) @ normalize_rows(documents).T
-    least = 1e-4 * float(np.ptp(told))
-    for own, cosine in zip(told, cosines, strict=True):
+    least = 1e-4 * float(np.ptp(given))
+    for own, cosine in zip(given, cosines, strict=True):
         is_nearer = cosine[:, None] - cosine[None] > GAP
         if (is_nearer & (own[:, None] < own[None] - least)).any():
             raise InputError(

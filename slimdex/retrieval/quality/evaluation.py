@@ -36,7 +36,7 @@ from ..store.state import SENTENCE
 from .info import memory, word_bytes
 from .labels import Qrels, per_query
 from .query_pools import document_pool, encoded
-from .recall_trials import ERROR, is_own
+from .recall_trials import ERROR, is_own, without_own
 
 SEARCHED = 200
 """Maximum number of queries that measure times up to the documents."""
@@ -309,8 +309,7 @@ def _side_by_side(
     exact = _without_own(Results(*exact_search(vectors, count), seconds), own)
     found = _without_own(_deep_results(searches, depth, dropping), own)
     own_rows = _own_metric_rows(index, vectors, NEAREST + dropping)
-    _, own_order = drop_rows(own_rows, own_rows, own)
-    agreed = agreement(found.rows, own_order, NEAREST)
+    agreed = agreement(found.rows, without_own(own_rows, own), NEAREST)
     measures = {
         "agreement@10": float(agreed.mean()),
         "encoder_agreement@10": float(agreement(found.rows, exact.rows, NEAREST).mean()),

@@ -159,8 +159,8 @@ def health(index: Index, snapshot: Snapshot, sample: int) -> dict[str, Any]:
         ``old_rows`` and ``new_rows``.
     ``agreement`` : ``estimate`` of agreement@10 and its lower ``bound``, wrong with probability
         ``error``; number of ``queries``, and their ``pool``.
-    ``certified`` : the certified agreement or None; ``verdict`` : whether it "holds", is "not
-        proved" any more, or "broken"; None if it was certified by given queries.
+    ``certified`` : the certified agreement or None; ``verdict`` : "holds", "not
+        proved" (any more) or "broken"; None if it was certified by given queries.
     ``refit`` : ``estimate`` and ``bound`` after a new fit, its ``seconds``, and
         ``found_of_its_order``, the share of its exact ten that the index finds now; None if no
         documents came after the fit, or the reducer is trained.

@@ -1,4 +1,4 @@
-"""Hybrid choice: whether and how to fuse lexical with semantic search, by labelled queries.
+"""Hybrid choice: if and how to fuse lexical with semantic search, by labelled queries.
 
 Each half of the labelled queries chooses a fusion that is judged on the other half: if the gain is
 significant, the best fusion for all queries is used, otherwise semantic search alone.
@@ -22,8 +22,9 @@ from ..lexical.fusion import AUTO, OFF, Fusion
 from ..search.answer import IndexRows, candidates
 from ..store.snapshot import Snapshot
 from .labels import Asked, Judged, labelled_queries, ndcg
-from .metric_choice import ERROR, FEWEST_LABELLED
+from .metric_choice import FEWEST_LABELLED
 from .query_pools import encoded
+from .recall_trials import ERROR
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FUSIONS = (Fusion(AUTO), *map(Fusion, WEIGHTS), Fusion(None))

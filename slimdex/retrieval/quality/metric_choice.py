@@ -32,6 +32,7 @@ from ..index import Index
 from ..store.snapshot import Snapshot
 from .labels import Asked, Judged, labelled_queries, ndcg
 from .query_pools import encoded
+from .recall_trials import ERROR
 
 Cell = tuple[float, float]
 """(beta, gamma)."""
@@ -53,7 +54,6 @@ COMPARED_ON = 10_000
 """Largest sample of documents to compare cells on, including all with labels."""
 FEWEST_LABELLED = 100
 """Fewest labelled queries to change the default."""
-ERROR = 0.05
 
 
 @dataclass(frozen=True)

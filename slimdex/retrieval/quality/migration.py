@@ -34,13 +34,16 @@ from .recall_trials import ERROR
 
 STAY, ENCODE = "stay", "encode again"
 SECONDS_AN_HOUR = 3600
-QUERIES = 500
-FEWEST = 10
-MOST, LEAST, SHARE = 10_000, 2_000, 0.05
+MOST_QUERIES = 500
+FEWEST_SAMPLED = 10
+MOST_SAMPLED, LEAST_SAMPLED, SAMPLED_SHARE = 10_000, 2_000, 0.05
 """Default sample: 5% of the documents, but between these."""
-DEEP = 100
+RANKED_ROWS = 100
 """Rows that are read to find ten documents of several passages."""
-MADE, LABELLED = "half of the words of a sentence, its document to find", "queries with labels"
+MADE_OF_SENTENCES, LABELLED = (
+    "half of the words of a sentence, its document to find",
+    "queries with labels",
+)
 
 Values = NDArray[np.float64]
 """nDCG@10 of each query (q,)."""
@@ -157,20 +160,21 @@ class Sample:
         """
         rng, live = np.random.default_rng(0), snapshot.searchable_rows()
         if count is None:
-            count = min(MOST, max(LEAST, round(SHARE * len(live))))
-        if (most := min(count, len(live))) < FEWEST:
+            count = min(MOST_SAMPLED, max(LEAST_SAMPLED, round(SAMPLED_SHARE * len(live))))
+        if (most := min(count, len(live))) < FEWEST_SAMPLED:
             raise InputError(
-                f"a sample of {most:,} of {len(live):,} {snapshot.noun}; expected {FEWEST} or more"
+                f"a sample of {most:,} of {len(live):,} {snapshot.noun}; expected "
+                f"{FEWEST_SAMPLED} or more"
             )
         if asked is not None and asked.labels:
             pool, queries = LABELLED, labelled_queries(snapshot, asked)
             if not queries:
                 raise InputError("no query has a label of a document; expected some")
-            order = rng.permutation(len(queries))[:QUERIES]
+            order = rng.permutation(len(queries))[:MOST_QUERIES]
             queries = [queries[i] for i in order.tolist()]
         else:
             # drawn with replacement, so that the queries are independent
-            pool, rows = MADE, rng.choice(live, QUERIES)
+            pool, rows = MADE_OF_SENTENCES, rng.choice(live, MOST_QUERIES)
             firsts = snapshot.document_rows.documents(rows).tolist()
             pairs = zip(snapshot.texts(rows), firsts, strict=True)
             queries = [Judged(dropped(text, rng), {row: 1}) for text, row in pairs if text.strip()]
@@ -202,7 +206,7 @@ class Sample:
         out = np.empty(len(queries))
         for i, probe in enumerate(rescorer.probes(queries).each()):
             query = self.queries[i]
-            rows = top_k(probe.scores(documents, norms), firsts, DEEP)[1][0].tolist()
+            rows = top_k(probe.scores(documents, norms), firsts, RANKED_ROWS)[1][0].tolist()
             ranked = [first for first in dict.fromkeys(rows) if first != query.own]
             out[i] = ndcg(ranked, query.labels)
         return out

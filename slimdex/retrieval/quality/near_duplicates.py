@@ -34,7 +34,7 @@ from ..store.snapshot import Snapshot
 
 AXES = 128
 """Coordinates of a short row."""
-SAMPLE = 4096
+SAMPLED_ROWS = 4096
 """Rows that the axes are chosen by."""
 ROWS_TOGETHER, ROWS_AGAINST = 512, 8192
 """Rows compared at once with later ones, and the number of these."""
@@ -230,7 +230,7 @@ def short_rows(vectors: VectorFile, rows: Rows) -> Matrix:
 
     Of unit rows; their products are upper bounds of the cosines.
     """
-    sample = normalize_rows(vectors.take(rows[:: max(len(rows) // SAMPLE, 1)]))
+    sample = normalize_rows(vectors.take(rows[:: max(len(rows) // SAMPLED_ROWS, 1)]))
     _, axes = eigh(product(sample.T, sample))
     axes = axes[:, : -AXES - 1 : -1]
     short = np.empty((len(rows), axes.shape[1] + 1), dtype=np.float32)

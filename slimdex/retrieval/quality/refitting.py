@@ -38,7 +38,7 @@ def check_refit(refit: str) -> None:
 
 
 def settled(index: Index, refit: str, add: Callable[[], Added]) -> Added:
-    """Add documents, and then refit or advise it; `refit` is as for `Collection.add`."""
+    """Add documents, and then refit or advise it, as `refit` says: see `Collection.add`."""
     check_refit(refit)
     before, start = index.snapshot.searchable_count, perf_counter()
     added = add()

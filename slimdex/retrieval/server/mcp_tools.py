@@ -47,7 +47,7 @@ QUOTED = 1200
 """Characters of a passage in an answer."""
 READ, READ_TOGETHER = 8000, 24_000
 """Characters of a document, and of several together, returned per call."""
-MOST, LONGEST = 50, Limits.text
+MOST_HITS, LONGEST_QUERY = 50, Limits.text
 """Largest limit of a search, and most characters of its query."""
 BY_CHANCE = "The best passage is no closer than a random document."
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -58,7 +58,7 @@ CHANGES = ToolAnnotations(
 IndexName = Annotated[
     str | None, Field(description="Name of the index; optional if there is only one.")
 ]
-Limit = Annotated[int, Field(ge=1, le=MOST)]
+Limit = Annotated[int, Field(ge=1, le=MOST_HITS)]
 Where = Annotated[
     str | None, Field(description="A condition in SQL on the columns that `info` lists.")
 ]
@@ -277,7 +277,9 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
     async def search(
         query: Annotated[
             str,
-            Field(max_length=LONGEST, description="The search query, as a phrase or question."),
+            Field(
+                max_length=LONGEST_QUERY, description="The search query, as a phrase or question."
+            ),
         ],
         index: IndexName = None,
         limit: Limit = 5,
@@ -319,7 +321,7 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
 def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
     async def get(
-        documents: Annotated[list[LineRange], Field(min_length=1, max_length=MOST)],
+        documents: Annotated[list[LineRange], Field(min_length=1, max_length=MOST_HITS)],
         index: IndexName = None,
     ) -> DocumentsRead:
         """Read lines of documents, several at once."""
@@ -385,7 +387,7 @@ def _add_writers(
             list[str | int] | None, Field(description="Ids of documents, all of them known.")
         ] = None,
         where: Annotated[
-            str | None, Field(description="Or a condition in SQL, as for `search`.")
+            str | None, Field(description="Or a condition in SQL, as in `search`.")
         ] = None,
         index: IndexName = None,
     ) -> Deleted:

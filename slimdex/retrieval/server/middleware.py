@@ -29,8 +29,8 @@ RIGHT = "slimdex_right"
 """Key of a request's scope: rights of its caller."""
 READING = "slimdex_reading"
 """Key of a request's scope: size of its body in memory."""
-OPEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
-BELOW = ("/page/", "/docs/")
+OPEN_PATHS = ("/", "/health", "/ready", "/docs", "/openapi.json")
+OPEN_PREFIXES = ("/page/", "/docs/")
 """Paths, and prefixes of paths, that reveal nothing about the indexes and need no token."""
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
 REST_S = 5.0
@@ -237,4 +237,4 @@ def needs(right: Right) -> Callable[[Request], Awaitable[None]]:
 
 
 def _is_open(path: str) -> bool:
-    return path in OPEN or path.startswith(BELOW)
+    return path in OPEN_PATHS or path.startswith(OPEN_PREFIXES)

@@ -40,7 +40,7 @@ READERS = 4
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchAnswer:
     """Hits of each query, and times.
 
     `seconds` are those of the whole batch by stage: wait, encode, filter, scan, rescore, fetch,
@@ -123,7 +123,7 @@ class ServedIndex:
         """Queries waiting or running."""
         return self._queries.size + self._searches.size + self._filtered
 
-    async def search(self, request: SearchRequest) -> Found:
+    async def search(self, request: SearchRequest) -> SearchAnswer:
         """Search the documents closest to each query.
 
         Raises `InputError` as `Collection.search` does, and `LimitError` if a limit is exceeded.
@@ -140,10 +140,10 @@ class ServedIndex:
         self._check_limit(limit)
         return await self.read_where(lambda found: found.related(id, limit, where), where)
 
-    async def _reranked(self, request: SearchRequest, found: Found) -> Found:
+    async def _reranked(self, request: SearchRequest, found: SearchAnswer) -> SearchAnswer:
         start = perf_counter()
         hits = await self._rerankings.ask((request, found.hits), len(request))
-        return Found(hits, {**found.seconds, "rerank": perf_counter() - start})
+        return SearchAnswer(hits, {**found.seconds, "rerank": perf_counter() - start})
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:
@@ -155,7 +155,7 @@ class ServedIndex:
                 504, f"no answer after {self.limits.seconds:g} s; expected one by then"
             ) from None
 
-    async def _found(self, request: SearchRequest) -> Found:
+    async def _found(self, request: SearchRequest) -> SearchAnswer:
         start, encode_s, count = perf_counter(), 0.0, len(request)
         if request.texts is not None:
             vectors, epoch, encode_s = await self._queries.ask(request.texts, count)
@@ -166,7 +166,7 @@ class ServedIndex:
             (found,) = await self._with_condition(partial(self._search, [request]), count)
         seconds = {"encode": encode_s, **found.seconds}
         wait_s = perf_counter() - start - sum(seconds.values())
-        return Found(found.hits, {"wait": max(wait_s, 0.0)} | seconds)
+        return SearchAnswer(found.hits, {"wait": max(wait_s, 0.0)} | seconds)
 
     async def _with_condition(self, work: Callable[[], T], count: int = 1) -> T:
         if self._filtered and self._filtered + count > self.limits.waiting:
@@ -328,16 +328,16 @@ class ServedIndex:
         last = {document.id: document for document in documents}  # as if added one after another
         return [add_settled(self.collection.index, [*last.values()])] * len(documents)
 
-    def _search(self, requests: Sequence[SearchRequest]) -> list[Found]:
+    def _search(self, requests: Sequence[SearchRequest]) -> list[SearchAnswer]:
         """Search, combining requests that differ only in their queries."""
-        alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, Found]()
+        alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, SearchAnswer]()
         for request in requests:
             alike[request.manner].append(request)
         for group in alike.values():
             with spent() as seconds:
                 hits = self.collection.answer(joined(group))
             for request, part in zip(group, _parted(hits, group), strict=True):
-                answers[id(request)] = Found(part, seconds)
+                answers[id(request)] = SearchAnswer(part, seconds)
         return [answers[id(request)] for request in requests]
 
 

@@ -258,7 +258,7 @@ class DocumentsBody(BaseModel):
 
 
 class SyncBody(Body):
-    """Sources to synchronise with, as for `slimdex sync`."""
+    """Sources to synchronise with, as `slimdex sync` takes them."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
     sources: list[str] = Field(min_length=1)

@@ -60,7 +60,7 @@ Modified = Annotated[
     float | None, Query(ge=0, le=1e11, description="When the file was changed: seconds since 1970.")
 ]
 COUNTS = ("documents", "replaced", "unchanged", "encoded")
-NOTHING = dict.fromkeys(("lines", *COUNTS), 0)
+NO_COUNTS = dict.fromkeys(("lines", *COUNTS), 0)
 """Counts of what is durable; lines are those read, including empty ones."""
 Line = tuple[int, bytes]
 """A line's number, from 1, and its bytes."""
@@ -105,7 +105,7 @@ async def add(
     if type_ not in STREAMED:
         raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
     reports = commits(index, request.stream())
-    return await _answer(index, request, reports, durable=NOTHING)
+    return await _answer(index, request, reports, durable=NO_COUNTS)
 
 
 @routes.put(
@@ -257,7 +257,7 @@ async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenera
     LimitError
         For a line that is too long.
     """
-    counts = NOTHING
+    counts = NO_COUNTS
     async for lines in _parts(body, index.limits):
         counts = _with(counts, await index.change(partial(_add, lines=lines)), lines[-1][0])
         yield counts
@@ -279,7 +279,7 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
         id, times = Counter(id_text(one["id"]) for one in given).most_common(1)[0]
         raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
     added = await index.change(lambda found: add_settled(found.index, documents, refit=refit))
-    return _with(NOTHING, added, len(given)) | {"notes": added.notes, "refitted": added.refitted}
+    return _with(NO_COUNTS, added, len(given)) | {"notes": added.notes, "refitted": added.refitted}
 
 
 def _with(counts: dict[str, Any], added: Added, lines: int) -> dict[str, Any]:
