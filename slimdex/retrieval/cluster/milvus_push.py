@@ -106,11 +106,8 @@ def push(
     name : by default the folder's, with underscores for characters that Milvus does not accept.
     leave_out : columns not to push.
 
-    Raises
-    ------
-    InputError
-        If the index never had documents, the server does not answer, or a value does not fit.
-        Pushing again resumes, and mends what two pushes at once left.
+    Raises `InputError` if the index never had documents, the server does not answer, or a value
+    does not fit. Pushing again resumes, and mends what two pushes at once left.
     """
     alias = alias_of(name, collection.path)
     return collection.index.read(lambda snapshot: _push(snapshot, server, alias, leave_out))

@@ -74,11 +74,8 @@ class Server:
     is_lite : True for the embedded server, also in a process of its own.
     consistency : of searches, `BOUNDED` or `STRONG`; everything else is strong.
 
-    Raises
-    ------
-    InputError
-        If nothing answers, the version is too old, the token would be sent unencrypted, or the
-        extra `cluster` is not installed.
+    Raises `InputError` if nothing answers, the version is too old, the token would be sent
+    unencrypted, or the extra `cluster` is not installed.
     """
 
     def __init__(self, uri: str, token: str = "", *, insecure: bool = False) -> None:

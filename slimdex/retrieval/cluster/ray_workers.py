@@ -47,10 +47,7 @@ class RayWorkers:
         local models in the same folders.
     workers : 1 or more; by default one per core.
 
-    Raises
-    ------
-    InputError
-        If there is no such cluster, or it has fewer cores.
+    Raises `InputError` if there is no such cluster, or it has fewer cores.
     """
 
     def __init__(self, address: str = LOCAL, workers: int | None = None) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.reducers.layers import Dense
 
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
 from ..store.snapshot import Snapshot
 from . import faiss_folder, row_files, sentence_transformers_folder
 from .selection import FULL, REDUCED, VECTORS, Selection
-from .sentence_transformers_folder import ReducedModel
 
 FILES = {
     "parquet": row_files.write_parquet,
@@ -89,9 +89,12 @@ def export(
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
     check_new(path, "file" if to in FILES else "folder")
     if to == MODEL:
-        model = ReducedModel.of(collection, kind)
-        notes = publish_folder(path, lambda new: sentence_transformers_folder.write(model, new))
-        return Exported(to, path, kind, model.dim, None, None, notes)
+        encoder, layers = sentence_transformers_folder.reduced_model(collection, kind)
+        dims = [len(layer.weight) for layer in layers if isinstance(layer, Dense)]
+        notes = publish_folder(
+            path, lambda new: sentence_transformers_folder.write(encoder, layers, new)
+        )
+        return Exported(to, path, kind, [encoder.dim, *dims][-1], None, None, notes)
 
     def written(new: Path, snapshot: Snapshot) -> Exported:
         selection = Selection.of(snapshot, kind, where)

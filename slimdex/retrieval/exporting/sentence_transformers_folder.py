@@ -1,10 +1,10 @@
-"""Export to sentence-transformers: a model folder that computes the reduced vectors."""
+"""Export to sentence-transformers: a model folder, the encoder followed by its reducer's layers."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,21 +71,43 @@ class _Folder:
         _write_json(self._folder / PROMPTS_FILE, settings)
 
 
-def write(model: ReducedModel, folder: Path) -> list[str]:
+def reduced_model(
+    collection: Collection, vectors: str
+) -> tuple[TransformerEncoder | StaticEncoder, list[Layer]]:
+    """The encoder of an index, and the layers of its reducer; no layers for full vectors.
+
+    Raises `InputError` if the index is empty, its vectors were supplied by the user, its encoder is
+    not one of slimdex, or its reducer can't be expressed as layers.
+    """
+    if vectors != FULL and collection.index.is_empty:
+        raise InputError(f"{collection.path} holds no documents; expected some to reduce by")
+    layers = [] if vectors == FULL else layers_of(collection.index.snapshot.index.reducer)
+    encoder: Any = collection.encoder
+    if not isinstance(encoder, TransformerEncoder | StaticEncoder):
+        raise InputError(
+            f"{collection.path}: encoder {encoder.spec().get('type')!r}; expected a "
+            "TransformerEncoder or a StaticEncoder, whose network is known"
+        )
+    return encoder, layers
+
+
+def write(
+    encoder: TransformerEncoder | StaticEncoder, layers: Sequence[Layer], folder: Path
+) -> list[str]:
     """Write a folder that `SentenceTransformer(folder)` loads; return notes for the user.
 
     Raises `InputError` for an encoder that the library can't represent: pooling over several
     layers, by a pooler or SBERT-WK; custom model code; prompts that it would lower-case; word
     vectors whose unknown words would change the mean.
     """
-    made, encoder, prompts = _Folder(folder), model.encoder, dict[str, str]()
+    made, prompts = _Folder(folder), dict[str, str]()
     if isinstance(encoder, StaticEncoder):
-        _add_static(made, model, encoder)
+        _add_static(made, encoder, layers)
     else:
         _add_transformer(made, folder, encoder)
         own = {"query": encoder.prompts.query, "document": encoder.prompts.document}
         prompts = own if any(own.values()) else {}
-    for layer in model.layers:
+    for layer in layers:
         made.add_layer(layer)
     made.finish(prompts)
     progress("exporting", 1, 1)
@@ -143,16 +165,17 @@ def _copy_transformer(source: Path, folder: Path) -> None:
         _write_json(path, tokens | {"padding_side": "right", "pad_token": padding})
 
 
-def _add_static(made: _Folder, model: ReducedModel, encoder: StaticEncoder) -> None:
+def _add_static(made: _Folder, encoder: StaticEncoder, layers: Sequence[Layer]) -> None:
     counts_unknown = encoder.vectors.dropped is not None and not encoder.vectors.normalize
-    if counts_unknown and not model.is_scale_invariant:
+    is_scale_invariant = bool(layers) and getattr(layers[0], "bias", None) is None
+    if counts_unknown and not is_scale_invariant:
         raise InputError(
             f"to={FORMAT_NAME!r}, word vectors: the library counts unknown words in its means, "
             "which changes vectors after the mean is subtracted; expected beta=0, or unit vectors"
         )
     place = made.add("StaticEmbedding")
-    _write_tensors(place / WEIGHTS, {SENTENCE_TRANSFORMERS: rows_of(encoder)})
-    (place / TOKENIZER).write_text(definition_of(encoder), encoding="utf-8")
+    _write_tensors(place / WEIGHTS, {SENTENCE_TRANSFORMERS: _token_rows(encoder)})
+    (place / TOKENIZER).write_text(_tokenizer(encoder), encoding="utf-8")
     if encoder.vectors.normalize:
         made.add("Normalize")
 
@@ -166,49 +189,7 @@ def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2), encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class ReducedModel:
-    """Encoder and reducer of an index, as a model from text to vector.
-
-    `layers` follow the encoder, in order; none for full vectors.
-    """
-
-    encoder: TransformerEncoder | StaticEncoder
-    layers: list[Layer]
-
-    @classmethod
-    def of(cls, collection: Collection, vectors: str) -> ReducedModel:
-        """Create the model of an index.
-
-        Raises `InputError` if the index is empty, its vectors were supplied by the user, its
-        encoder is not one of slimdex, or its reducer can't be expressed as layers.
-        """
-        if vectors != FULL and collection.index.is_empty:
-            raise InputError(f"{collection.path} holds no documents; expected some to reduce by")
-        layers = [] if vectors == FULL else layers_of(collection.index.snapshot.index.reducer)
-        encoder: Any = collection.encoder
-        if not isinstance(encoder, TransformerEncoder | StaticEncoder):
-            kind = encoder.spec().get("type")
-            raise InputError(
-                f"{collection.path}: encoder {kind!r}; expected a TransformerEncoder or a "
-                "StaticEncoder, whose network is known"
-            )
-        return cls(encoder, layers)
-
-    @property
-    def dim(self) -> int:
-        """Dimensions of its vectors."""
-        dense = [layer for layer in self.layers if isinstance(layer, Dense)]
-        return len(dense[-1].weight) if dense else self.encoder.dim
-
-    @property
-    def is_scale_invariant(self) -> bool:
-        """True if the layers map a vector and its multiples to the same output."""
-        first = self.layers[0] if self.layers else None
-        return first is not None and getattr(first, "bias", None) is None
-
-
-def rows_of(encoder: StaticEncoder) -> Matrix:
+def _token_rows(encoder: StaticEncoder) -> Matrix:
     """Weighted token vectors (tokens, dim); zero for the dropped token."""
     whole = encoder.vectors.as_in_a_folder()
     rows = whole.vectors if whole.mapping is None else whole.vectors[whole.mapping]
@@ -222,7 +203,7 @@ def rows_of(encoder: StaticEncoder) -> Matrix:
     return rows
 
 
-def definition_of(encoder: StaticEncoder) -> str:
+def _tokenizer(encoder: StaticEncoder) -> str:
     """Tokenizer as JSON, for texts of any length, without special tokens."""
     definition = json.loads(encoder.vectors.as_in_a_folder().definition or "")
     definition |= {"post_processor": None, "truncation": None, "padding": None}

@@ -15,18 +15,13 @@ from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from ..encoders.base import Encoder
 from ..index import Index
 from ..locks import WAIT
-from ..store.verification import (
-    derived_faults,
-    replacement_faults,
-    segment_faults,
-    vector_faults,
-)
+from ..store.verification import derived_faults, replacement_faults, segment_faults, vector_faults
 from ..store.work_folder import remove_left_work
 from . import writer
 from .encoding import encoded, partly_read, reporting
 from .replacing import undo
 
-CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
+FROM_A_COPY = "restore the file from a copy"
 
 
 def verify(path: str | Path) -> list[str]:
@@ -61,24 +56,24 @@ def repair(
     wait : seconds to wait for changes by other processes.
     shared_filesystem : see `Collection.open`.
 
-    Raises
-    ------
-    CorruptError
-        If a segment is damaged, or vectors are damaged and `encode` is false. Then nothing is
-        changed.
-    InputError
-        If an untrusted index has its own FAISS factory string.
+    Raises `CorruptError` if a segment is damaged, or vectors are damaged and `encode` is false; then
+    nothing is changed. Raises `InputError` if an untrusted index has its own FAISS factory string.
     """
     place = Path(path).absolute()
     index = Index.open(place, wait=wait, shared_filesystem=shared_filesystem)
     with closing(index), index.turn():
         if lost := segment_faults(index.snapshot):
-            raise CorruptError(f"{lost[0].partition(';')[0]}; {CANT_REBUILD}")
+            raise CorruptError(
+                f"{lost[0].partition(';')[0]}; it can't be rebuilt: restore it from a copy"
+            )
         if model is not None:
             index.move_model(model)
         lost = vector_faults(index.snapshot)
         if lost and not encode:
-            raise CorruptError(f"{lost[0]}; {_way_out(index)}")
+            way_out = f"`slimdex repair {index.path} --encode` encodes these documents again"
+            if not index.has_encoder:
+                way_out = f"vectors given from elsewhere can't be rebuilt: {FROM_A_COPY}"
+            raise CorruptError(f"{lost[0]}; {way_out}")
         if lost:
             encode_lost(index)
         if damaged := replacement_faults(index.snapshot):
@@ -86,16 +81,9 @@ def repair(
             lost += damaged
         if untrusted:
             return lost + _replaced(index)
-        derived = derived_faults(index.snapshot)
-        if derived:
+        if derived := derived_faults(index.snapshot):
             writer.rebuild(index)
         return lost + derived
-
-
-def _way_out(index: Index) -> str:
-    if not index.has_encoder:
-        return "vectors given from elsewhere can't be rebuilt: restore the file from a copy"
-    return f"`slimdex repair {index.path} --encode` encodes these documents again"
 
 
 def _replaced(index: Index) -> list[str]:
@@ -122,8 +110,8 @@ def encode_lost(index: Index) -> None:
     """
     if not index.has_encoder:
         raise CorruptError(
-            f"{index.path / index.state.vectors}: vectors given from elsewhere can't be "
-            "encoded again; restore the file from a copy"
+            f"{index.path / index.state.vectors}: vectors given from elsewhere can't be encoded again; "
+            f"{FROM_A_COPY}"
         )
     encoder = index.encoder
     with index.turn():

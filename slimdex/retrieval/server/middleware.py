@@ -221,13 +221,7 @@ def reads_by_line(request: Request) -> None:
 
 
 def needs(right: Right) -> Callable[[Request], Awaitable[None]]:
-    """Create a dependency of routes that requires a right.
-
-    Raises
-    ------
-    HTTPException
-        403 if the caller lacks it.
-    """
+    """Create a dependency of routes that raises a 403 if the caller lacks a right."""
 
     async def check(request: Request) -> None:
         if request.scope[RIGHT] < right:

@@ -6,10 +6,9 @@ During a commit no more is read: the connection's buffer fills up, and the calle
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -97,15 +96,11 @@ async def add(
     """
     type_ = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if type_ == JSON:
-        try:
-            body = await request.json()
-        except json.JSONDecodeError as error:
-            raise InputError(error.msg) from error
+        body = received(await request.body(), "the body")
         return JSONResponse(await commit(index, body, refit))
     if type_ not in STREAMED:
         raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
-    reports = commits(index, request.stream())
-    return await _answer(index, request, reports, durable=NO_COUNTS)
+    return await _answer(index, request, commits(index, request.stream()), durable=NO_COUNTS)
 
 
 @routes.put(
@@ -126,9 +121,7 @@ async def upload(index: Index, file: str, request: Request, modified: Modified =
     With `Accept: application/x-ndjson`, lines of JSON report the progress; the last line is the
     result.
     """
-    name = upload_name(file)
-    reports = _file_reports(index, request, name, modified)
-    return await _answer(index, request, reports)
+    return await _answer(index, request, _file_reports(index, request, upload_name(file), modified))
 
 
 class Answering(StreamingResponse):
@@ -150,16 +143,17 @@ async def _answer(
 ) -> Response:
     """Answer with reports as lines of JSON if the caller accepts them, else with the last one.
 
-    `durable` : the state before the first report; an error then reports the last one.
+    `durable` is the state before the first report; an error states the last one.
     """
     if index.senders >= index.limits.senders:
         raise LimitError(503, f"{index.senders} callers are sending documents; try again later")
     reads_by_line(request)
     reported = _reported(index, request, reports, durable)
-    first = await anext(reported)
-    if STREAMED[0] in request.headers.get("accept", "") and "error" not in first:
-        return Answering(_as_lines(first, reported), media_type=STREAMED[0])
-    last = [first, *[report async for report in reported]][-1]
+    last = await anext(reported)
+    if STREAMED[0] in request.headers.get("accept", "") and "error" not in last:
+        return Answering(_as_lines(last, reported), media_type=STREAMED[0])
+    async for report in reported:
+        last = report
     return JSONResponse(last, last.pop("status", 200))
 
 
@@ -250,12 +244,8 @@ async def _done(index: ServedIndex, command: Command) -> AsyncGenerator[dict[str
 async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any]]:
     """Yield the counts of what is durable after each commit of lines.
 
-    Raises
-    ------
-    InputError
-        For an invalid document, with its line number. Earlier commits remain.
-    LimitError
-        For a line that is too long.
+    Raises `InputError` for an invalid document, with its line number, and `LimitError` for a line
+    that is too long. Earlier commits remain.
     """
     counts = NO_COUNTS
     async for lines in _parts(body, index.limits):
@@ -301,13 +291,9 @@ def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
     return [*documents.values()]
 
 
-def _parsed(lines: Sequence[Line]) -> Iterator[tuple[int, Any]]:
-    for number, line in lines:
-        yield number, received(line, f"line {number:,}")
-
-
 def _add(collection: Collection, lines: Sequence[Line]) -> Added:
-    documents = _last(_parsed(lines), "line")
+    values = ((number, received(line, f"line {number:,}")) for number, line in lines)
+    documents = _last(values, "line")
     try:
         return add_settled(collection.index, documents)
     except InputError as error:
