@@ -21,6 +21,7 @@ from . import writer
 from .encoding import encoded, partly_read, reporting
 from .replacing import undo
 
+CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 FROM_A_COPY = "restore the file from a copy"
 
 
@@ -56,8 +57,8 @@ def repair(
     wait : seconds to wait for changes by other processes.
     shared_filesystem : see `Collection.open`.
 
-    Raises `CorruptError` if a segment is damaged, or vectors are damaged and `encode` is false; then
-    nothing is changed. Raises `InputError` if an untrusted index has its own FAISS factory string.
+    Raises `CorruptError` if a segment is damaged, or vectors are and `encode` is false, and
+    `InputError` if an untrusted index has its own FAISS factory string; then nothing is changed.
     """
     place = Path(path).absolute()
     index = Index.open(place, wait=wait, shared_filesystem=shared_filesystem)
@@ -110,8 +111,8 @@ def encode_lost(index: Index) -> None:
     """
     if not index.has_encoder:
         raise CorruptError(
-            f"{index.path / index.state.vectors}: vectors given from elsewhere can't be encoded again; "
-            f"{FROM_A_COPY}"
+            f"{index.path / index.state.vectors}: vectors given from elsewhere can't be "
+            f"encoded again; {FROM_A_COPY}"
         )
     encoder = index.encoder
     with index.turn():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path, PureWindowsPath
@@ -26,7 +26,7 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval import commands
 
 from ..commands import Command
-from ..documents import Hit, hit_from_json
+from ..documents import Hit, hit_from_json, hit_json
 from ..search.excerpts import are_by_chance, excerpt
 from ..search.places import file_of, link_of
 from ..search.request import SearchRequest, narrowed
@@ -299,8 +299,7 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         hits = [hit_from_json(hit) for hit in found["hits"][0]]
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
         note = " ".join(filter(None, (found.get("remark"), BY_CHANCE if is_chance else "")))
-        place = places.get(found["index"])
-        return Passages(passages=[_passage(hit, place, query) for hit in hits], note=note)
+        return _passages(hits, places.get(found["index"]), query, note)
 
     @server.tool(annotations=READS)
     async def related(
@@ -312,10 +311,8 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         """Find the documents closest in meaning to a document, each by its closest passage."""
         command = partial(commands.related, id=str(id), limit=limit, where=where)
         found = await asked(index, command, where)
-        hits, place = map(hit_from_json, found["hits"]), places.get(found["index"])
-        return Passages(
-            passages=[_passage(hit, place, "") for hit in hits], note=found.get("remark", "")
-        )
+        hits = [*map(hit_from_json, found["hits"])]
+        return _passages(hits, places.get(found["index"]), "", found.get("remark", ""))
 
 
 def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
@@ -340,15 +337,9 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
     ) -> Text:
         """Read a document, some thousand characters at a time."""
         found = await asked(index, partial(commands.fetch, id=str(id)))
-        return Text(
-            id=found["id"],
-            title=found["title"],
-            text=found["text"][start : start + READ],
-            start=start,
-            characters=len(found["text"]),
-            metadata=found["metadata"],
-            note=found.get("remark", ""),
-        )
+        text = found["text"]
+        part = {"text": text[start : start + READ], "start": start, "characters": len(text)}
+        return Text.model_validate(found | part | {"note": found.get("remark", "")})
 
     @server.tool(annotations=READS)
     async def info(index: IndexName = None) -> About:
@@ -356,13 +347,10 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
         facts = await asked(
             index, lambda found: found.info() | {"columns": found.index.store.columns.facts()}
         )
-        return About(
-            name=facts["index"],
-            documents=facts["documents"],
-            note=facts.get("remark", ""),
-            columns=facts["columns"],
-            encoder=PureWindowsPath(facts["encoder"].get("model") or facts["encoder"]["type"]).name,
-        )
+        spec = facts["encoder"]
+        encoder = PureWindowsPath(spec.get("model") or spec["type"]).name
+        own = {"name": facts["index"], "encoder": encoder, "note": facts.get("remark", "")}
+        return About.model_validate(facts | own)
 
 
 def _add_writers(
@@ -439,21 +427,17 @@ def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
     return app.routes
 
 
-def _passage(hit: Hit, index: Path | None, query: str) -> Passage:
-    return Passage(
-        **_placed(hit, index),
-        id=hit.id,
-        title=hit.title,
-        text=excerpt(query, hit.text, QUOTED),
-        score=hit.score,
-        found_by=hit.found_by,
-        start=hit.start,
-        line=hit.line,
-        last_line=hit.line + hit.text.count("\n"),
-        page=hit.page,
-        headings=[*hit.headings],
-        metadata=dict(hit.metadata),
-    )
+def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) -> Passages:
+    passages = [
+        hit_json(hit)
+        | _placed(hit, index)
+        | {
+            "text": excerpt(query, hit.text, QUOTED),
+            "last_line": hit.line + hit.text.count("\n"),
+        }
+        for hit in hits
+    ]
+    return Passages.model_validate({"passages": passages, "note": note})
 
 
 def _lines_read(said: dict[str, Any], index: Path | None) -> LinesRead:

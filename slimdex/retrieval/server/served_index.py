@@ -98,13 +98,12 @@ class ServedIndex:
         metrics: Metrics,
         limit: int | None = None,
     ) -> Batcher[Any, Any]:
-        limits, seen = self.limits, metrics.batches.labels(self.name, step).observe
         return Batcher(
             run,
-            limit=limit or limits.batch,
-            waiting=limits.waiting,
+            limit=limit or self.limits.batch,
+            waiting=self.limits.waiting,
             name=f"{self.name}-{step}",
-            seen=seen,
+            seen=metrics.batches.labels(self.name, step).observe,
         )
 
     @contextmanager
@@ -133,17 +132,16 @@ class ServedIndex:
         with self._used():
             async with self._in_time():
                 found = await self._found(first_stage(request))
-                return found if request.rerank is None else await self._reranked(request, found)
+                if request.rerank is None:
+                    return found
+                start = perf_counter()
+                hits = await self._rerankings.ask((request, found.hits), len(request))
+                return SearchAnswer(hits, {**found.seconds, "rerank": perf_counter() - start})
 
     async def related(self, id: str, limit: int, where: str | None) -> list[Hit]:
         """Find the documents nearest to a document; raises errors as `search` does."""
         self._check_limit(limit)
-        return await self.read_where(lambda found: found.related(id, limit, where), where)
-
-    async def _reranked(self, request: SearchRequest, found: SearchAnswer) -> SearchAnswer:
-        start = perf_counter()
-        hits = await self._rerankings.ask((request, found.hits), len(request))
-        return SearchAnswer(hits, {**found.seconds, "rerank": perf_counter() - start})
+        return await self.read(lambda found: found.related(id, limit, where), where)
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:
@@ -182,14 +180,6 @@ class ServedIndex:
             return await asyncio.get_running_loop().run_in_executor(self._conditions, in_time)
         finally:
             self._filtered -= count
-
-    async def read_where(self, function: Callable[[Collection], T], where: str | None) -> T:
-        """Run a function that reads the collection, with a time limit if it has a condition."""
-        if where is None:
-            return await self.read(function)
-        with self._used():
-            async with self._in_time():
-                return await self._with_condition(partial(function, self.collection))
 
     async def embed(self, texts: Sequence[str]) -> Matrix:
         """Encode texts, like documents, to vectors (n, dim).
@@ -234,9 +224,7 @@ class ServedIndex:
     async def most_tokens(self) -> int | None:
         """Most tokens that the encoder reads of a text; None without a limit, or an encoder."""
         with suppress(SlimdexError, OSError):
-            return await self.read(
-                lambda collection: getattr(collection.encoder, "max_length", None)
-            )
+            return await self.read(lambda found: getattr(found.encoder, "max_length", None))
         return None
 
     async def load(self) -> None:
@@ -244,11 +232,10 @@ class ServedIndex:
         collection = self.collection
         if collection.index.is_empty:
             return
-        if not collection.index.can_encode:
-            await self.read(lambda collection: collection.index.read(Snapshot.loaded))
+        if collection.index.can_encode:  # without a time limit: a large model may take longer
+            await self._found(SearchRequest(texts=["slimdex"], limit=1))
         else:
-            request = SearchRequest(texts=["slimdex"], limit=1)
-            await self._found(request)  # without a time limit: a large model may take longer
+            await self.read(lambda collection: collection.index.read(Snapshot.loaded))
 
     async def can(self, function: Callable[[Collection], object]) -> bool:
         """True if a function can read the collection."""
@@ -257,11 +244,14 @@ class ServedIndex:
             return True
         return False
 
-    async def read(self, function: Callable[[Collection], T]) -> T:
-        """Run a function that reads the collection."""
-        loop = asyncio.get_running_loop()
+    async def read(self, function: Callable[[Collection], T], where: str | None = None) -> T:
+        """Run a function that reads the collection, with a time limit if it has a condition."""
+        call = partial(function, self.collection)
         with self._used():
-            return await loop.run_in_executor(self._reader, partial(function, self.collection))
+            if where is None:
+                return await asyncio.get_running_loop().run_in_executor(self._reader, call)
+            async with self._in_time():
+                return await self._with_condition(call)
 
     async def change(self, function: Callable[[Collection], T]) -> T:
         """Run a function that changes the collection, after earlier changes.
@@ -287,13 +277,10 @@ class ServedIndex:
         self._is_closing = True
         while self._users:
             await asyncio.sleep(0.01)
-        batchers = (self._queries, self._texts, self._searches, self._puts, self._rerankings)
-        for batcher in batchers:
+        for batcher in (self._queries, self._texts, self._searches, self._puts, self._rerankings):
             await batcher.close()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._writer.shutdown)
-        await loop.run_in_executor(None, self._reader.shutdown)
-        await loop.run_in_executor(None, self.collection.close)
+        for ended in (self._writer.shutdown, self._reader.shutdown, self.collection.close):
+            await asyncio.to_thread(ended)
 
     def _check_limit(self, limit: int) -> None:
         if limit > self.limits.hits:

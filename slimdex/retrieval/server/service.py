@@ -167,7 +167,7 @@ class Service:
     async def read(self, name: str, command: Command, where: str | None) -> dict[str, Any]:
         """Run a command that only reads, on the index of a name; with the command's condition."""
         try:
-            return await self.named(name).read_where(command, where)
+            return await self.named(name).read(command, where)
         except EncoderError as error:
             LOG.error("%s", error)
             raise SlimdexError(NO_ENCODER) from error

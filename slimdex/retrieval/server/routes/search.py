@@ -161,7 +161,7 @@ async def documents(
     A page has at most `limit` documents, fewer if they are long. 0 only counts them.
     """
     page = partial(listing, where=where, after=after, limit=limit)
-    return Json(await index.read_where(page, where))
+    return Json(await index.read(page, where))
 
 
 @routes.get("/indexes/{name}/related/{id:path}", responses={200: {"model": RelatedBody}})
