@@ -350,7 +350,10 @@ class RowSource:
         firsts = self._snapshot.document_rows.documents(rows)
         wanted = np.unique(firsts)
         documents = {
-            first: replace(document, metadata=self._pushed_columns(document.metadata))
+            first: replace(
+                document,
+                metadata={n: v for n, v in document.metadata.items() if n not in self._left_out},
+            )
             for first, document in self._snapshot.documents(wanted.tolist()).items()
         }
         contents = dict[int, str]()
@@ -375,9 +378,6 @@ class RowSource:
             digest = _number(text.encode("utf-8", "surrogatepass") + vector.tobytes())
             entities.append({KEY: key, DIGEST: digest, **entity})
         return entities
-
-    def _pushed_columns(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in metadata.items() if name not in self._left_out}
 
     def with_vectors(
         self, entities: list[dict[str, Any]], rows: Rows, dtype: str

@@ -103,16 +103,11 @@ def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
     """
     counts = [Counter[str]() for _ in range(int(clusters.max(initial=-1)) + 1)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
-        words = dict.fromkeys(words_of(text[:READ_CHARACTERS]))
-        counts[cluster].update(word for word in words if _TERM.fullmatch(word))
-    stems = _stems(counts)
-    return [_joined(ranked, counts[i], stems) for i, ranked in enumerate(_ranked(counts, stems))]
-
-
-def _stems(counts: Sequence[Counter[str]]) -> dict[str, str]:
-    """Stem of each word."""
+        own = dict.fromkeys(words_of(text[:READ_CHARACTERS]))
+        counts[cluster].update(word for word in own if _TERM.fullmatch(word))
     words = [*dict.fromkeys(word for each in counts for word in each)]
-    return dict(zip(words, stemmer().analyze(" ".join(words)), strict=True))
+    stems = dict(zip(words, stemmer().analyze(" ".join(words)), strict=True))
+    return [_joined(ranked, counts[i], stems) for i, ranked in enumerate(_ranked(counts, stems))]
 
 
 def _ranked(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[list[str]]:

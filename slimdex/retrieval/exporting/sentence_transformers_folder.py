@@ -175,7 +175,10 @@ def _add_static(made: _Folder, encoder: StaticEncoder, layers: Sequence[Layer]) 
         )
     place = made.add("StaticEmbedding")
     _write_tensors(place / WEIGHTS, {SENTENCE_TRANSFORMERS: _token_rows(encoder)})
-    (place / TOKENIZER).write_text(_tokenizer(encoder), encoding="utf-8")
+    definition = json.loads(encoder.vectors.as_in_a_folder().definition or "")
+    # For texts of any length, without special tokens.
+    definition |= {"post_processor": None, "truncation": None, "padding": None}
+    (place / TOKENIZER).write_text(json.dumps(definition, ensure_ascii=False), encoding="utf-8")
     if encoder.vectors.normalize:
         made.add("Normalize")
 
@@ -201,10 +204,3 @@ def _token_rows(encoder: StaticEncoder) -> Matrix:
     if whole.dropped is not None:
         rows[whole.dropped] = 0.0
     return rows
-
-
-def _tokenizer(encoder: StaticEncoder) -> str:
-    """Tokenizer as JSON, for texts of any length, without special tokens."""
-    definition = json.loads(encoder.vectors.as_in_a_folder().definition or "")
-    definition |= {"post_processor": None, "truncation": None, "padding": None}
-    return json.dumps(definition, ensure_ascii=False)

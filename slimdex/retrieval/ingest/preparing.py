@@ -74,7 +74,9 @@ class Prepared:
                 self.discard()
                 self.words = None
                 with index.change() as change:
-                    yield change, self._staged(change)
+                    is_same = self._known is not None and self._known.spec == change.state.encoder
+                    count = self._count if is_same else self._tokens_of
+                    yield change, stage(change, self.addition, count)
         if self._known is not None:
             self._known.drop_used()
 
@@ -125,10 +127,6 @@ class Prepared:
     def encoder(self) -> Encoder:
         """The index's encoder."""
         return self._index.encoder
-
-    def _staged(self, change: Change) -> Staged:
-        is_same = self._known is not None and change.base.state.encoder == self._known.spec
-        return stage(change, self.addition, self._count if is_same else self._tokens_of)
 
     def _tokens_of(self, texts: Sequence[str]) -> Sequence[int]:
         return counter(self.encoder())(texts)
@@ -196,8 +194,13 @@ def _changed(
     changed = list[Document]()
     for part in batches(len(documents), WINDOW_ROWS):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
-        old = {each.id: each for each in snapshot.store.documents.read(rows).values()}
-        changed += [each for each in documents[part] if not _is_same(each, old.get(each.id))]
+        found = snapshot.store.documents.read(rows).values()
+        old = {each.id: (each.title, each.text, (*each.parts,)) for each in found}
+        changed += [
+            each
+            for each in documents[part]
+            if old.get(each.id) != (each.title, each.text, (*each.parts,))
+        ]
     return changed
 
 
@@ -229,12 +232,6 @@ class _Kept:
         if self._file is not None:
             with suppress(OSError):  # a full disk, after the commit
                 self._file.close()
-
-
-def _is_same(new: Document, old: Document | None) -> bool:
-    if old is None:
-        return False
-    return (new.title, new.text, (*new.parts,)) == (old.title, old.text, (*old.parts,))
 
 
 def _characters(document: Any) -> int:

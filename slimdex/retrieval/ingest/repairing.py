@@ -58,15 +58,13 @@ def repair(
     shared_filesystem : see `Collection.open`.
 
     Raises `CorruptError` if a segment is damaged, or vectors are and `encode` is false, and
-    `InputError` if an untrusted index has its own FAISS factory string; then nothing is changed.
+    `InputError` if an untrusted index has its own FAISS factory string.
     """
     place = Path(path).absolute()
     index = Index.open(place, wait=wait, shared_filesystem=shared_filesystem)
     with closing(index), index.turn():
         if lost := segment_faults(index.snapshot):
-            raise CorruptError(
-                f"{lost[0].partition(';')[0]}; it can't be rebuilt: restore it from a copy"
-            )
+            raise CorruptError(f"{lost[0].partition(';')[0]}; {CANT_REBUILD}")
         if model is not None:
             index.move_model(model)
         lost = vector_faults(index.snapshot)

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import PurePath, PurePosixPath
-from typing import Any
 
 from ..documents import Document
 from ..sources.files.file_source import FileSource
@@ -155,13 +154,9 @@ def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
 def _has_all_values_of(new: Document, old: Document) -> bool:
     values = {name.lower(): value for name, value in new.metadata.items()}
     return (new.title, new.text) == (old.title, old.text) and all(
-        value is None or _is_same(values.get(name.lower()), value)
+        value is None or (given := values.get(name.lower())) == value or str(given) == str(value)
         for name, value in old.metadata.items()
     )
-
-
-def _is_same(new: Any, old: Any) -> bool:
-    return bool(new == old) or str(new) == str(old)
 
 
 def _notes(sources: Sequence[Source], readings: Sequence[Reading]) -> list[str]:

@@ -15,6 +15,7 @@ from haystack.errors import FilterError
 
 from ..collection import Collection
 from ..documents import Document as OwnDocument
+from ..documents import Hit
 from ..encoders.given_encoder import GivenEncoder
 from ..encoders.opening import open_encoder
 from ..search.request import SearchRequest
@@ -67,8 +68,7 @@ class SlimdexDocumentStore:
         """Return the documents that match filters; all documents without filters."""
         if not len(self.collection):
             return []
-        found = self.collection.get(where=self._where(filters) or "true")
-        return [_document(one.id, one.text, one.metadata) for one in found]
+        return [*map(_document, self.collection.get(where=self._where(filters) or "true"))]
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -119,7 +119,7 @@ class SlimdexDocumentStore:
             texts=texts, vectors=vectors, limit=top_k, where=self._where(filters)
         )
         (hits,) = self.collection.answer(request)
-        return [_document(hit.id, hit.text, hit.metadata, hit.score) for hit in hits]
+        return [_document(hit, hit.score) for hit in hits]
 
     def _vectors(self, documents: list[Document]) -> Any:
         if self.collection.index.has_encoder:
@@ -184,8 +184,9 @@ def _check(operator: str, value: Any) -> None:
             raise FilterError(f"{operator} {value!r:.100}; expected a number or a date") from error
 
 
-def _document(id: str, text: str, columns: Any, score: float | None = None) -> Document:
-    return Document(id=id, content=text or None, meta=as_metadata(columns), score=score)
+def _document(found: Hit | OwnDocument, score: float | None = None) -> Document:
+    meta = as_metadata(found.metadata)
+    return Document(id=found.id, content=found.text or None, meta=meta, score=score)
 
 
 @component

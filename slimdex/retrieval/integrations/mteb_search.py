@@ -311,7 +311,9 @@ class SlimdexSearch(_OneCorpus):
         folder: str | Path | None = None,
         meta: ModelMeta | None = None,
     ) -> None:
-        self.encoder = _opened(encoder)
+        if isinstance(encoder, str | Path):
+            encoder = open_encoder(str(encoder))
+        self.encoder = TransformerEncoder() if encoder is None else as_encoder(encoder)
         self.settings = (settings or Settings()).checked(self.encoder.dim)
         self.vector_dtype, self.passages, self.lexical = vector_dtype, passages, lexical
         self._kept = None if folder is None else Path(folder)
@@ -332,7 +334,14 @@ class SlimdexSearch(_OneCorpus):
         """
         self.clear()
         place = Place(task_metadata.name, hf_split, hf_subset)
-        self._collection = collection = self._created(place)
+        self._collection = collection = Collection.create(
+            (self._kept or self._temporary()) / f"{'-'.join(place)}.index",
+            self.encoder,
+            self.settings,
+            vector_dtype=self.vector_dtype,
+            passages=self.passages,
+            lexical=self.lexical,
+        )
         if not len(corpus):
             return
         added = collection.add(_documents(corpus), refit="never")
@@ -367,16 +376,6 @@ class SlimdexSearch(_OneCorpus):
                 found[name] = {ids[row]: score for row, score in zip(rows, scores, strict=True)}
         self.clear()
         return found
-
-    def _created(self, place: Place) -> Collection:
-        return Collection.create(
-            (self._kept or self._temporary()) / f"{'-'.join(place)}.index",
-            self.encoder,
-            self.settings,
-            vector_dtype=self.vector_dtype,
-            passages=self.passages,
-            lexical=self.lexical,
-        )
 
 
 def as_experiment(
@@ -413,14 +412,6 @@ def meta_of(encoder: Encoder) -> ModelMeta:
         "similarity_fn_name": ScoringFunction.COSINE,
     }
     return ModelMeta.create_empty(own) if known is None else known.model_copy(update=own)
-
-
-def _opened(encoder: Any) -> Encoder:
-    """Open an encoder of any accepted form."""
-    if encoder is None:
-        return TransformerEncoder()
-    named = isinstance(encoder, str | Path)
-    return open_encoder(str(encoder)) if named else as_encoder(encoder)
 
 
 def _documents(corpus: Any) -> Iterator[Document]:

@@ -74,8 +74,10 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
     if best == 0 or low <= 0:
         return HybridChoice(OFF, f"hybrid search: off, {by} show no clear gain")
     fusion = FUSIONS[best - 1]
+    names = {AUTO: "by rule", None: "by ranks (rrf)"}
+    name = names.get(fusion.weight, f"weight {fusion}")
     gained = f"{by} gain {100 * gains.mean():.1f} nDCG@10, {100 * low:.1f} or more"
-    return HybridChoice(str(fusion), f"hybrid search: {_name(fusion)}, {gained}")
+    return HybridChoice(str(fusion), f"hybrid search: {name}, {gained}")
 
 
 def _gains(choosing: NDArray[np.float64], judging: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -107,9 +109,3 @@ def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Ro
     fused = [found.rows[found.order(fusion.scores(found))] for fusion in FUSIONS]
     near, words = near[found.is_near[near]], words[found.bm25[words] > 0]
     return found.rows[near], found.rows[words], fused
-
-
-def _name(fusion: Fusion) -> str:
-    if isinstance(fusion.weight, str):
-        return "by rule"
-    return "by ranks (rrf)" if fusion.weight is None else f"weight {fusion.weight:g}"

@@ -326,8 +326,10 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
         longest = min(READ, READ_TOGETHER // len(lines))
         found = await asked(index, partial(commands.read_lines, asked=lines, longest=longest))
         place = places.get(found["index"])
-        read = [_lines_read(one, place) for one in found["documents"]]
-        return DocumentsRead(documents=read, note=found.get("remark", ""))
+        for read in found["documents"]:
+            first = Hit(read["id"], 0, read["text"], metadata=read["metadata"], line=read["line"])
+            read |= _placed(first, place)
+        return DocumentsRead.model_validate(found | {"note": found.get("remark", "")})
 
     @server.tool(annotations=READS)
     async def fetch(
@@ -438,11 +440,6 @@ def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) ->
         for hit in hits
     ]
     return Passages.model_validate({"passages": passages, "note": note})
-
-
-def _lines_read(said: dict[str, Any], index: Path | None) -> LinesRead:
-    first = Hit(said["id"], 0, said["text"], metadata=said["metadata"], line=said["line"])
-    return LinesRead(**(said | _placed(first, index)))
 
 
 def _placed(hit: Hit, index: Path | None) -> dict[str, Any]:

@@ -142,7 +142,8 @@ class AccessMiddleware:
         right = Right.WRITE
         if self._tokens is not None:
             right = self._tokens.right_of(headers.get(b"authorization", b""))
-        if not right and not _is_open(scope["path"]):
+        is_open = scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_PREFIXES)
+        if not right and not is_open:
             raise HTTPException(
                 401,
                 "expected a header Authorization: Bearer TOKEN with a token of this service",
@@ -228,7 +229,3 @@ def needs(right: Right) -> Callable[[Request], Awaitable[None]]:
             raise HTTPException(403, f"a token to {Right.READ.name.lower()}; expected one to write")
 
     return check
-
-
-def _is_open(path: str) -> bool:
-    return path in OPEN_PATHS or path.startswith(OPEN_PREFIXES)

@@ -24,7 +24,7 @@ from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
 from ..quality.refitting import add_settled
-from ..search.request import Hits, SearchRequest, first_stage, joined, reranked
+from ..search.request import SearchRequest, first_stage, joined, reranked
 from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
 from ..store.where.checks import within
@@ -89,7 +89,9 @@ class ServedIndex:
         self._searches = self._batcher(self._search, "search", metrics)
         self._puts = self._batcher(self._put, "put", metrics)
         # One at a time: a model that reranks takes seconds, and gains nothing from a batch.
-        self._rerankings = self._batcher(_reranked, "rerank", metrics, limit=1)
+        self._rerankings = self._batcher(
+            lambda asked: [reranked(*each) for each in asked], "rerank", metrics, limit=1
+        )
 
     def _batcher(
         self,
@@ -326,10 +328,6 @@ class ServedIndex:
             for request, part in zip(group, _parted(hits, group), strict=True):
                 answers[id(request)] = SearchAnswer(part, seconds)
         return [answers[id(request)] for request in requests]
-
-
-def _reranked(requests: Sequence[tuple[SearchRequest, Hits]]) -> list[Hits]:
-    return [reranked(*each) for each in requests]
 
 
 def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:
