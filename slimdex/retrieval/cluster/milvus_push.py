@@ -167,30 +167,17 @@ def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Pushed:
-    """Description of what was pushed, for searches.
+    """Description of what was pushed, for searches."""
 
-    Attributes
-    ----------
-    encoder : its spec.
-    dim, width : dimensions of its vectors, and of those in Milvus.
-    ranked_by : "rescorer" or "reducer", whose file is stored.
-    sha256 : of that file.
-    candidates : rows to rescore, None for the default.
-    kinds : columns that have a field -> Milvus' type.
-    words : True if the words were pushed, for BM25.
-    hybrid : fusion of `auto`: as `tune` chose, or "auto", by rule.
-    rows : their number.
-    """
-
-    encoder: dict[str, Any]
-    dim: int
-    width: int
-    ranked_by: str
-    sha256: str
-    candidates: int | None
-    kinds: Mapping[str, str]
-    words: bool
-    hybrid: str
+    encoder: dict[str, Any]  # its spec
+    dim: int  # of the encoder's vectors
+    width: int  # dimensions in Milvus
+    ranked_by: str  # "rescorer" or "reducer", whose file is stored
+    sha256: str  # of that file
+    candidates: int | None  # rows to rescore, None for the default
+    kinds: Mapping[str, str]  # columns that have a field -> Milvus' type
+    words: bool  # True if words were pushed, for BM25
+    hybrid: str  # fusion of `auto`: as `tune` chose, or "auto", by rule
     rows: int
     format: int = FORMAT
 
@@ -310,14 +297,7 @@ def _number(data: bytes) -> int:
 
 
 class RowSource:
-    """An index's rows in the form that Milvus stores.
-
-    Parameters
-    ----------
-    snapshot : the index.
-    pushed, file : of `Pushed.of`.
-    left_out : columns not to push.
-    """
+    """An index's rows in the form that Milvus stores; `pushed` and `file` are of `Pushed.of`."""
 
     def __init__(
         self, snapshot: Snapshot, pushed: Pushed, file: bytes, left_out: Iterable[str]

@@ -117,14 +117,9 @@ def stored(kind: str, value: Any) -> Any:
 def row_schema(
     kinds: Mapping[str, str], width: int, *, is_lite: bool, words: bool
 ) -> tuple[Any, Any]:
-    """Schema and indexes of a collection of rows.
+    """Schema and indexes of a collection of rows with columns of `kinds_of`, and words for BM25.
 
-    Parameters
-    ----------
-    kinds : column -> Milvus' type, from `kinds_of`.
-    width : dimensions of the vectors.
-    is_lite : True for the embedded server, which has neither float16 nor refinement.
-    words : store words, to search them by BM25.
+    The embedded server has neither float16 nor refinement.
     """
     from pymilvus import DataType, Function, FunctionType, MilvusClient
 

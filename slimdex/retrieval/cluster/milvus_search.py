@@ -154,29 +154,17 @@ class MilvusCollection(Searchable):
 
 @dataclass(frozen=True)
 class PushedRows:
-    """Rows that a search may find, by their keys: see `SearchedRows`.
-
-    Attributes
-    ----------
-    server, target : the connection, and the collection of rows.
-    total : number of rows.
-    usual : candidates by default for ten results, which set the scales of a fusion.
-    depth : rows to compare by more than their codes.
-    where : of Milvus; "" without one.
-    fusion : of both searches, None for meaning alone.
-    counts : word -> number of rows that have it, of the words searched so far.
-    ids : key -> id of the rows found so far.
-    """
+    """Rows that a search may find, by their keys: see `SearchedRows`."""
 
     server: Server
-    target: str
-    total: int
-    usual: int
-    depth: int
-    where: str
-    fusion: Fusion | None
-    counts: dict[str, int]
-    ids: dict[int, str] = field(default_factory=dict)
+    target: str  # collection of rows
+    total: int  # number of rows
+    usual: int  # candidates by default for ten results, which set the scales of a fusion
+    depth: int  # rows to compare by more than their codes
+    where: str  # of Milvus; "" without one
+    fusion: Fusion | None  # None for meaning alone
+    counts: dict[str, int]  # word -> number of its rows, of the words searched so far
+    ids: dict[int, str] = field(default_factory=dict)  # key -> id, of rows found
 
     def best(self, queries: int, k: int) -> BestRows:
         """Return empty results, for the k best documents of so many queries."""

@@ -63,16 +63,8 @@ def is_lite(version: str) -> bool:
 class Server:
     """A connection to Milvus; every call ends within `SECONDS` or raises `InputError`.
 
-    Parameters
-    ----------
-    uri : http://HOST:19530 of a server, or a file NAME.db of the embedded one.
-    token : for servers that require authentication: USER:PASSWORD, or a key.
-    insecure : allow sending the token to another machine without TLS.
-
-    Attributes
-    ----------
-    is_lite : True for the embedded server, also in a process of its own.
-    consistency : of searches, `BOUNDED` or `STRONG`; everything else is strong.
+    The parameters are those of `MilvusCollection`. `is_lite` is true for the embedded server, also
+    in a process of its own; `consistency` is that of searches: everything else is strong.
 
     Raises `InputError` if nothing answers, the version is too old, the token would be sent
     unencrypted, or the extra `cluster` is not installed.

@@ -160,19 +160,12 @@ def _digest(text: str) -> str:
 
 @dataclass(frozen=True)
 class Colouring:
-    """A column of documents.
-
-    Attributes
-    ----------
-    labels : values, or ranges of them.
-    codes : place in `labels` for each document.
-    ordered : True if the labels have an order.
-    """
+    """A column of documents."""
 
     name: str
-    labels: Sequence[str]
-    codes: Sequence[int]
-    ordered: bool = False
+    labels: Sequence[str]  # values, or ranges of them
+    codes: Sequence[int]  # place in `labels` for each document
+    ordered: bool = False  # True if the labels have an order
 
 
 def colourings(rows: Sequence[Mapping[str, Any]]) -> list[Colouring]:

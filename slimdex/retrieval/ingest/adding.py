@@ -51,10 +51,8 @@ def add_sources(
 ) -> Added:
     """Add the documents of sources; it starts over if others choose the same ids meanwhile.
 
-    Parameters
-    ----------
-    choose_ids : choose the ids that documents lack; by default `SourceIds.of`.
-    missing : find the documents to delete, given these ids, for `Addition.missing`.
+    `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`; given these,
+    `missing` returns the function that finds the documents to delete: see `Addition`.
     """
     from ..sources.column_agreement import agree_with
     from .source_ids import SourceIds

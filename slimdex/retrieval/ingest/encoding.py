@@ -110,28 +110,18 @@ def append_vectors(
 
 @dataclass(frozen=True)
 class Window:
-    """Rows whose vectors are appended together, and the texts to encode.
-
-    Attributes
-    ----------
-    texts, todo : texts to encode, and their places in the window.
-    empty : places of empty texts, whose vector is zero.
-    kept, old : places whose vectors are those of other rows, and these rows.
-    known : places of texts that were encoded before.
-    vectors, lengths : of the known ones.
-    characters : of all its texts, as counted by `_Work`.
-    """
+    """Rows whose vectors are appended together, and the texts to encode."""
 
     rows: slice
-    texts: Sequence[str]
-    todo: Rows
-    empty: Rows
-    kept: Rows
-    old: Rows
-    known: Rows
-    vectors: Matrix
-    lengths: Lengths
-    characters: int
+    texts: Sequence[str]  # to encode
+    todo: Rows  # places of these in the window
+    empty: Rows  # places of empty texts, whose vector is zero
+    kept: Rows  # places whose vectors are those of other rows
+    old: Rows  # these rows
+    known: Rows  # places of texts that were encoded before
+    vectors: Matrix  # of the known ones
+    lengths: Lengths  # of the known ones
+    characters: int  # of all its texts, as counted by `_Work`
 
 
 @dataclass(frozen=True)

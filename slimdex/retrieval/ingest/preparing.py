@@ -43,24 +43,16 @@ FEW, FEW_CHARACTERS = WINDOW_ROWS, 1 << 20
 
 
 class Prepared:
-    """An addition whose documents are read and encoded.
-
-    Attributes
-    ----------
-    addition : the addition, whose documents can be read again.
-    terms : make the terms for the lexical index, and remember those of few documents.
-    words : folder with the words of the index and of many documents, unless others have changed it.
-    encoded : number of texts that were encoded.
-    """
+    """An addition whose documents are read, but can be read again, and encoded."""
 
     def __init__(self, index: Index, addition: Addition) -> None:
-        self.addition, self.encoded, self.terms = addition, 0, TERMS
-        self.words: Path | None = None
-        self._index = index
+        self.addition, self._index = addition, index
+        self.encoded = 0  # texts
+        self.terms = TERMS  # of the lexical index; those of few documents are remembered
+        self.words: Path | None = None  # those of many documents, unless others change the index
         self._known: EncodedTexts | None = None
         self._count: Count = self._tokens_of
-        # Many documents are staged before the turn.
-        self._begun: tuple[Change, Staged] | None = None
+        self._begun: tuple[Change, Staged] | None = None  # many documents, before the turn
 
     @contextmanager
     def staged(self) -> Iterator[tuple[Change, Staged]]:

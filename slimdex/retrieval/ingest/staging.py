@@ -53,23 +53,14 @@ class ChangedOriginsError(InputError):
 
 @dataclass(frozen=True)
 class Staged:
-    """Documents written to a draft.
+    """Documents written to a draft."""
 
-    Attributes
-    ----------
-    first, stop : their rows are those from `first` to before `stop`.
-    unchanged : documents skipped as identical to existing ones.
-    gone : first rows of live documents to delete with the addition's commit.
-    moved : number of these that are added under another id.
-    vectors : their given vectors, if any.
-    """
-
-    first: int
+    first: int  # their rows are first .. stop - 1
     stop: int
-    unchanged: int
-    gone: Rows
-    moved: int
-    vectors: GivenVectors | None = None
+    unchanged: int  # number of documents skipped as identical to existing ones
+    gone: Rows  # first rows of live documents to delete with the addition's commit
+    moved: int  # number of these that are added under another id
+    vectors: GivenVectors | None = None  # given ones
 
     @property
     def rows(self) -> slice:
@@ -81,22 +72,15 @@ class Staged:
 class Addition:
     """Documents to add, and what is known of them.
 
-    Attributes
-    ----------
-    columns : name -> DuckDB type of metadata columns, a mapping for each source; others are typed
-        by their values.
-    vectors : one for each document; by default the encoder's.
-    known_origins, origins : files of made-up ids when those of these documents were chosen, and
-        with the files of these documents: see `SourceIds`.
-    missing : called once these documents are staged, with the store that has them and the first row
-        of them; returns the first rows of the documents to delete in the same commit. With it,
-        documents to add are optional.
+    Once they are staged, `missing` receives the store and the first row of these documents, and
+    returns the first rows of documents to delete in the same commit. With it, documents to add are
+    optional.
     """
 
     documents: Iterable[Document]
-    columns: Sequence[Mapping[str, str]] = ()
-    vectors: GivenVectors | None = None
-    known_origins: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[Mapping[str, str]] = ()  # of each source, name -> DuckDB type; or by values
+    vectors: GivenVectors | None = None  # one for each document; by default the encoder's
+    known_origins: Mapping[str, str] = field(default_factory=dict)  # see `SourceIds`
     origins: Mapping[str, str] = field(default_factory=dict)
     missing: Callable[[DocumentStore, int], Rows] | None = None
 

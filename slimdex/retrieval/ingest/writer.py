@@ -94,12 +94,8 @@ def add_staged(
 ) -> Added:
     """Commit staged documents; delete those that are gone, and older ones of the same ids.
 
-    Parameters
-    ----------
-    change : the one that has staged them.
-    appended : file of vectors, with those of the documents.
-    terms, words : make the terms of the new rows; a folder with them, if it is written already.
-    are_given : True unless the vectors are the encoder's.
+    Their vectors are in `appended`; they `are_given` unless the encoder's. `words` is a folder with
+    the terms of the new rows, if they are indexed already.
     """
     before, old, gone = change.base, change.base.state, staged.gone
     vectors = change.vectors(staged.stop)

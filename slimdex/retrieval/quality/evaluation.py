@@ -211,11 +211,8 @@ def deep(
     hundred what a search for a hundred finds; one list serves both. The results that a search adds
     to those before have lower scores.
 
-    Parameters
-    ----------
-    depth : number of results; those of `LIMITS` below it are searched before.
-    more : results that are added to each limit, for those that are dropped afterwards.
-    beyond : another search at the end, and its number of results.
+    `more` results are added to each limit, for those that are dropped afterwards; `beyond` is
+    another search at the end, and its number of results.
     """
     limits = [limit + more for limit in LIMITS if limit + more < depth]
     searches = [(search, limit) for limit in (*limits, depth)] + ([beyond] if beyond else [])

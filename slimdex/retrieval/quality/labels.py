@@ -114,12 +114,9 @@ def per_query(
 ) -> dict[str, NDArray[np.float64]]:
     """Compute nDCG@10, MRR@10, recall@10 and recall@100 of each query, as trec_eval does.
 
-    Parameters
-    ----------
-    scores, rows : (queries, depth) answers, best first, padded with -inf and -1; of several rows of
-        a document the best counts. Among equal scores the greater id comes first.
-    queries : the queries' ids.
-    ids : the documents' ids, by row.
+    Answers (queries, depth) are best first, padded with -inf and -1; of several rows of a document
+    the best counts. Among equal scores the greater id comes first. `ids` are the documents', by
+    row.
     """
     names = ("ndcg@10", "mrr@10", "recall@10", "recall@100")
     out = {name: np.zeros(len(queries)) for name in names}

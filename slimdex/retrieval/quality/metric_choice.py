@@ -152,13 +152,8 @@ def by_keywords(
 ) -> tuple[Cell, float, float]:
     """The cell that best finds documents by their keywords, its gain, and the gain's lower bound.
 
-    Parameters
-    ----------
-    X : (n, d), the documents' vectors.
-    queries : (q, d), of keywords.
-    targets : (q,), rows of `X` to find.
-
-    The gain is of mean reciprocal rank over the default's; the bound the lower end of its two-sided
+    Documents have the vectors `X` (n, d), queries of keywords (q, d) their `targets` (q,) in it. The
+    gain is of mean reciprocal rank over the default's; the bound the lower end of its two-sided
     confidence interval, simultaneous for all cells (Bonferroni).
     """
 
@@ -175,10 +170,8 @@ def by_labels(
 ) -> tuple[Cell, float, float]:
     """The best cell by nDCG@10, its gain, and the gain's one-sided lower bound.
 
-    Parameters
-    ----------
-    labels : of each query, row of `X` -> relevance.
-    own : (q,), the row of `X` that is the query itself, -1 for none.
+    Labels are row of `X` -> relevance, for each query; `own` (q,) is the row of `X` that is the
+    query itself, -1 for none.
     """
 
     def ndcgs(scores: Matrix) -> NDArray[np.float64]:

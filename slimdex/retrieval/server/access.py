@@ -94,16 +94,10 @@ def _token(path: Path, number: int, words: Sequence[str]) -> bytes:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Known names and pages.
+    """Known names and pages."""
 
-    Attributes
-    ----------
-    names : names of the service, besides addresses and localhost.
-    pages : origins of other sites' pages that may call it, as "https://example.org"; "*" for any.
-    """
-
-    names: Sequence[str] = ()
-    pages: Sequence[str] = ()
+    names: Sequence[str] = ()  # of the service, besides addresses and localhost
+    pages: Sequence[str] = ()  # origins of other sites that may call it; "*" for any
 
     def __post_init__(self) -> None:
         for name in self.names:
@@ -157,22 +151,15 @@ def _is_address(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Listening:
-    """Address of a service, and its protection.
-
-    Attributes
-    ----------
-    port : 0 chooses a free one.
-    certificate, key : files of TLS, in PEM.
-    insecure : accept tokens from other machines without TLS.
-    """
+    """Address of a service, and its protection."""
 
     host: str = "127.0.0.1"
-    port: int = 8000
+    port: int = 8000  # 0 chooses a free one
     tokens: Tokens | None = None
     hosts: Hosts = field(default_factory=Hosts)
-    certificate: Path | None = None
+    certificate: Path | None = None  # of TLS, in PEM
     key: Path | None = None
-    insecure: bool = False
+    insecure: bool = False  # accept tokens from other machines without TLS
 
     def __post_init__(self) -> None:
         if self.tokens is None and not is_loopback(self.host):

@@ -26,11 +26,7 @@ from slimdex.indexes.suggestions import did_you_mean
 from .access import Listening
 from .mcp_tools import agents_routes, agents_server
 from .middleware import guarded
-from .routes import bulk as routes_bulk
-from .routes import change as routes_change
-from .routes import openai as routes_openai
-from .routes import pages as routes_pages
-from .routes import search as routes_search
+from .routes import bulk, change, openai, pages, search
 from .routes.bodies import Json
 from .routes.failures import explained, first_line
 from .service import Service
@@ -68,13 +64,7 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
         lifespan=lifespan,
     )
     app.state.service = service
-    for module in (
-        routes_search,
-        routes_openai,
-        routes_pages,
-        routes_change,
-        routes_bulk,
-    ):
+    for module in (search, openai, pages, change, bulk):
         app.include_router(module.routes)
     app.state.agents = agents_server(service.indexes.keys(), service.read)
     app.router.routes.extend(agents_routes(app.state.agents))

@@ -246,14 +246,9 @@ def agents_server(
 ) -> AgentsServer:
     """Create a server with tools over indexes.
 
-    They are search, related, get, fetch and info, and with `change` add, delete and sync.
-
-    Parameters
-    ----------
-    names : of the indexes; may change.
-    followed : sources that an index is synced with, in place of those of its last sync.
-    places : their folders, for links to files, if the agents are on this machine. A relative path
-        of a file is looked up beside its index.
+    They are search, related, get, fetch and info, and with `change` add, delete and sync; the names
+    of indexes may change. `followed` are sources to sync with in place of those of the last sync;
+    `places` the indexes' folders, for links to files, if the agents are on this machine.
     """
     about = "`add`, `delete` and `sync` change them for all users. " if change else ""
     server = AgentsServer(

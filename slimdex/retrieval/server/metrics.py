@@ -9,15 +9,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Counters, gauges and histograms of one service.
-
-    Attributes
-    ----------
-    requests : by route, method and status.
-    seconds : of a request, by route.
-    batches : queries encoded or searched together, by index and step.
-    documents, waiting : by index; evaluated when read.
-    """
+    """Counters, gauges and histograms of one service; gauges are evaluated when read."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()

@@ -42,21 +42,13 @@ UNKNOWN = "unknown"
 
 @dataclass
 class _Reading:
-    """Bytes of a request's body in memory, until it is answered.
+    """Bytes of a request's body in memory, until it is answered."""
 
-    Attributes
-    ----------
-    is_whole : True once all of it has arrived.
-    is_bounded : False once the route reads line by line, with limits per line.
-    is_answered : True once the answer has begun; a bounded body is no longer held then.
-    is_left : True if the answer has ended before the body.
-    """
-
-    is_whole: bool
+    is_whole: bool  # True once all of it has arrived
     held: int = 0
-    is_bounded: bool = True
-    is_answered: bool = False
-    is_left: bool = False
+    is_bounded: bool = True  # False once the route reads line by line, with limits per line
+    is_answered: bool = False  # the answer has begun; a bounded body is no longer held then
+    is_left: bool = False  # the answer has ended before the body
 
 
 def guarded(

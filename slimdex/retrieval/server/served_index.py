@@ -56,15 +56,7 @@ class ServedIndex:
 
     Texts are encoded in batches and vectors searched in batches, each in a thread of its own, so
     that a batch is encoded while the one before is searched. Searches with a condition may take
-    long: they run in other threads, with a time limit.
-
-    Parameters
-    ----------
-    conditions : threads for searches with a condition, of all indexes of a service.
-
-    Attributes
-    ----------
-    senders : number of running bulk uploads.
+    long: they run in the threads `conditions`, which all indexes share, with a time limit.
     """
 
     def __init__(
@@ -77,7 +69,7 @@ class ServedIndex:
     ) -> None:
         self.name, self.collection, self.limits = name, collection, limits
         self._conditions, self._filtered = conditions, 0
-        self.senders = 0
+        self.senders = 0  # running bulk uploads
         self._users, self._is_closing = 0, False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")

@@ -50,23 +50,15 @@ NAMED_FOLDER = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
 
 @dataclass
 class Service:
-    """The indexes of a service.
-
-    Attributes
-    ----------
-    indexes : by name.
-    folders : folders that callers may read files from.
-    root : folder in which callers may create and drop indexes; None if they may not.
-    reranker : reorders the hits of searches that ask for it; None if there is none.
-    """
+    """The indexes of a service, by name."""
 
     limits: Limits = field(default_factory=Limits)
-    folders: Sequence[Path] = ()
+    folders: Sequence[Path] = ()  # that callers may read files from
     indexes: dict[str, ServedIndex] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
     is_ready: bool = False
-    root: RootFolder | None = None
-    reranker: CrossEncoder | None = None
+    root: RootFolder | None = None  # in which callers may create and drop indexes
+    reranker: CrossEncoder | None = None  # reorders hits of searches that ask for it
     open_one: Callable[[Path], Collection] = Collection.open
     _conditions: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(CONDITIONS, thread_name_prefix="conditions")
@@ -214,14 +206,8 @@ class Service:
 class RootFolder:
     """A folder whose sub-folders NAME.index are indexes that callers may create and drop.
 
-    What interrupted drops have left there is removed.
-
-    Parameters
-    ----------
-    make_encoder : loads the encoder of new indexes, which share it.
-    wait : seconds to wait for other processes that write to an index, before it is dropped.
-    shared_filesystem : True if other machines use the folder.
-
+    What interrupted drops have left there is removed. `make_encoder` loads the encoder that new
+    indexes share; before an index is dropped, other processes that write to it get `wait` seconds.
     Raises `InputError` if there is no such folder.
     """
 

@@ -341,15 +341,10 @@ def _check(number: int, size: int, seconds: float, limits: Limits) -> None:
 
 
 def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:
-    """Add the documents of a file, like a file of a folder: its name is the document's id.
+    """Add the documents of a file, whose id is its `name`, the path by which its sender calls it.
 
     Returns the counts and notes of `Added`, and all "documents" of the index as "total". Raises
     `InputError` if the kind of file is unknown, or there is nothing to read in it.
-
-    Parameters
-    ----------
-    path : where the file is now; the index does not record it.
-    name : path by which its sender calls it, see `upload_name`.
     """
     sources = Sources([_opened(path, name)])
     index = collection.index
