@@ -43,7 +43,7 @@ from ..search.answer import hit_of
 from ..store.document_lines import UnwritableError, line_of, values_of
 from ..store.snapshot import Snapshot
 from ..temporary_files import temporary_parent
-from .milvus_schema import (
+from .milvus_server import (
     BM25,
     DIGEST,
     HIT,
@@ -52,6 +52,7 @@ from .milvus_schema import (
     LONGEST_TEXT,
     VECTOR,
     WORDS,
+    Server,
     alias_of,
     is_ours,
     kinds_of,
@@ -60,7 +61,6 @@ from .milvus_schema import (
     row_schema,
     stored,
 )
-from .milvus_server import Server
 
 SENT_AT_ONCE, REMOVED_AT_ONCE = 256, 1000
 """Rows per call: servers accept 64 MB, and the texts of a row may have 128 kB."""
@@ -76,21 +76,13 @@ _PLAIN = re.compile(r"[a-z0-9]{1,40}")
 
 @dataclass(frozen=True)
 class PushResult:
-    """Result of a push.
+    """Result of a push."""
 
-    Attributes
-    ----------
-    rows : now in Milvus.
-    sent, removed : by this push.
-    collection : the alias's collection.
-    is_new : True if this push moved the alias to it.
-    """
-
-    rows: int
-    sent: int
-    removed: int
-    collection: str
-    is_new: bool
+    rows: int  # now in Milvus
+    sent: int  # by this push
+    removed: int  # by this push
+    collection: str  # of the alias
+    is_new: bool  # True if this push moved the alias to it
 
 
 def push(

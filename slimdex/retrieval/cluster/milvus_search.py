@@ -27,8 +27,22 @@ from ..search.answer import BestRows, fusion_for, kept, nearest, vectors_of
 from ..search.request import Hits, SearchRequest, first_stage, reranked
 from ..search.searchable import Searchable
 from .milvus_push import Pushed, hit_from, ranking, word_form
-from .milvus_schema import BM25, HIT, ID, KEY, LISTS, PROBED, VECTOR, WORDS, alias_of, is_ours
-from .milvus_server import MOST_HITS, READ_AT_ONCE, RefusedError, Server
+from .milvus_server import (
+    BM25,
+    HIT,
+    ID,
+    KEY,
+    LISTS,
+    MOST_HITS,
+    PROBED,
+    READ_AT_ONCE,
+    VECTOR,
+    WORDS,
+    RefusedError,
+    Server,
+    alias_of,
+    is_ours,
+)
 
 NOTHING_FOUND = Found(np.empty(0, np.float32), np.empty(0, np.int64))
 

@@ -152,8 +152,8 @@ def by_keywords(
 ) -> tuple[Cell, float, float]:
     """The cell that best finds documents by their keywords, its gain, and the gain's lower bound.
 
-    Documents have the vectors `X` (n, d), queries of keywords (q, d) their `targets` (q,) in it. The
-    gain is of mean reciprocal rank over the default's; the bound the lower end of its two-sided
+    Documents have the vectors `X` (n, d), queries of keywords (q, d) their `targets` (q,) in it.
+    The gain is of mean reciprocal rank over the default's; the bound the lower end of its two-sided
     confidence interval, simultaneous for all cells (Bonferroni).
     """
 

@@ -16,15 +16,17 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cluster import milvus_push
 from slimdex.retrieval.cluster.milvus_push import PushResult, key_of, push, ranking
-from slimdex.retrieval.cluster.milvus_schema import (
+from slimdex.retrieval.cluster.milvus_search import MilvusCollection
+from slimdex.retrieval.cluster.milvus_server import (
     BM25,
     HIT,
+    SECONDS,
     VECTOR,
+    RefusedError,
+    Server,
     model_of,
     part_schema,
 )
-from slimdex.retrieval.cluster.milvus_search import MilvusCollection
-from slimdex.retrieval.cluster.milvus_server import SECONDS, RefusedError, Server
 from slimdex.retrieval.collection import Collection
 from tests.encoders import ReadingEncoder
 
