@@ -86,10 +86,7 @@ class PushResult:
 
 
 def push(
-    collection: Collection,
-    server: Server,
-    name: str | None = None,
-    leave_out: Sequence[str] = (),
+    collection: Collection, server: Server, name: str | None = None, leave_out: Sequence[str] = ()
 ) -> PushResult:
     """Update Milvus to match an index.
 

@@ -434,10 +434,7 @@ def row_schema(
         schema.add_field(BM25, DataType.SPARSE_FLOAT_VECTOR)
         schema.add_function(Function(BM25, FunctionType.BM25, WORDS, BM25))
         indexes.add_index(
-            BM25,
-            "SPARSE_INVERTED_INDEX",
-            metric_type="BM25",
-            params={"params": BM25_PARAMS},
+            BM25, "SPARSE_INVERTED_INDEX", metric_type="BM25", params={"params": BM25_PARAMS}
         )
     for name, kind in kinds.items():
         length = {"max_length": LONGEST_TEXT} if kind == TEXT else {}

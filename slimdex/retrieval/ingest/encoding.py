@@ -44,11 +44,7 @@ class EncodingError(InputError):
 
 
 def encode_texts(
-    change: Change,
-    encoder: Encoder,
-    rows: slice,
-    gone: Rows,
-    known: EncodedTexts,
+    change: Change, encoder: Encoder, rows: slice, gone: Rows, known: EncodedTexts
 ) -> int:
     """Encode the texts of new rows, for `append_vectors`; return their number.
 
@@ -141,11 +137,7 @@ class Encoding:
 
 
 def _window(
-    change: Change,
-    kept: KeptVectors,
-    known: EncodedTexts,
-    rows: slice,
-    most: int = sys.maxsize,
+    change: Change, kept: KeptVectors, known: EncodedTexts, rows: slice, most: int = sys.maxsize
 ) -> Window:
     contents = change.store.documents.contents(rows.start, rows.stop)
     if len(contents) != rows.stop - rows.start:

@@ -436,10 +436,7 @@ def _texts(queries: Any) -> list[str]:
 
 
 def _answers(
-    collection: Collection,
-    asked: Sequence[tuple[str | None, Matrix]],
-    top_k: int,
-    more: int = 0,
+    collection: Collection, asked: Sequence[tuple[str | None, Matrix]], top_k: int, more: int = 0
 ) -> list[Ranked]:
     """Answer texts, or None, with their vectors (1, d), by default searches.
 

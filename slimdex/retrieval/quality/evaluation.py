@@ -75,11 +75,7 @@ class Results:
 
 
 def evaluate(
-    index: Index,
-    queries: Sequence[tuple[str, str]],
-    qrels: Qrels,
-    *,
-    drop_self: bool = False,
+    index: Index, queries: Sequence[tuple[str, str]], qrels: Qrels, *, drop_self: bool = False
 ) -> dict[str, Any]:
     """Measure an index and the uncompressed exact search over the same vectors.
 

@@ -98,11 +98,7 @@ class Migration:
 
 
 def migrate(
-    index: Index,
-    snapshot: Snapshot,
-    encoder: Encoder,
-    asked: Asked | None,
-    count: int | None,
+    index: Index, snapshot: Snapshot, encoder: Encoder, asked: Asked | None, count: int | None
 ) -> Migration:
     """Compare another encoder with the index's own; see `Collection.migrate`."""
     sample = Sample.drawn(snapshot.opened(), asked, count)

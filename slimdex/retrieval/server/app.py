@@ -77,9 +77,7 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
 
 
 def run(
-    service: Service,
-    listening: Listening,
-    started: Callable[[str], None] = lambda url: None,
+    service: Service, listening: Listening, started: Callable[[str], None] = lambda url: None
 ) -> None:
     """Serve until SIGINT or SIGTERM, then finish running requests and close the indexes.
 

@@ -351,10 +351,7 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
 
 
 def _add_writers(
-    server: AgentsServer,
-    names: Collection[str],
-    change: Do,
-    followed: Mapping[str, AskedSources],
+    server: AgentsServer, names: Collection[str], change: Do, followed: Mapping[str, AskedSources]
 ) -> None:
     asked = partial(_asked, names, change)
 
@@ -428,10 +425,7 @@ def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) ->
     passages = [
         hit_json(hit)
         | _placed(hit, index)
-        | {
-            "text": excerpt(query, hit.text, QUOTED),
-            "last_line": hit.line + hit.text.count("\n"),
-        }
+        | {"text": excerpt(query, hit.text, QUOTED), "last_line": hit.line + hit.text.count("\n")}
         for hit in hits
     ]
     return Passages.model_validate({"passages": passages, "note": note})

@@ -195,7 +195,7 @@ class FoundBody(BaseModel):
     queries: list[AnswerBody]
     chance_score: float | None = Field(
         description="Best score of as many random documents: a lower score is meaningless, "
-        "unless it contains the query verbatim.",
+        "unless it contains the query verbatim."
     )
     milliseconds: dict[str, float] = Field(
         description="Times of the query's batch: encode, filter, scan, rescore, fetch; and wait."

@@ -166,10 +166,7 @@ async def documents(
 
 @routes.get("/indexes/{name}/related/{id:path}", responses={200: {"model": RelatedBody}})
 async def related(
-    index: Index,
-    id: str,
-    where: str | None = None,
-    limit: Annotated[int, Query(ge=1)] = 10,
+    index: Index, id: str, where: str | None = None, limit: Annotated[int, Query(ge=1)] = 10
 ) -> Response:
     """Find the documents nearest in meaning to a document, best first, without itself."""
     return Json({"hits": [hit_json(hit) for hit in await index.related(id, limit, where)]})
