@@ -56,19 +56,12 @@ OTHERS, NO_VALUE = "other values", "no value"
 
 @dataclass(frozen=True)
 class DocumentMap:
-    """A map that was written.
-
-    Attributes
-    ----------
-    documents : number of documents on it.
-    total : number of documents that it is a sample of.
-    clusters : their names, the largest first.
-    """
+    """A map that was written."""
 
     path: Path
-    documents: int
-    total: int
-    clusters: Sequence[str]
+    documents: int  # on it
+    total: int  # that it is a sample of
+    clusters: Sequence[str]  # their names, the largest first
 
 
 def write_map(collection: Collection, path: str | Path, *, where: str | None = None) -> DocumentMap:

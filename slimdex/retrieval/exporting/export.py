@@ -29,25 +29,15 @@ FORMATS = (*FILES, FAISS, MODEL)
 
 @dataclass(frozen=True)
 class Exported:
-    """Description of an export.
+    """Description of an export."""
 
-    Attributes
-    ----------
-    to : format.
-    path : file or folder.
-    vectors : "reduced" or "full".
-    dim : dimensions of a vector.
-    rows, documents : numbers of rows and documents; None for models.
-    notes : notes for the user.
-    """
-
-    to: str
-    path: Path
-    vectors: str
-    dim: int
-    rows: int | None
-    documents: int | None
-    notes: list[str]
+    to: str  # format
+    path: Path  # of a file or folder
+    vectors: str  # "reduced" or "full"
+    dim: int  # dimensions of a vector
+    rows: int | None  # None for models
+    documents: int | None  # None for models
+    notes: list[str]  # for the user
 
 
 def export(

@@ -38,20 +38,12 @@ COMMITTED_ROWS = 256
 
 @dataclass(frozen=True)
 class Replaced:
-    """Result of a run.
+    """Result of a run."""
 
-    Attributes
-    ----------
-    rows : documents or passages that have a new vector.
-    total : all of them.
-    finished : True if the new vectors are in use.
-    notes : of the fit, for the user.
-    """
-
-    rows: int
-    total: int
-    finished: bool = False
-    notes: tuple[str, ...] = ()
+    rows: int  # documents or passages that have a new vector
+    total: int  # all of them
+    finished: bool = False  # True if the new vectors are in use
+    notes: tuple[str, ...] = ()  # of the fit, for the user
 
 
 def replace_vectors(index: Index, encoder: Encoder, seconds: float | None = None) -> Replaced:

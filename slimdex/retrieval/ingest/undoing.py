@@ -28,16 +28,10 @@ from .fitting import ROLES
 
 @dataclass(frozen=True)
 class Undone:
-    """Result of undoing.
+    """Result of undoing."""
 
-    Attributes
-    ----------
-    restored : deleted or replaced documents that came back.
-    removed : documents that are gone again.
-    """
-
-    restored: int
-    removed: int
+    restored: int  # deleted or replaced documents that came back
+    removed: int  # documents that are gone again
 
 
 def undo(index: Index) -> Undone:

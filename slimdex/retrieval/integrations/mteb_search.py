@@ -66,33 +66,22 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Description and sizes of an index, in bytes.
-
-    Attributes
-    ----------
-    documents, vectors : counts; each passage of a text has a vector.
-    settings : the effective ones, which a small corpus may have changed: see `notes`.
-    candidates : vectors rescored per query.
-    stored : format of the full vectors on disk: fp16 or int8.
-    ram_bytes : codes, reducer and metric, without ids and the system's caches.
-    ram_bytes_per_vector, ram_bytes_fixed : its parts, as in `slimdex info`.
-    disk_bytes : full vectors and derived files, without texts.
-    float32_bytes : uncompressed vectors in memory.
-    compression : float32_bytes / ram_bytes.
-    """
+    """Description and sizes of an index, in bytes."""
 
     documents: int
-    vectors: int
+    vectors: int  # each passage of a text has one
     dimensions: int
-    settings: Mapping[str, Any]
-    candidates: int
-    stored: str
-    ram_bytes: int
+    settings: Mapping[
+        str, Any
+    ]  # the effective ones, which a small corpus may have changed: see `notes`
+    candidates: int  # vectors rescored per query
+    stored: str  # format of the full vectors on disk: fp16 or int8
+    ram_bytes: int  # codes, reducer and metric, without ids and the system's caches
     ram_bytes_per_vector: float
     ram_bytes_fixed: int
-    disk_bytes: int
-    float32_bytes: int
-    compression: float
+    disk_bytes: int  # full vectors and derived files, without texts
+    float32_bytes: int  # uncompressed vectors in memory
+    compression: float  # float32_bytes / ram_bytes
     notes: tuple[str, ...] = ()
 
     @classmethod

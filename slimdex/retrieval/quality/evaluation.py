@@ -54,6 +54,7 @@ LABELS = {
     **{f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in PERCENTILES},
 }
 """Labels of the measures."""
+BY_LABELS = "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
 FUSED = "Column default: as `slimdex search` answers; column index: by meaning alone."
 Ranking = Callable[[int], tuple[Matrix, Rows]]
 """Number of results -> scores and rows (1, k) for one query, best first, padded with -inf, -1."""
@@ -158,28 +159,23 @@ def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
 
 def explained(report: Mapping[str, Any]) -> list[str]:
     """Explain each measure of a report in one line."""
-    labels = (
-        "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
-    )
-    proved = report.get("proved")
-    return [
-        *([labels] if "recall@10" in report["index"] else []),
+    lines = [
         "Agreement with exact search: the share of its ten nearest that the index finds, too. It "
         f"searches {report['own_metric']}; what is missing from 1 is lost to compression.",
         "Agreement with the encoder's order: the same, over the encoder's vectors as they are. "
         "Whitening changes that order on purpose; only labels show whether for the better.",
         *([FUSED] if "default" in report else []),
         "Column exact: exact search over the encoder's vectors, uncompressed.",
-        *(
-            [
-                f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
-                f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
-                f"{report['queries']:,} queries: {proved['pool']}; {SENTENCE}."
-            ]
-            if proved
-            else []
-        ),
     ]
+    if "recall@10" in report["index"]:
+        lines.insert(0, BY_LABELS)
+    if proved := report.get("proved"):
+        lines.append(
+            f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
+            f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
+            f"{report['queries']:,} queries: {proved['pool']}; {SENTENCE}."
+        )
+    return lines
 
 
 def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:

@@ -51,46 +51,26 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Option:
-    """One option and its quality.
+    """One option and its quality."""
 
-    Attributes
-    ----------
-    name : `STAY` or `ENCODE`.
-    estimate : mean nDCG@10 of the queries, 0 to 1.
-    bound : lower bound of the mean over all such queries, wrong with probability 5%.
-    gain : difference of the means from staying; None for that, and without the old encoder.
-    gain_bound : its lower bound.
-    hours : estimated time of encoding.
-    """
-
-    name: str
-    estimate: float
-    bound: float
-    gain: float | None = None
-    gain_bound: float | None = None
-    hours: float = 0.0
+    name: str  # `STAY` or `ENCODE`
+    estimate: float  # mean nDCG@10 of the queries, 0 to 1
+    bound: float  # lower bound of the mean over all such queries, wrong with probability 5%
+    gain: float | None = None  # over staying; None for that, and without the old encoder
+    gain_bound: float | None = None  # its lower bound
+    hours: float = 0.0  # estimated time of encoding
 
 
 @dataclass(frozen=True)
 class Migration:
-    """Result of `Collection.migrate`.
+    """Result of `Collection.migrate`."""
 
-    Attributes
-    ----------
-    options : measured, first to stay, if the old encoder can be loaded.
-    advice : name of the recommended option.
-    why : the reason for it.
-    searched : documents or passages that the queries searched, encoded by both.
-    pool : description of the queries.
-    queries : their number.
-    """
-
-    options: Sequence[Option]
-    advice: str
-    why: str
-    searched: int
-    pool: str
-    queries: int
+    options: Sequence[Option]  # measured, first to stay, if the old encoder can be loaded
+    advice: str  # name of the recommended option
+    why: str  # the reason for it
+    searched: int  # documents or passages that the queries searched, encoded by both
+    pool: str  # description of the queries
+    queries: int  # their number
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""

@@ -53,16 +53,10 @@ class NearDuplicate(NamedTuple):
 
 @dataclass(frozen=True)
 class DuplicateGroup:
-    """Near-duplicates of a document.
+    """Near-duplicates of a document."""
 
-    Attributes
-    ----------
-    kept : id of the document that was added first.
-    others : near-duplicates of it, in the order of addition.
-    """
-
-    kept: str
-    others: list[NearDuplicate]
+    kept: str  # id of the document that was added first
+    others: list[NearDuplicate]  # in the order of addition
 
 
 class Pairs(NamedTuple):

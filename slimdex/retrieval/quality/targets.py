@@ -78,58 +78,34 @@ class Target:
 
 @dataclass(frozen=True)
 class Tried:
-    """A setting, measured on the choosing queries; if it was put to the proof, on the proving ones.
-
-    Attributes
-    ----------
-    ram : bytes of the whole index in memory.
-    estimate, bound : of the agreement; the bound has 95% confidence, or more if it was put to the
-        proof.
-    queries : number of queries of these.
-    p50_ms, p99_ms : of a search, from a vector to rows.
-    verdict : result.
-    """
+    """A setting, measured on the choosing queries or, if put to the proof, on the proving ones."""
 
     settings: Settings
-    ram: int
-    estimate: float
-    bound: float
-    queries: int
-    p50_ms: float
+    ram: int  # bytes of the whole index in memory
+    estimate: float  # of the agreement
+    bound: float  # of 95% confidence, or more if it was put to the proof
+    queries: int  # number of queries
+    p50_ms: float  # of a search, from a vector to rows
     p99_ms: float
-    verdict: str = ""
+    verdict: str = ""  # result
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Result of tuning.
-
-    Attributes
-    ----------
-    rows : documents or passages that can be found.
-    noun : what these are.
-    metric : reason for (beta, gamma).
-    chosen : None if nothing reaches the target.
-    certificate : of the chosen settings, by queries that did not choose them.
-    lacking : what was not reached, and the nearest result; None if all was reached.
-    applied : True if the index has these settings now.
-    asked : reason why the given queries prove nothing; None if they do, or none were given.
-    words : result for lexical search, and the reason; None without labels or a lexical index.
-    hybrid : fusion for `auto`, "off" for semantic search alone; None if labels chose none.
-    """
+    """Result of tuning."""
 
     target: Target
-    rows: int
-    noun: str
-    metric: str
+    rows: int  # documents or passages that can be found
+    noun: str  # what these are
+    metric: str  # reason for (beta, gamma)
     tried: list[Tried] = field(default_factory=list)
-    chosen: Tried | None = None
-    certificate: Certificate | None = None
-    lacking: str | None = None
-    applied: bool = False
-    asked: str | None = None
-    words: str | None = None
-    hybrid: str | None = None
+    chosen: Tried | None = None  # None if nothing reaches the target
+    certificate: Certificate | None = None  # by queries that did not choose
+    lacking: str | None = None  # what was not reached, and the nearest result
+    applied: bool = False  # True if the index has these settings now
+    asked: str | None = None  # why the given queries prove nothing; None if they do
+    words: str | None = None  # result for lexical search, and the reason, if labels chose
+    hybrid: str | None = None  # fusion for `auto`, "off" for semantic search alone
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to JSON-serialisable values."""

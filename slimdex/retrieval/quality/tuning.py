@@ -2,9 +2,8 @@
 
 First (beta, gamma) are chosen, which define the exact search: see `metric_choice`. Then come the
 smallest memory and, with it, the fewest candidates whose agreement with exact search in that metric
-reaches the target. Settings are screened on a sample of the rows, built if promising, chosen by one
-sample of the queries and proved on another: see `targets`. Only queries are encoded, and only
-temporary files of 4 bytes per row are written.
+reaches the target: see `settings_search`. Only queries are encoded, and only temporary files of 4
+bytes per row are written.
 """
 
 from __future__ import annotations
