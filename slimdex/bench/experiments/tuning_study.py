@@ -245,7 +245,7 @@ def measure_coverage(subject: Subject) -> Iterator[Row]:
     real_truth, most = subject.truth(DEFAULT), max(CANDIDATES)
     multiple = kind_named("pq").multiple
     for number, share in enumerate(SHARES, start=1):
-        k = max(round(trials.dim / share / multiple), 1) * multiple
+        k = max(round(trials.vectors.dim / share / multiple), 1) * multiple
         index = trials.built(Settings(k, beta, gamma, "pq", most))
         ranks = trials.ranks(index, pool, truth, most)
         real_ranks = trials.ranks(index, subject.real, real_truth, most)

@@ -31,7 +31,7 @@ from ..documents import Document
 from ..extras import require
 from ..search.excerpts import on_one_line, shortened
 from ..store.snapshot import Snapshot
-from .placing import SEED, names_of_clusters, placed, regions_of, shortened_rows
+from .placing import AXES, SEED, names_of_clusters, placed, regions_of
 from .selection import REDUCED, Selection
 
 MOST_DOCUMENTS = 50_000
@@ -93,7 +93,7 @@ def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> Docu
     if len(total) > MOST_DOCUMENTS:
         firsts = np.sort(np.random.default_rng(SEED).choice(total, MOST_DOCUMENTS, replace=False))
     progress("placing documents", 0, len(firsts))
-    X = shortened_rows(_vectors(selection, firsts))
+    X = normalize_rows(np.ascontiguousarray(_vectors(selection, firsts)[:, :AXES]))
     places = placed(X)
     count = max(min(round((len(X) / CLUSTER_SIZE) ** 0.5), MOST_CLUSTERS), 1)
     clusters = regions_of(places, count)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.codes.faiss_calls import clusters
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import FLAT
@@ -37,11 +37,6 @@ READ_CHARACTERS = 2000
 DISTINCT = 2.0
 """Share in the cluster, in units of that in all texts, that a term needs; common words have 1."""
 _TERM = re.compile(r"[^\W\d_]{2,}")
-
-
-def shortened_rows(X: Matrix) -> Matrix:
-    """The first `AXES` coordinates of rows (n, k), at unit length."""
-    return normalize_rows(np.ascontiguousarray(X[:, :AXES]))
 
 
 def placed(X: Matrix) -> Matrix:

@@ -71,9 +71,7 @@ class Sizes:
     documents: int
     vectors: int  # each passage of a text has one
     dimensions: int
-    settings: Mapping[
-        str, Any
-    ]  # the effective ones, which a small corpus may have changed: see `notes`
+    settings: Mapping[str, Any]  # effective; a small corpus may have changed them: see `notes`
     candidates: int  # vectors rescored per query
     stored: str  # format of the full vectors on disk: fp16 or int8
     ram_bytes: int  # codes, reducer and metric, without ids and the system's caches

@@ -104,11 +104,6 @@ class Trials:
         self._folder = folder
         self._sample: tuple[Rows, Matrix] | None = None
 
-    @property
-    def dim(self) -> int:
-        """Dimensions of the vectors."""
-        return self.vectors.dim
-
     def exact(self, pool: Pool, rescorer: Rescorer) -> Rows:
         """Rows (q, 10) of the nearest live rows in a metric, padded with -1."""
         return exact_nearest(self.vectors, rescorer, pool, self.live)

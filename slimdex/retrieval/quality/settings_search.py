@@ -63,12 +63,12 @@ class SettingsGrid:
         for name, shares in grid:
             multiple = kind_named(name).multiple
             for share in shares:
-                k = max(round(trials.dim * share) // multiple, 1) * multiple
-                if k > trials.dim:
+                k = max(round(trials.vectors.dim * share) // multiple, 1) * multiple
+                if k > trials.vectors.dim:
                     continue
                 settings = Settings(k, beta, gamma, name, self.counts[-1])
                 try:
-                    fitted, _ = settings.checked(trials.dim).fitted(trials.moments)
+                    fitted, _ = settings.checked(trials.vectors.dim).fitted(trials.moments)
                 except InputError:
                     continue
                 if fitted == settings:
@@ -80,7 +80,7 @@ class SettingsGrid:
         trials, k = self.trials, settings.k
         assert k is not None
         row = FaissIndex(kind_named(settings.kind), k, len(trials.vectors)).row_nbytes
-        return round(row * len(trials.vectors)) + 4 * k * trials.dim + self.rescorer.nbytes
+        return round(row * len(trials.vectors)) + 4 * k * trials.vectors.dim + self.rescorer.nbytes
 
 
 class SettingsSearch:
@@ -98,6 +98,11 @@ class SettingsSearch:
         self.trials, self.target, self.choice, self.grid = trials, target, choice, grid
         self.choosing, self.proving, self.counts = choosing, proving, grid.counts
         self.truth = trials.exact(choosing, grid.rescorer)
+        self.limits = list[tuple[str, float, str]]()  # attribute of `Tried`, its limit, and words
+        if target.ram is not None:
+            self.limits.append(("ram", target.ram, in_units(target.ram)))
+        if target.p99_ms is not None:
+            self.limits.append(("p99_ms", target.p99_ms, f"{target.p99_ms:g} ms"))
         self.place = 0  # of the index that is tried, among those that the choosing queries promise
         self.tried = list[Tried]()
         self.reaching = list[Tried]()  # reach the target, but exceed a limit
@@ -235,12 +240,8 @@ class SettingsSearch:
 
     def _over(self, tried: Tried) -> str | None:
         """The limit that a setting exceeds, if any."""
-        target = self.target
-        if target.ram is not None and tried.ram > target.ram:
-            return in_units(target.ram)
-        if target.p99_ms is not None and tried.p99_ms > target.p99_ms:
-            return f"{target.p99_ms:g} ms"
-        return None
+        found = (text for name, most, text in self.limits if getattr(tried, name) > most)
+        return next(found, None)
 
     def _is_over(self, tried: Tried) -> bool:
         """True if a setting exceeds a limit, which is noted: more candidates do, too."""
@@ -287,11 +288,9 @@ class SettingsSearch:
 
     def _lacking(self) -> str:
         """Explain which target was missed, name the best setting, and say what would prove it."""
-        target, limits = self.target, list[str]()
-        limits += [in_units(target.ram)] if target.ram is not None else []
-        limits += [f"{target.p99_ms:g} ms"] if target.p99_ms is not None else []
-        said = f"an agreement of {target.agreement:g} is not proved"
-        said += f" within {' and '.join(limits)}" * bool(limits)
+        target, said = self.target, f"an agreement of {self.target.agreement:g} is not proved"
+        if self.limits:
+            said += f" within {' and '.join(text for _, _, text in self.limits)}"
         if within := self._within():
             best = max(within, key=lambda tried: tried.estimate)
             said += (
@@ -303,15 +302,12 @@ class SettingsSearch:
                 more = f"about {count:,}" if count else "many more"
                 said += f"; {more} such queries would prove {target.agreement:g}"
         if self.reaching:
-            near = min(self.reaching, key=self._excess)
+            near = min(
+                self.reaching,
+                key=lambda tried: max(getattr(tried, name) / most for name, most, _ in self.limits),
+            )
             said += (
                 f"; the nearest that reaches {target.agreement:g} takes {in_units(near.ram)} and "
                 f"{near.p99_ms:.2f} ms ({name_of(near.settings)})"
             )
         return said
-
-    def _excess(self, tried: Tried) -> float:
-        """Largest ratio of a value to its limit."""
-        target = self.target
-        pairs = (tried.ram, target.ram), (tried.p99_ms, target.p99_ms)
-        return max(value / limit for value, limit in pairs if limit is not None)

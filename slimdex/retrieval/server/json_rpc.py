@@ -147,16 +147,12 @@ async def checked_stdio() -> AsyncIterator[tuple[Any, Any]]:
             os.dup2(own, sys.stdin.fileno())
 
 
-class CheckedMessages:
+def checked_messages(app: ASGIApp) -> ASGIApp:
     """An ASGI application whose POSTs are valid messages; the others are answered."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """An ASGI application."""
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         body = await Request(scope, receive).body()
         if (error := refusal(body)) is not None:
@@ -168,4 +164,6 @@ class CheckedMessages:
         async def again() -> Any:
             return next(parts, None) or await receive()
 
-        await self._app(scope, again, send)
+        await app(scope, again, send)
+
+    return checked

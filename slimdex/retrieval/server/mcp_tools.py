@@ -31,7 +31,7 @@ from ..search.excerpts import are_by_chance, excerpt
 from ..search.places import file_of, link_of
 from ..search.request import SearchRequest, narrowed
 from ..sources.asked_sources import AskedSources
-from .json_rpc import CheckedMessages, checked_stdio
+from .json_rpc import checked_messages, checked_stdio
 from .limits import Limits
 from .routes.bodies import Named
 from .routes.failures import first_line, unknown
@@ -224,7 +224,7 @@ class AgentsServer(MCPServer[Any]):
         for route in app.routes:
             assert isinstance(route, Route)
             route.app = RequestBodyLimitMiddleware(
-                CheckedMessages(route.app), DEFAULT_MAX_REQUEST_BODY_SIZE
+                checked_messages(route.app), DEFAULT_MAX_REQUEST_BODY_SIZE
             )
         return app
 

@@ -76,13 +76,15 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> dict[str, Any]:
     vectors = await index.embed(texts)
     if body.dimensions is not None and body.dimensions != vectors.shape[1]:
         vectors = await index.read(partial(_cut, vectors=vectors, dimensions=body.dimensions))
+    rows: list[Any] = vectors.tolist()
+    if body.encoding_format == "base64":
+        rows = [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
     read = await index.tokens(texts)
     return {
         "object": "list",
         "model": index.name,
         "data": [
-            {"object": "embedding", "index": i, "embedding": _written(row, body.encoding_format)}
-            for i, row in enumerate(vectors)
+            {"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)
         ],
         "usage": {"prompt_tokens": read, "total_tokens": read},
     }
@@ -96,13 +98,6 @@ def _cut(collection: Collection, vectors: Matrix, dimensions: int) -> Matrix:
         known = " or ".join(map(str, [state.dim, *kept]))
         raise InputError(f"dimensions={dimensions}; expected {known}")
     return reduced(reducer, vectors)
-
-
-def _written(row: Matrix, encoding: str) -> str | list[float]:
-    if encoding == "base64":
-        return b64encode(row.astype("<f4").tobytes()).decode()
-    values: list[float] = row.tolist()
-    return values
 
 
 def where_of(asked: str | dict[str, Any] | None, collection: Collection) -> str | None:
