@@ -88,13 +88,9 @@ class PushResult:
 def push(
     collection: Collection, server: Server, name: str | None = None, leave_out: Sequence[str] = ()
 ) -> PushResult:
-    """Update Milvus to match an index.
+    """Update Milvus to match an index, except the columns to `leave_out`.
 
-    Parameters
-    ----------
-    name : by default the folder's, with underscores for characters that Milvus does not accept.
-    leave_out : columns not to push.
-
+    The name is by default the folder's, with underscores for characters that Milvus does not accept.
     Raises `InputError` if the index never had documents, the server does not answer, or a value
     does not fit. Pushing again resumes, and mends what two pushes at once left.
     """

@@ -67,12 +67,8 @@ class MilvusCollection(Searchable):
     server, target : the connection, and the server's collection that the name stands for.
     pushed : what was pushed.
 
-    Raises
-    ------
-    InputError
-        If the server does not answer or lacks the index.
-    CorruptError
-        If data in Milvus that a search requires are damaged.
+    Raises `InputError` if the server does not answer or lacks the index, and `CorruptError` if data
+    in Milvus that a search requires are damaged.
     """
 
     def __init__(

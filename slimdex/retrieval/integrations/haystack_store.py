@@ -51,8 +51,7 @@ class SlimdexDocumentStore:
 
     def to_dict(self) -> dict[str, Any]:
         """Serialise for a pipeline's file."""
-        values: dict[str, Any] = default_to_dict(self, **self._asked)
-        return values
+        return dict(default_to_dict(self, **self._asked))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -205,8 +204,7 @@ class SlimdexRetriever:
     def to_dict(self) -> dict[str, Any]:
         """Serialise for a pipeline's file."""
         store = self.document_store.to_dict()
-        values: dict[str, Any] = default_to_dict(self, document_store=store, top_k=self.top_k)
-        return values
+        return dict(default_to_dict(self, document_store=store, top_k=self.top_k))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:

@@ -140,11 +140,8 @@ class SlimdexIndex(_OneCorpus):
     ----------
     sizes : those of the index built last; None if there is none, or it has no documents.
 
-    Raises
-    ------
-    InputError
-        For invalid settings, vectors that are not finite or differ in dimension, and a model whose
-        similarity is not the cosine.
+    Raises `InputError` for invalid settings, vectors that are not finite or differ in dimension,
+    and a model whose similarity is not the cosine.
     """
 
     def __init__(

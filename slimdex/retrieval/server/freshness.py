@@ -26,9 +26,7 @@ BEHIND = "The index is still reading changed files; this answer may lack recent 
 class Freshness:
     """Calls a function that brings an index up to date, in a thread, one call at a time.
 
-    Parameters
-    ----------
-    catch_up : raises `SlimdexError` or `OSError` if it can't.
+    The function raises `SlimdexError` or `OSError` if it can't.
     """
 
     def __init__(self, catch_up: Callable[[], None], patience: float = PATIENCE) -> None:

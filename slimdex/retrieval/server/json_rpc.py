@@ -103,14 +103,9 @@ def _id_of(data: bytes) -> str | int | None:
 
 
 class CheckedLines(AsyncFile[str]):
-    """Lines of a stream of bytes that are valid messages; the others are answered.
+    """Lines of a stream of bytes that are valid messages; the others are answered."""
 
-    Attributes
-    ----------
-    answers : a stream to send errors to, to be set before the first line is read.
-    """
-
-    answers: Any = None
+    answers: Any = None  # a stream to send errors to, set before the first line is read
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yield the messages."""
