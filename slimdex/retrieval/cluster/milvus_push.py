@@ -90,7 +90,7 @@ def push(
 ) -> PushResult:
     """Update Milvus to match an index, except the columns to `leave_out`.
 
-    The name is by default the folder's, with underscores for characters that Milvus does not accept.
+    By default, the name is the folder's, with underscores for characters that Milvus refuses.
     Raises `InputError` if the index never had documents, the server does not answer, or a value
     does not fit. Pushing again resumes, and mends what two pushes at once left.
     """

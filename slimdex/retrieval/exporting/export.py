@@ -63,8 +63,8 @@ def export(
         files and "reduced" for folders: FAISS, whose index reduces queries itself, and models.
     where : a DuckDB expression on the documents' columns that selects documents.
 
-    Raises `InputError` if the path exists, the format is unknown, no document is selected, a library
-    is missing, or the format can't represent the index's reducer or encoder.
+    Raises `InputError` if the path exists, the format is unknown, no document is selected, a
+    library is missing, or the format can't represent the index's reducer or encoder.
     """
     path = Path(path)
     if to not in FORMATS:
