@@ -14,29 +14,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slimdex.indexes.errors import CorruptError as CorruptError
-    from slimdex.indexes.errors import InputError as InputError
-    from slimdex.indexes.errors import InUseError as InUseError
-    from slimdex.indexes.errors import SlimdexError as SlimdexError
-    from slimdex.indexes.reducers.linear import Whitening as Whitening
-    from slimdex.indexes.settings import Settings as Settings
-    from slimdex.retrieval.cluster.milvus_search import MilvusCollection as MilvusCollection
-    from slimdex.retrieval.collection import Collection as Collection
-    from slimdex.retrieval.documents import Document as Document
-    from slimdex.retrieval.documents import Hit as Hit
-    from slimdex.retrieval.documents import Part as Part
-    from slimdex.retrieval.encoders.given_encoder import GivenEncoder as GivenEncoder
-    from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder as HttpEncoder
-    from slimdex.retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
-    from slimdex.retrieval.encoders.word_vectors.static_encoder import (
-        StaticEncoder as StaticEncoder,
-    )
-    from slimdex.retrieval.exporting.document_map import write_map as write_map
-    from slimdex.retrieval.exporting.export import export as export
-    from slimdex.retrieval.quality.targets import Target as Target
-    from slimdex.retrieval.remote_collection import RemoteCollection as RemoteCollection
-    from slimdex.retrieval.search.request import SearchRequest as SearchRequest
-    from slimdex.retrieval.search.reranking import CrossEncoder as CrossEncoder
+    from .indexes.errors import CorruptError as CorruptError
+    from .indexes.errors import InputError as InputError
+    from .indexes.errors import InUseError as InUseError
+    from .indexes.errors import SlimdexError as SlimdexError
+    from .indexes.reducers.linear import Whitening as Whitening
+    from .indexes.settings import Settings as Settings
+    from .retrieval.cluster.milvus_search import MilvusCollection as MilvusCollection
+    from .retrieval.collection import Collection as Collection
+    from .retrieval.documents import Document as Document
+    from .retrieval.documents import Hit as Hit
+    from .retrieval.documents import Part as Part
+    from .retrieval.encoders.given_encoder import GivenEncoder as GivenEncoder
+    from .retrieval.encoders.over_http.http_encoder import HttpEncoder as HttpEncoder
+    from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
+    from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
+    from .retrieval.exporting.document_map import write_map as write_map
+    from .retrieval.exporting.export import export as export
+    from .retrieval.quality.targets import Target as Target
+    from .retrieval.remote_collection import RemoteCollection as RemoteCollection
+    from .retrieval.search.request import SearchRequest as SearchRequest
+    from .retrieval.search.reranking import CrossEncoder as CrossEncoder
 
     __version__: str
 
@@ -98,7 +96,7 @@ def __getattr__(name: str) -> Any:
         return version("slimdex")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from slimdex.indexes.keywords import with_suggestions
+    from .indexes.suggestions import with_suggestions
 
     module = import_module(f".{_HOMES[name]}", __name__)
     setattr(module, name, with_suggestions(getattr(module, name)))

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.indexes.codes.faiss_calls import clusters
-from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.faiss_index import FaissIndex, clusters
 from slimdex.indexes.codes.kinds import FLAT
 
 from ..lexical.tokens import stemmer, words_of
