@@ -74,7 +74,7 @@ def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> 
     if best == 0 or low <= 0:
         return HybridChoice(OFF, f"hybrid search: off, {by} show no clear gain")
     fusion = FUSIONS[best - 1]
-    names = {AUTO: "by rule", None: "by ranks (rrf)"}
+    names: dict[object, str] = {AUTO: "by rule", None: "by ranks (rrf)"}
     name = names.get(fusion.weight, f"weight {fusion}")
     gained = f"{by} gain {100 * gains.mean():.1f} nDCG@10, {100 * low:.1f} or more"
     return HybridChoice(str(fusion), f"hybrid search: {name}, {gained}")
