@@ -17,8 +17,7 @@ from slimdex.indexes.settings import Settings
 from .atomic_files import is_index, remove_folder
 from .collection import Collection
 from .encoders.base import AUTO, Encoder, passage_tokens
-from .encoders.known_models import ENGLISH, FOR_OTHER_LANGUAGES, named_like
-from .encoders.languages import other_languages
+from .encoders.models import ENGLISH, FOR_OTHER_LANGUAGES, named_like, other_languages
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
 from .ingest.writer import Added

@@ -27,8 +27,8 @@ from .atomic_files import (
     sync,
 )
 from .duckdb_library import duckdb
+from .encoders.adapters import GIVEN
 from .encoders.base import Encoder
-from .encoders.given_encoder import GIVEN
 from .encoders.opening import Encoders, weights_faults
 from .lexical.word_index import WordIndex
 from .locks import WAIT, FileLock, check_wait

@@ -60,7 +60,7 @@ def build(
     from ..building import build as build_index
     from ..building import choose_settings
     from ..commands import with_addition
-    from ..encoders.given_encoder import GivenEncoder
+    from ..encoders.adapters import GivenEncoder
     from ..sources.asked_sources import remember_sources
     from ..temporary_files import offer
 

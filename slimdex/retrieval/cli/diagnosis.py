@@ -87,7 +87,7 @@ def _version(package: str) -> str | None:
 def _processor() -> Finding:
     """Ask OpenVINO, which also shows that it starts here."""
     try:
-        from ..encoders.runtimes.processor import cores, fast_precision
+        from ..encoders.runtimes.openvino_runtime import cores, fast_precision
 
         precision = fast_precision()
         threads = cores()

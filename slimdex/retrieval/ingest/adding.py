@@ -28,7 +28,7 @@ from .staging import Addition, ChangedOriginsError, DuplicateKeyError, Staged
 from .writer import Added
 
 if TYPE_CHECKING:
-    from ..sources.origins import Reading
+    from ..sources.files.input_files import Reading
     from ..sources.source import Sources
     from .source_ids import SourceIds
 
@@ -54,7 +54,7 @@ def add_sources(
     `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`; given these,
     `missing` returns the function that finds the documents to delete: see `Addition`.
     """
-    from ..sources.column_agreement import agree_with
+    from ..sources.tabular.column_agreement import agree_with
     from .source_ids import SourceIds
 
     while True:
@@ -89,7 +89,7 @@ def sync(index: Index, sources: Sources) -> Added:
     Raises `InputError` if a source is standard input, which can't be read again, or the index was
     built from given vectors; or as `Collection.add` does. Then nothing is changed.
     """
-    from ..sources.text_files import STANDARD_INPUT
+    from ..sources.files.input_files import STANDARD_INPUT
     from .source_ids import SourceIds
 
     if any(source.place.startswith("stdin ") for source in sources.opened):

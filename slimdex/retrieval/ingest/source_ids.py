@@ -18,7 +18,7 @@ from pathlib import PurePath, PurePosixPath
 
 from ..documents import Document
 from ..sources.files.file_source import FileSource
-from ..sources.origins import Reading, place_digest
+from ..sources.files.input_files import Reading, place_digest
 from ..sources.source import Source
 from ..store.document_store import DocumentStore
 from ..store.state import State

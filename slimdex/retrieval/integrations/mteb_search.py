@@ -28,10 +28,9 @@ from slimdex.indexes.settings import Settings
 from ..atomic_files import STORED_ENDINGS
 from ..collection import Collection
 from ..documents import Document
-from ..encoders.adapters import as_encoder
+from ..encoders.adapters import GivenEncoder, as_encoder
 from ..encoders.base import AUTO, OFF, Encoder, passage_tokens
-from ..encoders.given_encoder import GivenEncoder
-from ..encoders.hub import PACKAGED, is_hub_id
+from ..encoders.models import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..quality.evaluation import DEPTH, deep, nearest_of, ranked

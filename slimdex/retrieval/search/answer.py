@@ -29,7 +29,7 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..documents import Document, Hit
 from ..encoders.base import Encoder, encode_queries
-from ..encoders.runtimes.processor import cores
+from ..encoders.runtimes.openvino_runtime import cores
 from ..lexical.fusion import AUTO, FOUND_BY, MEANING, WORDED, Candidates, Fusion, Whole, fusion_of
 from ..lexical.word_index import Found
 from ..passages import headings_of, part_at

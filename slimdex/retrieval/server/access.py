@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from slimdex.indexes.errors import InputError
 
-from ..encoders.over_http.address import LOCAL, is_loopback
+from ..encoders.over_http.connection import LOCAL, is_loopback
 
 SHORTEST = 16
 """Fewest characters of a token, so that it can't be guessed."""

@@ -1,7 +1,7 @@
 """DocumentIds and DocumentOrigins: rows by id, and where each document came from.
 
 An origin is a digest of the place (32 characters), "/", and a stamp that changes with the file, or
-none if unknown. `sources.origins` writes them.
+none if unknown. `files.input_files` writes them.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.cli.facts import health_lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.quality.health import Drift, Measured, drift, verdict

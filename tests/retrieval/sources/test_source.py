@@ -13,8 +13,8 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources.files.input_files import FileFormat
 from slimdex.retrieval.sources.source import ColumnNames, Source, open_source, read_pairs
-from slimdex.retrieval.sources.text_files import FileFormat
 from tests.encoders import WordEncoder
 
 

@@ -22,7 +22,7 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.repairing import verify

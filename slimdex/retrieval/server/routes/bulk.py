@@ -33,11 +33,11 @@ from ...ingest.source_ids import SourceIds
 from ...ingest.writer import Added
 from ...quality.refitting import add_settled, settled
 from ...sources.files.file_source import FileSource
+from ...sources.files.input_files import FileFormat, ending_of, open_file
 from ...sources.source import Source, Sources
-from ...sources.tabular.column_names import ColumnNames
-from ...sources.tabular.duckdb_readers import READERS
+from ...sources.tabular.columns import ColumnNames
+from ...sources.tabular.table_files import READERS
 from ...sources.tabular.tables import TableSource
-from ...sources.text_files import FileFormat, ending_of, open_file
 from ...temporary_files import temporary_parent
 from ..access import Right
 from ..limits import LimitError, Limits
