@@ -88,6 +88,20 @@ search = together(
         lines=_stores,
     ),
 )
+encoders = replace(
+    full.encoders,
+    columns=_of(
+        full.encoders.columns,
+        *("", "short texts/s", "long texts/s", "one text, p50 ms", "memory, MB", "STS average"),
+    ),
+)
+loads = replace(
+    full.loads,
+    columns=_of(
+        full.loads.columns,
+        *("asked", "by", "callers", "requests a second", "p50 ms", "MB of the process"),
+    ),
+)
 indexes = replace(
     full.indexes,
     columns=(

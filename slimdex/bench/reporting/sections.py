@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from statistics import fmean
 
 from slimdex.indexes.errors import InputError
 
-from ..experiments.start_study import PACKAGES, SEARCH
 from ..options import MEASURED
 from ..rows import Row, read_rows
 from . import docs_tables
 from .retrieval_tables import beside_peers, headline, is_default
 from .study_tables import (
-    answers,
     encoders,
     hybrid,
     indexes,
@@ -35,6 +34,7 @@ from .table import Table
 
 VECTORS = ("openvino", "torch", "numpy")
 FAISS = ("faiss-cpu", "numpy")
+BENCHMARKS = "docs/research/benchmarks.md"
 HELD_BACK = (
     "On four collections held back, the default gains 3.0 nDCG@10 on average over meaning alone "
     "(-.5, +2.4, +4.8, +5.5; at most 1.6 wide; before words that match by chance counted less)."
@@ -84,8 +84,16 @@ EXPERIMENTS = (
         ("openvino", "torch", "sentence-transformers", "onnxruntime"),
         "encoding",
         "Encoding",
+        docs_tables.encoders,
     ),
-    Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
+    Experiment(
+        "serve",
+        loads,
+        ("fastapi", "uvicorn", "faiss-cpu"),
+        "serve",
+        "Service",
+        docs_tables.loads,
+    ),
     Experiment(
         "processes",
         processes,
@@ -143,13 +151,6 @@ def _peers(folder: Path) -> list[str]:
     return [*_shown(docs_tables.peers(rows)), _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
 
 
-def _answers(folder: Path) -> list[str]:
-    """Table of the quality of exact search and of slimdex, each with and without words."""
-    rows = read_rows(folder, "hybrid")
-    parts = [table.markdown() for table in answers(rows)]
-    return [*parts, HELD_BACK, _measured_on(rows, ("tantivy", "faiss-cpu", "numpy"))]
-
-
 def _fusion(folder: Path) -> list[str]:
     """Table of ways to fuse, and what others measured."""
     rows = read_rows(folder, "hybrid")
@@ -173,44 +174,25 @@ def _shown(tables: Sequence[Table]) -> Iterator[str]:
 
 
 def _default(folder: Path) -> list[str]:
-    """Default index by each encoder: time from a text to documents, memory and disk."""
-    lines = [line for row in read_rows(folder, "search") if (line := default_line(row))]
-    return ["The default settings, with words and passages, give:", *lines] if lines else []
-
-
-def default_line(row: Row) -> str:
-    """Summary of a row of `bench search` for the default index; "" for others."""
-    if not is_default(row):
-        return ""
-    columns = ("memory", "memory_files", "store", "store_files")
-    whole, files, grown, grown_files = (f"{row[f'{name}_bytes'] / 1e6:,.0f}" for name in columns)
-    return (
-        f"With {row['model']}, a search of the {row['documents']:,} documents of {row['set']} "
-        f"takes **{row['p50_ms_total_one']:.2f} ms from the text to its documents**, "
-        f"{row['p50_ms_encode_one']:.2f} ms of it for encoding (medians, one thread of "
-        f"{row['processor']}, load {row['load']:.1f} before). The codes of its {row['rows']:,} "
-        f"passages take **{row['code_bytes'] / 1e6:.1f} MB** "
-        f"({row['code_bytes'] / row['rows']:.0f} bytes each instead of float32's "
-        f"{4 * row['dim']:,}), all that the index and its libraries hold in memory is **{grown} "
-        f"MB**, and **{grown_files} MB** are pages of their files, which the system may drop. The "
-        f"process, with Python and the encoder, holds {whole} MB and {files} MB of pages of files. "
-        f"On disk a document takes {row['disk_row_bytes']:,.0f} bytes, with its text and words."
+    """Default index in three rounded numbers, each with a link to its rows."""
+    row = next(row for row in read_rows(folder, "search") if is_default(row))
+    sets = [row for row in read_rows(folder, "hybrid") if row["what"] == "queries"]
+    gain, semantic = (
+        fmean(row["ndcg@10_delta"] for row in sets if row["way"] == way)
+        for way in ("rule", "meaning")
     )
-
-
-def _new_process(folder: Path) -> list[str]:
-    """Seconds from the start of a process to its answer."""
-    rows = read_rows(folder, "start")
-    return [f"{start_line(rows)}.", _measured_on(rows, experiment("start").libraries)]
-
-
-def start_line(rows: Sequence[Row]) -> str:
-    """Seconds of a search in a new process, by slimdex and by other libraries."""
-    seconds = {row["method"]: row["start_s"] for row in rows if "error" not in row}
-    documents = rows[0]["documents"]
-    ours = f"{SEARCH} in a new process, {documents:,} documents: {seconds[SEARCH]:.2f} s"
-    others = [f"{name} {seconds[name]:.2f} s" for name in PACKAGES if name in seconds]
-    return "; ".join([ours, *others])
+    count = len({(row["set"], row["model"]) for row in sets})
+    search = f"{BENCHMARKS}#from-a-text-to-its-documents"
+    return [
+        f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
+        f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
+        f"- **[{gain:+.0f} nDCG@10]({BENCHMARKS}#quality)** against exact search of float32 "
+        f"vectors, the mean of {count} sets ({semantic:+.0f} without BM25).\n"
+        f"- **[{row['p50_ms_total_one']:.0f} ms]({search})** from a question to its documents, "
+        f"among {row['documents']:,}.",
+        f"Default settings; memory and time with {row['model']} on {row['set']}, one thread of "
+        f"{row['processor']}.",
+    ]
 
 
 def _sweep(folder: Path) -> list[str]:
@@ -225,9 +207,7 @@ SECTIONS = {
     if study.section
 } | {
     "sweep": Section(["sweep"], _sweep),
-    "answers": Section(["hybrid"], _answers),
-    "default": Section(["search"], _default),
-    "new-process": Section(["start"], _new_process),
+    "default": Section(["search", "hybrid"], _default),
     "quality": Section(["retrieval"], _quality),
     "peers": Section(["peers"], _peers),
     "fusion": Section(["hybrid"], _fusion),

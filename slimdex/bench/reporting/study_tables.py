@@ -191,21 +191,6 @@ HEADS = {
 WAYS = ("rrf", "0.05", "0.1", "0.3", "0.5")
 BASE = "float32"
 AUTO_IS = Column("labels choose", of_way("auto", "fusion"))
-answers = Declared(
-    "Answers",
-    (
-        *columns_named("", "set", "model"),
-        *columns_named(",d", "documents"),
-        Column("float32", "ndcg@10", ".2f"),
-        Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
-        Column("float32 and BM25", of_way("float32 rule", DIFFERENCE)),
-        Column("slimdex, by meaning", of_way("meaning", DIFFERENCE)),
-        Column("slimdex", of_way("rule", DIFFERENCE)),
-    ),
-    "nDCG@10 times 100, and differences from float32",
-    where={"what": "queries"},
-    lines=by_way(BASE),
-)
 hybrid = together(
     Declared(
         "Lexical beside semantic search",
