@@ -22,8 +22,7 @@ from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name, stored_as
 from ..encoders.adapters import plain_spec
 from ..encoders.base import AUTO as ANY
-from ..encoders.base import Encoder, passage_tokens
-from ..encoders.specs import check_spec
+from ..encoders.base import Encoder, check_spec, passage_tokens
 from ..lexical.fusion import AUTO, OFF
 
 FORMAT = 2
