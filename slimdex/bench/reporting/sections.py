@@ -187,8 +187,8 @@ def _default(folder: Path) -> list[str]:
     return [
         f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
-        f"- **[{gain:+.0f} nDCG@10]({BENCHMARKS}#quality)** against exact search of float32 "
-        f"vectors, the mean of {count} sets ({semantic:+.0f} without BM25).\n"
+        f"- **[{gain:+.0f} points]({BENCHMARKS}#quality)** of nDCG@10 against exact search of "
+        f"float32 vectors, the mean of {count} sets ({semantic:+.0f} without BM25).\n"
         f"- **[{row['p50_ms_total_one']:.0f} ms]({search})** from a question to its documents, "
         f"among {row['documents']:,}.",
         f"Default settings; memory and time with {row['model']} on {row['set']}, one thread of "
