@@ -40,7 +40,7 @@ MUTATIONS = [
     Mutation("falling <= np.partition(", "falling < np.partition(", "indexes"),
     Mutation("RRF_K + 1 + np.arange", "RRF_K + np.arange", "retrieval/lexical retrieval/search"),
     Mutation(
-        "[candidates.is_named] += NAMED",
+        "[candidates.is_named] += NAME_BONUS",
         "[candidates.is_named] += 0",
         "retrieval/lexical retrieval/search",
     ),

@@ -19,8 +19,8 @@ from ..index import Index
 from ..sources.given_vectors import GivenVectors, as_given
 from ..sources.tabular.records import as_documents
 from ..store.change import Change
+from ..store.columns import columns_with_values, widened
 from ..store.document_store import DocumentStore
-from ..store.metadata_columns import widened
 from . import writer
 from .encoding import EncodingError, append_vectors
 from .preparing import Prepared, prepared
@@ -38,7 +38,7 @@ def add_documents(
 ) -> Added:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read = as_documents(documents)
-    new = [index.store.columns.new(types) for types in read.columns]
+    new = [index.store.new_columns(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
     return add(index, Addition(read.documents, new, given))
 
@@ -59,7 +59,7 @@ def add_sources(
 
     while True:
         store = index.store
-        notes = agree_with(store.columns.with_values, sources.opened)
+        notes = agree_with(columns_with_values(store), sources.opened)
         ids = choose_ids(store) if choose_ids else SourceIds.of(sources.opened, index.state, store)
         addition = Addition(
             sources.documents(ids.readings),
@@ -99,7 +99,7 @@ def sync(index: Index, sources: Sources) -> Added:
 
     def ids_with_known(store: DocumentStore) -> SourceIds:
         ids = SourceIds.of(sources.opened, index.state, store)
-        known = [replace(each, known=store.origins.known(each.place)) for each in ids.readings]
+        known = [replace(each, known=store.known_origins(each.place)) for each in ids.readings]
         return replace(ids, readings=known)
 
     return add_sources(
@@ -116,7 +116,7 @@ def add(index: Index, addition: Addition) -> Added:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()  # before texts are encoded, which takes long
     with prepared(index, addition) as ready, ready.staged() as (change, staged):
-        notes = widened(change.base.columns, change.store.columns.types)
+        notes = widened(change.base.columns, change.store.columns)
         encoded, added = _committed(change, ready, staged)
     return replace(
         added,
@@ -168,8 +168,8 @@ def _gone_rows(
     from ..sources.files.file_source import FileSource
 
     # Documents whose origins have changed since are left to the next sync, which reads them.
-    places = [each.place for each in readings if each.known <= store.origins.known(each.place)]
-    missing = store.origins.missing(places, [*sources.origins(readings)], first)
+    places = [each.place for each in readings if each.known <= store.known_origins(each.place)]
+    missing = store.gone_from(places, [*sources.origins(readings)], first)
     read = [*zip(sources.opened, readings, strict=True)]
     gone = [
         row

@@ -133,7 +133,7 @@ def _encode_blocks(index: Index, encoder: Encoder) -> None:
     did = reporting("encoding", sum(len(file.rows_of_block(block)) for block in lost))
     for block in lost:
         part = file.rows_of_block(block)
-        contents = snapshot.store.documents.contents(part.start, part.stop)
+        contents = snapshot.store.contents(part.start, part.stop)
         has_text = np.array([bool(text) for text in contents])
         rows, vectors = np.array(part), np.zeros((len(part), state.dim), dtype=np.float32)
         texts = [text for text in contents if text]

@@ -101,7 +101,7 @@ def _of_folder(
         id = next(
             name
             for name in _names(given, place)
-            if name not in origins and not store.origins.is_of_others(name, mark)
+            if name not in origins and not store.is_of_others(name, mark)
         )
         note = f"{source.name}: its id is {id}: {given} is another file's"
         return Reading(id, mark), id, "" if id == given else note
@@ -126,12 +126,12 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
 
     Only a sample is read; nothing is lost if they replace the others.
     """
-    known = store.ids.known([prefix + path for path in source.paths])
-    if 2 * len(known) < max(len(source.paths), store.origins.count(place)):
+    known = store.known_ids([prefix + path for path in source.paths])
+    if 2 * len(known) < max(len(source.paths), store.count_of_place(place)):
         return False
     paths = [path for path in source.paths if prefix + path in known]
     read = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
-    old = store.documents.read([known[id] for id in read])
+    old = store.read([known[id] for id in read])
     return bool(read) and all(
         (read[stored.id].title, read[stored.id].text) == (stored.title, stored.text)
         for stored in old.values()
@@ -140,12 +140,12 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
     """True if no document of the index would be replaced by different content."""
-    rows = store.ids.made_up(prefix)
+    rows = store.made_up_ids(prefix)
     if not rows:
         return True
     for batch in source.batches(Reading(prefix)):
         again = {document.id: document for document in batch if document.id in rows}
-        documents = store.documents.read([rows[id] for id in again])
+        documents = store.read([rows[id] for id in again])
         if not all(_has_all_values_of(again[old.id], old) for old in documents.values()):
             return False
     return True

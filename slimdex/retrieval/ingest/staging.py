@@ -24,7 +24,7 @@ from ..passages import LONGEST_UNIT, Count, Passage, divided
 from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
 from ..store.change import Change
 from ..store.document_store import DocumentStore
-from ..store.passages_table import Cut, DocumentRows, part_fault
+from ..store.passages import Cut, DocumentRows, part_fault
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and their characters, written at a time."""
@@ -101,28 +101,28 @@ def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
     if vectors is not None:
         _check_dimensions(vectors, change.state.dim)
     for types in addition.columns:
-        store.columns.declare(types)
+        store.declare(types)
     # so far one row each; ids of a few are known to differ
     stop, is_unique, documents = first, False, iter(addition.documents)
     while batch := _some(documents):
         is_unique = stop == first and len({each.id for each in batch}) == len(batch)
-        store.documents.insert(stop, batch)
+        store.insert(stop, batch)
         stop += len(batch)
     count = stop - first
     if not count and missing is None:
         raise InputError("no documents; expected at least one")
     is_first = vectors is None and change.state.settings is None
-    if count and is_first and not store.documents.has_text(first):
+    if count and is_first and not store.has_text(first):
         raise InputError(f"none of {count} documents has a text; expected at least one with text")
     if vectors is not None and count and len(vectors) != count:
         raise InputError(
             f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"
         )
-    if count and not is_unique and (twice := store.ids.duplicate(first)):
+    if count and not is_unique and (twice := store.duplicate_id(first)):
         id, row, other = twice
         raise DuplicateKeyError(id, row - first, other - first)
     gone = missing(store, first) if missing else NO_ROWS
-    moved = store.origins.moved(first, gone) if len(gone) else 0
+    moved = store.count_moved(first, gone) if len(gone) else 0
     unchanged = _unchanged(change, first, stop, vectors)
     if vectors is not None and len(unchanged):
         vectors = ChosenVectors(vectors, without(np.arange(stop - first), unchanged - first))
@@ -161,12 +161,12 @@ def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
 def _unchanged(change: Change, first: int, staged: int, vectors: GivenVectors | None) -> Rows:
     """Drop the staged documents that exist unchanged; return their rows, in order."""
     store = change.store
-    unchanged, existing = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
+    unchanged, existing = store.unchanged_rows(first, staged) if first else (NO_ROWS, NO_ROWS)
     if vectors is not None and len(unchanged):
         same = _have_vectors(change, existing, ChosenVectors(vectors, unchanged - first))
         unchanged, existing = unchanged[same], existing[same]
     if len(unchanged):
-        store.origins.adopt(unchanged, existing)
+        store.adopt_origins(unchanged, existing)
         store.drop_rows(unchanged, first)
     return unchanged
 
@@ -233,14 +233,14 @@ def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> 
     more, has_parts = 0, False
     for part in batches(staged, READ_AT_ONCE, first):
         cuts = dict[int, Cut]()
-        parts = store.passages.uncut(part.start, part.stop)
+        parts = store.uncut(part.start, part.stop)
         has_parts |= bool(parts)
         long = dict[int, tuple[str, str]]()
         if count is not None and tokens is not None:
-            longer = store.documents.longer(part.start, part.stop, int(SURE * tokens))
+            longer = store.longer_texts(part.start, part.stop, int(SURE * tokens))
             long = _long({row: (title, text) for row, title, text in longer}, tokens, count)
         short = sorted(parts.keys() - long.keys())
-        whole = store.documents.whole(short) if short else {}
+        whole = store.whole_passages(short) if short else {}
         for row in sorted(parts.keys() | long.keys()):
             document_parts = parts.get(row, ())
             if row in long and count is not None and tokens is not None:
@@ -252,13 +252,13 @@ def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> 
             if len(passages) > 1:
                 long_documents.append((row + more, len(passages)))
                 more += len(passages) - 1
-        store.passages.insert(cuts)
+        store.insert_cuts(cuts)
     if has_parts:
-        store.passages.drop_uncut()
+        store.drop_uncut()
     if long_documents:
         progress("cutting", staged - first, staged - first)
         firsts, counts = np.array(long_documents, dtype=np.int64).T
-        store.documents.make_room(DocumentRows(firsts, counts))
+        store.make_room(DocumentRows(firsts, counts))
     return staged + more
 
 

@@ -85,7 +85,7 @@ class Judged:
 def labelled_queries(snapshot: Snapshot, asked: Asked) -> list[Judged]:
     """The queries with a label of a document that can be found."""
     assert asked.labels is not None
-    ids, gone = snapshot.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
+    ids, gone = snapshot.store.ids_by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
     # The first passage represents a document that is cut.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []

@@ -18,11 +18,11 @@ import numpy as np
 
 from slimdex.indexes.errors import InputError
 
+from ..atomic_files import temporary_parent
 from ..index import Index
 from ..ingest import writer
 from ..ingest.fitting import refit
 from ..store.snapshot import Snapshot
-from ..temporary_files import temporary_parent
 from . import targets
 from .hybrid_choice import chosen_fusion
 from .labels import Asked

@@ -17,8 +17,7 @@ from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, Rows, array_of, as
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
-from ..duckdb_library import connected
-from ..sql import identifier, literal, one_file
+from ..duckdb_library import connected, identifier, literal, one_file
 from .files.input_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
 from .tabular.table_files import READERS
 

@@ -207,7 +207,7 @@ class Sources:
         Tables must agree on them; columns of files are converted to existing types.
         """
         return [
-            source.columns if isinstance(source, TableSource) else store.columns.new(source.columns)
+            source.columns if isinstance(source, TableSource) else store.new_columns(source.columns)
             for source in self.opened
         ]
 

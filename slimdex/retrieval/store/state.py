@@ -26,7 +26,7 @@ from ..encoders.base import Encoder, check_spec, passage_tokens
 from ..lexical.fusion import AUTO, OFF
 
 FORMAT = 2
-"""Version of the tables, the state and the folder's layout: see docs/files-and-crashes.md."""
+"""Version of the tables, the state and the folder's layout: see docs/file-format.md."""
 
 MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""

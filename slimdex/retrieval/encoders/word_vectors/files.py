@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, shortened
 
-from ...temporary_files import temporary_parent
+from ...atomic_files import temporary_parent
 from ...user_cache import cache_folder
 
 Word = tuple[str, NDArray[np.float32]]

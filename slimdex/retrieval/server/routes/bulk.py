@@ -25,6 +25,7 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.json_text import received
 
+from ...atomic_files import temporary_parent
 from ...collection import Collection
 from ...commands import Command
 from ...documents import id_text, json_of
@@ -38,7 +39,6 @@ from ...sources.source import Source, Sources
 from ...sources.tabular.columns import ColumnNames
 from ...sources.tabular.table_files import READERS
 from ...sources.tabular.tables import TableSource
-from ...temporary_files import temporary_parent
 from ..access import Right
 from ..limits import LimitError, Limits
 from ..middleware import needs, reads_by_line

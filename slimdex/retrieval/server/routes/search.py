@@ -17,6 +17,7 @@ from ...commands import listing
 from ...documents import Hit, document_json, hit_json
 from ...search.excerpts import part_with, word_places
 from ...search.request import SearchRequest, narrowed
+from ...store.columns import column_facts
 from ..access import Right
 from ..middleware import RIGHT
 from .bodies import (
@@ -145,7 +146,7 @@ def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
 @routes.get("/indexes/{name}/columns")
 async def columns(index: Index) -> Response:
     """Columns of the documents, with their values if few, or their range."""
-    facts = await index.read(lambda collection: collection.index.store.columns.facts())
+    facts = await index.read(lambda collection: column_facts(collection.index.store))
     return Json({"columns": facts})
 
 

@@ -26,8 +26,8 @@ from typing import IO, Any
 
 from slimdex.indexes.errors import InputError
 
+from ...atomic_files import temporary_parent
 from ...extras import install_command
-from ...temporary_files import temporary_parent
 from .decoding import MARKS
 from .packed import opened
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from slimdex.indexes.errors import InputError, shortened
 
-from ...store.metadata_columns import TEXTS, wider
+from ...store.columns import TEXTS, wider
 from .columns import MOMENTS, NUMBERS, is_nested
 from .tables import EVERY_COLUMN, TableSource
 

@@ -17,8 +17,7 @@ import duckdb
 from slimdex.indexes.errors import InputError
 
 from ...documents import OWN_COLUMNS
-from ...duckdb_library import connected
-from ...sql import identifier, literal
+from ...duckdb_library import connected, identifier, literal
 
 NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 """DuckDB's numeric types."""

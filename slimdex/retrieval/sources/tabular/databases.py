@@ -26,9 +26,9 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError
 
+from ...atomic_files import temporary_parent
+from ...duckdb_library import identifier
 from ...extras import install_command
-from ...sql import identifier
-from ...temporary_files import temporary_parent
 from ..files.input_files import InputFile, remove_later, temporary
 from ..files.limits import LARGEST_FILE, SECONDS, UnreadableError, size
 from ..files.packed import ENCRYPTED, MOST_ENTRIES

@@ -13,8 +13,7 @@ from slimdex.indexes.errors import InputError, shortened
 
 from ...column_types import restored
 from ...documents import Document, check_columns
-from ...duckdb_library import connected
-from ...sql import identifier
+from ...duckdb_library import connected, identifier
 from ...store.column_fit import misfits
 from ..files.input_files import UNREADABLE, InputFile, Reading, unreadable
 from .columns import (

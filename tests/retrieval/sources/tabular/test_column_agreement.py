@@ -57,7 +57,7 @@ def held(collection: Collection) -> dict[str, Any]:
     with collection:
         snapshot = collection.index.snapshot
         rows = [row for row in range(snapshot.state.rows) if row not in snapshot.deleted]
-        found = collection.index.store.documents.read(rows)
+        found = collection.index.store.read(rows)
         return {d.id: d.metadata.get("v") for d in found.values()}
 
 
@@ -100,10 +100,10 @@ def about_columns(added: Added) -> list[str]:
 @pytest.mark.parametrize("value", ["5", "2024-01-02", "word"])
 def test_an_empty_column_leaves_the_index_column_as_it_is(value: str) -> None:
     collection = indexed(value)
-    before = collection.index.store.columns.types
+    before = collection.index.store.columns
     for source in (csv("c.csv", "", ""), jsonl("d.jsonl", None)):
         assert not about_columns(add(collection, opened(source)))
-        assert collection.index.store.columns.types == before
+        assert collection.index.store.columns == before
     found = held(collection)
     assert (found["c0"], found["d0"]) == (None, None)
 
@@ -145,7 +145,7 @@ def test_a_column_of_days_refuses_words_and_stays(old: str, new: str, type_: str
     with pytest.raises(InputError) as raised:
         add(collection, opened(csv("b.csv", old, new)))
     assert str(raised.value).startswith(f"b.csv, row 2: {new!r} in column 'v' is not {type_}: ")
-    assert collection.index.store.columns.types["v"] == type_
+    assert collection.index.store.columns["v"] == type_
     assert list(held(collection)) == ["a0"]
 
 

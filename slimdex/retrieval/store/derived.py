@@ -1,4 +1,4 @@
-"""Derived lexical index: rebuilt from the segments when necessary.
+"""Derived files: documents by row, and their words, rebuilt from the segments when necessary.
 
 Each commit that adds rows names a folder with the words of all rows; most of its files are those of
 the previous folder.
@@ -7,11 +7,12 @@ the previous folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import CorruptError
@@ -20,14 +21,76 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
-from .change import Change
+from .change import AppendedFile, Change
 from .document_store import DocumentStore
+from .lines import DocumentFile, UnwritableError, cut_text
 from .snapshot import Snapshot
-from .state import State
+from .state import Lines, State
 
-READ_AT_ONCE = 1024
+READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
+"""Documents, and values of their columns, read from the segments at a time."""
 MOST_DELETED = 0.2
 """Largest share of rows with words that are deleted, after an addition."""
+
+
+def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFile]]:
+    """Return the state with lines of all its documents, appending missing ones.
+
+    If the type of a column has changed, all are rewritten, since its older values changed too.
+    """
+    lines, rows, store = change.base.state.lines, change.base.state.rows, change.store
+    if lines is None or not lines.fit(store.columns):
+        return with_new_documents(store, state, change.path)
+    if state.rows == rows:
+        return state, []
+    file = DocumentFile(change.path, lines, rows)
+    return _appended(store, state, file, _values(store, rows, state.rows))
+
+
+def with_new_documents(
+    store: DocumentStore, state: State, folder: Path, live: int | None = None
+) -> tuple[State, list[AppendedFile]]:
+    """The state with lines of all its documents, in new files of a folder.
+
+    With `live`, its documents are the live ones of so many rows.
+    """
+    lines = Lines(state.new_name("documents"), state.new_name("offsets"))
+    try:
+        for name in lines.names:
+            (folder / name).unlink(missing_ok=True)  # of a commit that failed
+        values = _values(store, 0, live or state.rows, live=live is not None)
+        return _appended(store, state, DocumentFile(folder, lines, 0), values)
+    except BaseException:
+        for name in lines.names:
+            (folder / name).unlink(missing_ok=True)
+        raise
+
+
+def _appended(
+    store: DocumentStore, state: State, file: DocumentFile, values: Iterator[Sequence[Any]]
+) -> tuple[State, list[AppendedFile]]:
+    before = [each.nbytes for each in file.files]
+    try:
+        file = file.append(values, store.columns)
+    except UnwritableError:  # such as times with zones: the segments have all
+        return replace(state, lines=None), []
+    if file.rows != state.rows:
+        path = store.path
+        raise CorruptError(f"{path}: documents of {file.rows} rows; expected {state.rows}")
+    grown = map(AppendedFile, file.files, before)
+    return replace(state, lines=file.lines), [*grown]
+
+
+def _values(
+    store: DocumentStore, start: int, stop: int, *, live: bool = False
+) -> Iterator[Sequence[Any]]:
+    columns = max(len(store.columns), 1)
+    for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
+        cuts = store.cuts_between(part.start, part.stop)
+        values = store.values(part.start, part.stop, live=live)
+        for row, id, title, text, *metadata in values:
+            yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *metadata]
+        progress("copying documents", part.stop - start, stop - start)
 
 
 @contextmanager
@@ -126,7 +189,7 @@ def _rows(
     """Id and text of each row, empty for `deleted` ones; if a text is cut, of its passages."""
     row, gone = start, set(deleted.tolist())
     for part in batches(stop, READ_AT_ONCE, start):
-        for named in store.documents.named_contents(part.start, part.stop, live=live):
+        for named in store.named_contents(part.start, part.stop, live=live):
             yield ("", "") if row in gone else named
             row += 1
         progress("indexing words", part.stop - start, stop - start)

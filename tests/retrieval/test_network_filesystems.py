@@ -17,8 +17,8 @@ from slimdex.retrieval.building import build
 from slimdex.retrieval.cli.errors import in_options
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest.repairing import repair
+from slimdex.retrieval.locks import network_kind
 from slimdex.retrieval.sources.source import Sources
-from slimdex.retrieval.store.network_filesystems import network_kind
 from tests.encoders import WordEncoder
 
 MOUNTS = r"""

@@ -28,9 +28,15 @@ from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.passages import Passage
-from slimdex.retrieval.store.document_file import ENTRY, DocumentFile, cut_text
-from slimdex.retrieval.store.document_lines import UnwritableError, line_of, values_of
-from slimdex.retrieval.store.passages_table import Cut
+from slimdex.retrieval.store.lines import (
+    ENTRY,
+    DocumentFile,
+    UnwritableError,
+    cut_text,
+    line_of,
+    values_of,
+)
+from slimdex.retrieval.store.passages import Cut
 from slimdex.retrieval.store.state import Lines
 from tests.chance import CHANCE
 from tests.conftest import Copies
@@ -186,7 +192,7 @@ def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> N
     file = empty(tmp_path).append(values(20), COLUMNS)
     with pytest.raises(UnwritableError):
         file.append([*values(5, 20), ("id", "", "text", object())], COLUMNS)
-    for part in file.parts:
+    for part in file.files:
         with part.path.open("ab") as opened:
             opened.write(b"junk" * 100)
     assert DocumentFile(tmp_path, file.lines, 20).documents(range(20), COLUMNS) == as_documents(
@@ -194,7 +200,7 @@ def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> N
     )
     longer = file.append(values(10, 20), COLUMNS)
     assert longer.documents(range(30), COLUMNS) == as_documents(values(30))
-    assert [part.path.stat().st_size for part in longer.parts] == [
+    assert [part.path.stat().st_size for part in longer.files] == [
         longer.lines.bytes,
         30 * ENTRY.size,
     ]
@@ -203,7 +209,7 @@ def test_leftovers_of_an_interrupted_append_are_overwritten(tmp_path: Path) -> N
 @pytest.mark.parametrize("which", [0, 1])
 def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
     file = empty(tmp_path).append(values(20), COLUMNS)
-    path = file.parts[which].path
+    path = file.files[which].path
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
     expected = (
@@ -222,7 +228,7 @@ def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
 def test_every_flipped_byte_is_detected(tmp_path: Path, which: int) -> None:
     """By who reads its row: of the lines as of where they are."""
     file = empty(tmp_path).append(values(20), COLUMNS)
-    path = file.parts[which].path
+    path = file.files[which].path
     whole = path.read_bytes()
     for at in range(len(whole)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
@@ -261,9 +267,9 @@ def test_invalid_files_are_refused(tmp_path: Path, line: tuple[Any, ...]) -> Non
 def test_blocks_cover_the_committed_bytes(tmp_path: Path) -> None:
     file = empty(tmp_path).append([("a", "", "x" * BLOCK_BYTES)], {})
     longer = file.append([("b", "", "y")], {})
-    first, second = longer.parts[0].blocks()
+    first, second = longer.files[0].blocks()
     assert [block for block, _ in (first, second)] == [0, 1]
-    whole, short = file.parts[0].blocks()
+    whole, short = file.files[0].blocks()
     assert whole == first
     assert short[0] == 1
     assert short != second
@@ -327,7 +333,7 @@ def same(collection: Collection) -> None:
     assert file is not None
     assert file.rows == state.rows
     rows = range(state.rows)
-    expected = store.documents.read(rows)
+    expected = store.read(rows)
     assert repr(file.documents(rows, snapshot.columns)) == repr(expected)
     live = [expected[row] for row in np.setdiff1d(np.arange(state.rows), snapshot.deleted)]
     assert repr([*collection]) == repr(live)
@@ -337,10 +343,10 @@ def same(collection: Collection) -> None:
 def test_values_of_every_type_are_the_catalogs(tmp_path: Path) -> None:
     with Collection.create(tmp_path / "x", WordEncoder()) as collection:
         collection.add(relation())
-        assert len(collection.index.store.columns.types) == len(TYPES)
+        assert len(collection.index.store.columns) == len(TYPES)
         same(collection)
         (hits,) = collection.search_many(["text"], limit=9)
-        values = collection.index.store.documents.read(range(9)).values()
+        values = collection.index.store.read(range(9)).values()
         actual = {repr((d.id, d.metadata)) for d in values}
         assert {repr((hit.id, hit.metadata)) for hit in hits} == actual
     assert verify(tmp_path / "x") == []
@@ -363,7 +369,7 @@ def test_times_with_zones_stay_in_the_catalog(tmp_path: Path) -> None:
         add_with_zones(collection, ["z"])
         assert collection.index.state.lines is None
         assert not [*(tmp_path / "x").glob("documents*"), *(tmp_path / "x").glob("offsets*")]
-        expected = collection.index.store.documents.read([0, 1])
+        expected = collection.index.store.read([0, 1])
         assert expected[1].metadata["v"].tzinfo is not None
         assert repr([*collection]) == repr([*expected.values()])
         assert len(collection.search_many("text")[0]) == 2
@@ -415,7 +421,7 @@ def test_columns_that_unchanged_documents_widen(tmp_path: Path) -> None:
         collection.add([document])
         collection.add(duckdb.sql("SELECT 'a' AS id, 'one' AS text, CAST(2 AS DOUBLE) AS v"))
         assert repr(collection.get("a").metadata) == "{'v': 2.0}"
-        assert repr([*collection]) == repr([*collection.index.store.documents.read([0]).values()])
+        assert repr([*collection]) == repr([*collection.index.store.read([0]).values()])
         collection.add([Document("b", "two")])
         same(collection)
     assert verify(tmp_path / "x") == []
@@ -511,7 +517,7 @@ def test_damage_to_an_unread_document_does_no_harm(
 ) -> None:
     (file,) = collection.path.glob("documents*")
     file.write_bytes(b"x" + file.read_bytes()[1:])
-    assert collection.get(docstrings[7].id) == collection.index.store.documents.read([7])[7]
+    assert collection.get(docstrings[7].id) == collection.index.store.read([7])[7]
     with pytest.raises(CorruptError, match="row 0 is damaged, at byte 0"):
         collection.get(docstrings[0].id)
 

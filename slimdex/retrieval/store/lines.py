@@ -1,15 +1,24 @@
-"""DocumentFile: documents on disk by row, append-only, read through a memory map."""
+"""Lines: documents by row, each as one line of JSON, in an append-only file that is mapped.
+
+Numbers, texts, booleans, lists and null are JSON's own. Other values are objects of one item
+that names the type: {"date": "2024-12-31"}. Infinity and NaN are written as Python's json does,
+which other readers of JSON may refuse.
+"""
 
 from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from struct import Struct
 from typing import Any
+from uuid import UUID
 from zlib import crc32
 
 from slimdex.indexes.errors import CorruptError
@@ -17,10 +26,8 @@ from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.vectors.vector_file import appending, block_digests, check_length
 
 from ..column_types import restored
-from ..documents import Document
-from ..documents import Part as TextPart
-from .document_lines import UnwritableError, line_of, values_of
-from .passages_table import Cut, parts_read, parts_written
+from ..documents import Document, Part
+from .passages import Cut, parts_read, parts_written
 from .state import Lines
 
 ENTRY = Struct("<QII")
@@ -30,9 +37,91 @@ LONGEST_LINE = (1 << 32) - 1
 """Largest length in bytes that an entry can hold."""
 
 
+class UnwritableError(TypeError):
+    """A value that a line can't restore exactly."""
+
+
+_PLAIN = {type(None), bool, int, float, str}
+_KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    date: ("date", date.isoformat, date.fromisoformat),
+    datetime: ("datetime", lambda v: _unzoned(v).isoformat(), datetime.fromisoformat),
+    time: ("time", lambda v: _unzoned(v).isoformat(), time.fromisoformat),
+    timedelta: (
+        "timedelta",
+        lambda v: [v.days, v.seconds, v.microseconds],
+        lambda v: timedelta(*v),
+    ),
+    Decimal: ("decimal", str, Decimal),
+    UUID: ("uuid", str, UUID),
+    bytes: ("bytes", lambda v: b64encode(v).decode(), b64decode),
+    tuple: ("tuple", lambda v: [*map(_jsonable, v)], tuple),
+    # Pairs, since the names of a struct could be those of our types.
+    dict: ("struct", lambda v: [[*map(_jsonable, item)] for item in v.items()], dict),
+}
+"""Type -> its name, serialisation and parsing."""
+_READ = {name: read for name, _, read in _KINDS.values()}
+
+
+def line_of(values: Sequence[Any]) -> bytes:
+    """Serialise values as a line of JSON in UTF-8, with its end.
+
+    Raises `UnwritableError` if `values_of` could not restore a value: a time with a zone, for
+    example.
+
+    >>> line_of([7, None, date(2024, 12, 31)])
+    b'[7,null,{"date":"2024-12-31"}]\\n'
+    """
+    items = [value if type(value) in _PLAIN else _jsonable(value) for value in values]
+    return f"{_ENCODER.encode(items)}\n".encode()
+
+
+def values_of(line: bytes) -> list[Any]:
+    """Parse a line of `line_of`; raises `ValueError` if it is invalid.
+
+    >>> values_of(line_of([7, None, date(2024, 12, 31)]))
+    [7, None, datetime.date(2024, 12, 31)]
+    """
+    try:
+        values, _ = _DECODER.raw_decode(line.decode())
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"no line of a document ({error})") from error
+    if not isinstance(values, list):
+        raise ValueError("no line of a document (expected a list)")
+    return values
+
+
+def _jsonable(value: Any) -> Any:
+    type_ = type(value)
+    if type_ in _PLAIN:
+        return value
+    if type_ is list:
+        return [*map(_jsonable, value)]
+    if type_ not in _KINDS:
+        raise UnwritableError(f"a value of {type_.__name__}")
+    name, written, _ = _KINDS[type_]
+    return {name: written(value)}
+
+
+def _unzoned(value: Any) -> Any:
+    if value.tzinfo is not None or value.fold:  # zones have no names that every machine knows
+        raise UnwritableError(f"{value!r}, of a zone")
+    return value
+
+
+def _restored(item: dict[str, Any]) -> Any:
+    ((name, value),) = item.items()
+    if name not in _READ:
+        raise ValueError(f"a value of {name!r}")
+    return _READ[name](value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder(object_hook=_restored)
+
+
 @dataclass(frozen=True)
-class Part:
-    """One of the two files, and its committed size."""
+class LineFile:
+    """The file of the lines or that of their offsets, and its committed size."""
 
     path: Path
     nbytes: int
@@ -64,11 +153,11 @@ class Part:
         return f"; `slimdex repair {self.path.parent}` rebuilds it"
 
 
-def parts(folder: Path, lines: Lines, rows: int) -> tuple[Part, Part]:
+def line_files(folder: Path, lines: Lines, rows: int) -> tuple[LineFile, LineFile]:
     """The files of the lines and of the offsets."""
     return (
-        Part(folder / lines.documents, lines.bytes),
-        Part(folder / lines.offsets, rows * ENTRY.size),
+        LineFile(folder / lines.documents, lines.bytes),
+        LineFile(folder / lines.offsets, rows * ENTRY.size),
     )
 
 
@@ -93,9 +182,9 @@ class DocumentFile:
 
     def __init__(self, folder: Path, lines: Lines, rows: int) -> None:
         self.lines, self.rows, self._folder = lines, rows, folder
-        self.parts = self._documents, self._offsets = parts(folder, lines, rows)
-        for part in self.parts:
-            part.check()
+        self.files = self._documents, self._offsets = line_files(folder, lines, rows)
+        for file in self.files:
+            file.check()
 
     @cached_property
     def _maps(self) -> tuple[mmap.mmap | bytes, mmap.mmap | bytes]:
@@ -121,7 +210,7 @@ class DocumentFile:
         Raises `UnwritableError` if a value can't be restored exactly.
         """
         end, rows = self.lines.bytes, self.rows
-        files = [appending(part.path, part.nbytes) for part in self.parts]
+        files = [appending(file.path, file.nbytes) for file in self.files]
         with files[0] as texts, files[1] as offsets:
             for values in documents:
                 line = line_of(values)
@@ -143,8 +232,8 @@ class DocumentFile:
         `CorruptError` if a line is damaged.
         """
         lines, offsets = self._maps
-        for part, mapped in zip(self.parts, self._maps, strict=True):
-            check_length(mapped, part.path)
+        for file, mapped in zip(self.files, self._maps, strict=True):
+            check_length(mapped, file.path)
         # All pages are requested before the first is read: a cold disk fetches them together.
         _fetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
         entries = [ENTRY.unpack_from(offsets, row * ENTRY.size) for row in rows]
@@ -174,7 +263,7 @@ def cut_text(text: str, cut: Cut) -> list[Any]:
 def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
     id, title, text, *values = values_of(line)
     passages: tuple[tuple[int, int], ...] = ()
-    parts: tuple[TextPart, ...] = ()
+    parts: tuple[Part, ...] = ()
     if type(text) is list:
         text, spans, written = text
         passages, parts = tuple((start, end) for start, end in spans), parts_read(written)

@@ -1,4 +1,4 @@
-"""PassagesTable: passages of documents, their rows, and the parts of their texts.
+"""Passages of documents, their rows, and the parts of their texts.
 
 It omits most documents: those of one row whose text has no parts. While a document is added, its
 entry first contains its parts but no passages.
@@ -7,20 +7,17 @@ entry first contains its parts but no passages.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows
-from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import parsed
 
 from ..documents import Document, Part
 from ..passages import Passage
-from .database import Database
-from .draft import draft_of
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class DocumentRows:
         """Number of documents in the rows 0 .. row, which is a document's first row or the end."""
         return row - int((self.counts - 1)[self.firsts < row].sum())
 
-    def followed_by(self, later: DocumentRows) -> DocumentRows:
+    def with_later(self, later: DocumentRows) -> DocumentRows:
         """These documents, and later ones."""
         return DocumentRows(
             *map(np.append, (self.firsts, self.counts), (later.firsts, later.counts))
@@ -114,86 +111,6 @@ class Cut:
     def contents(self, text: str) -> list[str]:
         """Texts to encode, one per passage."""
         return [passage.content(text) for passage in self.passages]
-
-
-class PassagesTable:
-    """The table of passages."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def rows(self, stop: int, start: int = 0) -> DocumentRows:
-        """Documents with several rows among the rows start .. stop."""
-        columns = self._database.fetch_columns(
-            """SELECT "row", len(starts) AS count FROM passages
-            WHERE len(starts) > 1 AND "row" >= ? AND "row" < ? ORDER BY "row" """,
-            [start, stop],
-        )
-        return DocumentRows(columns["row"].astype(np.int64), columns["count"].astype(np.int64))
-
-    def first_row(self, row: int) -> int:
-        """First row of the document of a row."""
-        rows = self._database.fetch(
-            'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
-            'ORDER BY "row" DESC LIMIT 1',
-            [row],
-        )
-        return int(rows[0][0]) if rows and row < sum(rows[0]) else row
-
-    def between(self, start: int, stop: int) -> dict[int, Cut]:
-        """Map the documents whose first row is in start .. stop to their cuts."""
-        return self._read('"row" >= ? AND "row" < ?', [start, stop])
-
-    def of(self, rows: Sequence[int]) -> dict[int, Cut]:
-        """Map documents, given by their first rows, to their cuts."""
-        return self._read('"row" IN (SELECT unnest(?::BIGINT[]))', [[*map(int, rows)]])
-
-    def parts_text(self, rows: Sequence[int]) -> dict[int, str]:
-        """Map rows to the parts of their text, as stored."""
-        return dict(
-            self._database.fetch(
-                """SELECT "row", parts FROM passages
-                WHERE parts IS NOT NULL AND "row" IN (SELECT unnest(?::BIGINT[]))""",
-                [[*map(int, rows)]],
-            )
-        )
-
-    def insert(self, cuts: Mapping[int, Cut]) -> None:
-        """Insert cuts by their documents' first rows; those without passages store only parts."""
-        columns = [
-            [*cuts],
-            [[p.start for p in cut.passages] or None for cut in cuts.values()],
-            [[p.end for p in cut.passages] or None for cut in cuts.values()],
-            [[p.context for p in cut.passages] or None for cut in cuts.values()],
-            [parts_written(cut.parts) for cut in cuts.values()],
-        ]
-        if cuts:
-            draft = draft_of(self._database)
-            draft.execute(
-                f"""INSERT INTO {draft.passages} SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[][]),
-                unnest(?::BIGINT[][]), unnest(?::VARCHAR[][]), unnest(?::VARCHAR[])""",
-                columns,
-            )
-
-    def uncut(self, start: int, stop: int) -> dict[int, Sequence[Part]]:
-        """Map the rows start .. stop of documents without passages to the parts of their texts."""
-        cuts = self._read('"row" >= ? AND "row" < ? AND starts IS NULL', [start, stop])
-        return {row: cut.parts for row, cut in cuts.items()}
-
-    def drop_uncut(self) -> None:
-        """Delete the new entries without passages."""
-        draft = draft_of(self._database)
-        draft.execute(f"DELETE FROM {draft.passages} WHERE starts IS NULL")
-
-    def _read(self, where: str, values: list[Any]) -> dict[int, Cut]:
-        rows = self._database.fetch(
-            f'SELECT "row", starts, ends, contexts, parts FROM passages WHERE {where}',
-            values,
-        )
-        try:
-            return {row: _cut(*values) for row, *values in rows}
-        except (TypeError, ValueError) as error:  # not written by slimdex
-            raise CorruptError(f"{self._database.path}: passages ({error})") from error
 
 
 def parts_written(parts: Iterable[Part]) -> str | None:
@@ -232,9 +149,10 @@ def part_fault(part: Any) -> str | None:
     return None
 
 
-def _cut(
+def cut_of(
     starts: list[int] | None, ends: list[int] | None, contexts: list[str] | None, parts: str | None
 ) -> Cut:
+    """The cut of a document from what a segment has of it."""
     passages = [
         Passage(*each) for each in zip(starts or (), ends or (), contexts or (), strict=True)
     ]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.retrieval.store.passages_table import DocumentRows
+from slimdex.retrieval.store.passages import DocumentRows
 
 
 @given(st.lists(st.integers(1, 4), max_size=12), st.data())
