@@ -206,7 +206,7 @@ def _compare(
     sample: int | None,
     as_json: bool,
 ) -> None:
-    from ..quality.evaluation.labels import read_qrels
+    from ..quality.labels import read_qrels
     from ..sources.source import read_pairs
 
     labels = read_qrels(qrels) if qrels else None
