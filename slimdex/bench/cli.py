@@ -16,7 +16,7 @@ from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
 NAMES = (
     *("retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
-    *("tune", "hybrid", "sts", "report", "tables"),
+    *("tune", "hybrid", "gate", "sts", "report", "tables"),
 )
 app = Commands(
     {name: f"{__name__}:{name}" for name in NAMES}, "Measure quality against memory and time."
@@ -250,6 +250,27 @@ def hybrid(
         ["tantivy", "faiss-cpu", "numpy"],
         {"seed": 0},
     ).run(options)
+
+
+def gate(*, options: SetOptions) -> None:
+    """Fit the weight of lexical scores on sets and models, and judge it on sets left out."""
+    from slimdex.retrieval.cli import console
+
+    from .experiments.gate_study import fitted, gate_rows, measured
+    from .runner import Runner, tell
+
+    runner = Runner("gate", lambda _: None, ["tantivy", "numpy"], {"seed": 0}, queries=1000)
+    jobs, each = [], []
+    with console.progress():
+        for job in runner.jobs(options):
+            jobs.append(job)
+            each.append(measured(job.task))
+    for job, rows in zip(jobs, gate_rows(each), strict=True):
+        job.results.replace([row | job.about for row in rows])
+    for job in jobs:
+        tell(job.results, "gate")
+    bias, of_words, of_rank = fitted(each)
+    console.line(f"fitted on all: {bias:g} {of_words:+g} * n/(n+4) {of_rank:+g} * rank/(rank+10)")
 
 
 def sts(

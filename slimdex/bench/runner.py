@@ -67,13 +67,14 @@ class Runner:
 
     def run(self, options: SetOptions) -> None:
         """Measure every set by every model; rows of an interrupted run are kept."""
+        for job in self.jobs(options):
+            measure_and_tell(self.name, job.results, partial(self.measure, job))
+
+    def jobs(self, options: SetOptions) -> Iterator[Job]:
+        """Encode every set by every model."""
         chosen = datasets(options, self.queries)
         note_absent(self.absent)
         about = provenance(self.packages) | self.more
-        for job in self._jobs(options, chosen, about):
-            measure_and_tell(self.name, job.results, partial(self.measure, job))
-
-    def _jobs(self, options: SetOptions, chosen: Sequence[Dataset], about: Row) -> Iterator[Job]:
         precision = options.precision or ("auto" if self.timed else "fp32")
         how = partial(open_local, pooling=options.pooling, max_length=options.max_length)
         for model in options.models.split(","):

@@ -60,7 +60,7 @@ class Choices:
 
     k: int | None = None
     beta: float = 0.0
-    gamma: float = 0.25
+    gamma: float = 0.0
     kind: str = AUTO
     candidates: int | None = None
     reducer: str = "whitening"

@@ -17,7 +17,13 @@ from slimdex.indexes.settings import Settings
 from .atomic_files import is_index, remove_folder
 from .collection import Collection
 from .encoders.base import AUTO, Encoder, passage_tokens
-from .encoders.models import ENGLISH, FOR_OTHER_LANGUAGES, named_like, other_languages
+from .encoders.models import (
+    ENGLISH,
+    FOR_OTHER_LANGUAGES,
+    better_model,
+    named_like,
+    other_languages,
+)
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
 from .ingest.writer import Added
@@ -129,7 +135,7 @@ def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Add
     index = collection.index
     first = index.state.rows
     added = settled(index, refit, lambda: add_sources(index, sources))
-    return replace(added, notes=[*added.notes, *language_notes(index.opened(), first)])
+    return replace(added, notes=[*added.notes, *model_notes(index.opened(), first)])
 
 
 def _kept(
@@ -176,10 +182,11 @@ def _remove_if_unused(collection: Collection) -> None:
             remove_folder(collection.path)
 
 
-def language_notes(snapshot: Snapshot, first: int) -> list[str]:
-    """A note if most of the documents from row `first` on are in unknown languages.
+def model_notes(snapshot: Snapshot, first: int) -> list[str]:
+    """Notes on a known model, given the documents from row `first` on.
 
-    Reported only for models that are known to know English alone.
+    One if most of these are in languages that it does not know, and for the first documents of an
+    index, one if a model of about its size has a much better published score.
     """
     model = named_like(str(snapshot.state.encoder.get("model")))
     if model is None or model.languages != ENGLISH:
@@ -190,10 +197,17 @@ def language_notes(snapshot: Snapshot, first: int) -> list[str]:
         return []
     sample = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64))]
     share, language = other_languages(snapshot.store.contents_of(sample))
-    if share <= 0.5:
+    if share > 0.5:
+        return [
+            f"{share:.0%} of these texts are not in English (most often {language}), the only "
+            f"language of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or "
+            "another of `slimdex models`"
+        ]
+    better = better_model(model)
+    if first or better is None:
         return []
     return [
-        f"{share:.0%} of these texts are not in English (most often {language}), the only language "
-        f"of {model.name}: build a new index with the model {FOR_OTHER_LANGUAGES}, or another of "
-        "`slimdex models`"
+        f"{better.name} has {better.score} nDCG@10 on {better.measure}, {model.name} "
+        f"{model.score}, at {better.parameters / model.parameters:.1f} times the size: build a new "
+        f"index with --model {better.name} for better answers"
     ]

@@ -22,7 +22,7 @@ def moments(n: int, d: int = 40) -> Moments:
 
 def test_defaults_are_half_the_dimensions_and_pq() -> None:
     fitted, notes = Settings().fitted(moments(700))
-    assert (fitted.k, fitted.kind, fitted.beta, fitted.gamma) == (20, "pq", 0.0, 0.25)
+    assert (fitted.k, fitted.kind, fitted.beta, fitted.gamma) == (20, "pq", 0.0, 0.0)
     assert fitted.candidates is None
     assert notes == []
     assert fitted == Settings().resolved(40, 700)
@@ -60,18 +60,19 @@ def test_current_settings_match_the_requested_ones() -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 15, 39])
 def test_fewer_vectors_than_dimensions(n: int) -> None:
-    fitted, notes = Settings().fitted(moments(n))
-    assert (fitted.k, fitted.kind, fitted.gamma) == (min(n, 20), "flat", 0.0)
-    assert notes == [
-        "a small index, which adapts by itself as it grows: searched exactly, without compression "
-        "(kind pq needs 624 vectors), not whitened (that needs 40 vectors)"
-        + (f", k={n} (the most that {n} vectors allow)" if n < 20 else "")
-    ]
+    for gamma, whitened in ((0.0, ""), (0.25, ", not whitened (that needs 40 vectors)")):
+        fitted, notes = Settings(gamma=gamma).fitted(moments(n))
+        assert (fitted.k, fitted.kind, fitted.gamma) == (min(n, 20), "flat", 0.0)
+        assert notes == [
+            "a small index, which adapts by itself as it grows: searched exactly, without "
+            f"compression (kind pq needs 624 vectors){whitened}"
+            + (f", k={n} (the most that {n} vectors allow)" if n < 20 else "")
+        ]
 
 
 def test_too_few_to_train_the_kind() -> None:
     fitted, notes = Settings().fitted(moments(623))
-    assert (fitted.k, fitted.kind, fitted.gamma) == (20, "flat", 0.25)
+    assert (fitted.k, fitted.kind, fitted.gamma) == (20, "flat", 0.0)
     assert len(notes) == 1
     assert Settings().fitted(moments(624))[0].kind == "pq"
 

@@ -72,7 +72,7 @@ class Questions:
         return Questions(judged, self.vectors[chosen], self.are_names[chosen])
 
 
-class _ExactIndex(ReducedIndex):
+class ExactIndex(ReducedIndex):
     """Exact search of the uncompressed vectors (n, d), of unit length, as deep as an index's."""
 
     def __init__(self, index: ReducedIndex, rows: Matrix) -> None:
@@ -81,6 +81,7 @@ class _ExactIndex(ReducedIndex):
 
     @property
     def candidates(self) -> int:
+        """Rows that an index would rescore for ten results."""
         return self._depth
 
     def search(
@@ -91,6 +92,7 @@ class _ExactIndex(ReducedIndex):
         exclude: Rows = NO_ROWS,
         candidates: int | None = None,
     ) -> tuple[Matrix, Rows]:
+        """Return scores and rows (q, k), as `ReducedIndex.search`."""
         rows = without(np.arange(len(self._rows)) if rows is None else rows, exclude)
         return best_of([(normalize_rows(queries) @ self._rows[rows].T, rows)], len(queries), k)
 
@@ -161,7 +163,7 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
     ways = [EXACT, EXACT_RULE, MEANING, WORDS, *map(way_of, FUSIONS)]
     found = np.empty((len(ways), 3, len(judging.judged)))
     vectors = normalize_rows(task.vectors.take(np.arange(len(task.vectors))))
-    exact = _ExactIndex(snapshot.index, vectors)
+    exact = ExactIndex(snapshot.index, vectors)
     for i, query in enumerate(judging.judged):
         vector = judging.vectors[i : i + 1]
         near, words, fused = fused_orders(snapshot, vector, query.text)
@@ -195,7 +197,7 @@ def _rows(task: Task, snapshot: Snapshot, judging: Questions, chosen: str) -> It
 
 
 def _exact_orders(
-    exact: _ExactIndex, snapshot: Snapshot, query: Matrix, text: str
+    exact: ExactIndex, snapshot: Snapshot, query: Matrix, text: str
 ) -> tuple[Rows, Rows]:
     """Rows of an encoded query (1, d) by exact search, alone and fused with BM25 by the rule."""
     rows = IndexRows(snapshot, exact, exact.candidates_for(DEPTH))

@@ -165,6 +165,29 @@ fusion = Declared(
     lines=by_way("float32"),
 )
 
+gate = Declared(
+    "",
+    (
+        *columns_named("", "set", "model"),
+        Column("semantic", "ndcg@10", ".2f"),
+        Column("default", of_way("rule", "ndcg@10_delta"), "+.2f"),
+        Column("set left out", of_way("left out", DIFFERENCE)),
+        Column("best weights", of_way("best weights", "ndcg@10_delta"), "+.2f"),
+    ),
+    where={"what": "queries"},
+    lines=by_way("float32"),
+)
+gammas = Declared(
+    "",
+    (
+        *columns_named("", "set", "model"),
+        Column("gamma 0", "ndcg@10", ".2f"),
+        *(Column(g, of_way(f"gamma {g}", DIFFERENCE)) for g in full.GAMMAS),
+    ),
+    where={"what": "queries"},
+    lines=by_way("float32"),
+)
+
 
 def _tuned(rows: Rows) -> list[Row]:
     """Tuned row of each set, by the model with the most of them."""

@@ -20,6 +20,7 @@ from . import docs_tables
 from .retrieval_tables import beside_peers, headline, is_default
 from .study_tables import (
     encoders,
+    gate,
     hybrid,
     indexes,
     loads,
@@ -105,6 +106,7 @@ EXPERIMENTS = (
     ),
     Experiment("tune", tuning, FAISS, "tune", "Tuning", docs_tables.tuning),
     Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", docs_tables.hybrid),
+    Experiment("gate", gate, ("tantivy", "numpy"), "gate", "Gate", docs_tables.gate),
     Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", docs_tables.similarity),
 )
 
@@ -157,6 +159,13 @@ def _fusion(folder: Path) -> list[str]:
     rows = read_rows(folder, "hybrid")
     machine = _measured_on(rows, experiment("hybrid").libraries)
     return [*_shown(docs_tables.fusion(rows)), HELD_BACK, machine]
+
+
+def _gammas(folder: Path) -> list[str]:
+    """Table of what whitening changes for each set and encoder."""
+    rows = read_rows(folder, "gate")
+    machine = _measured_on(rows, experiment("gate").libraries)
+    return [*_shown(docs_tables.gammas(rows)), machine]
 
 
 def _tables(experiment: Experiment, folder: Path) -> list[str]:
@@ -212,6 +221,7 @@ SECTIONS = {
     "quality": Section(["retrieval"], _quality),
     "peers": Section(["peers"], _peers),
     "fusion": Section(["hybrid"], _fusion),
+    "gammas": Section(["gate"], _gammas),
 }
 """Name in the marks -> section."""
 

@@ -135,7 +135,7 @@ class Whitening(Linear):
     name = "whitening"
     bounded_by_rank = True
 
-    def __init__(self, n_components: int, beta: float = 0.0, gamma: float = 0.25) -> None:
+    def __init__(self, n_components: int, beta: float = 0.0, gamma: float = 0.0) -> None:
         super().__init__(n_components)
         self.beta = beta
         self.gamma = gamma

@@ -45,6 +45,8 @@ _E5, _NONE = ("query: ", "passage: "), ("", "")
 _APACHE = "Apache-2.0"
 FOR_OTHER_LANGUAGES = "multilingual-e5-small"
 """Model to advise for languages other than English: it needs no extra."""
+MUCH_LARGER, MUCH_BETTER = 2, 5.0
+"""Times the parameters, and points of nDCG@10, of a model to advise instead of another."""
 CHARACTERS_READ = 1000
 """Characters of a text that are read."""
 FEWEST_LETTERS = 40
@@ -128,6 +130,28 @@ def named_like(name: str) -> KnownModel | None:
     'intfloat/e5-small-v2'
     """
     return KNOWN.get(Path(name).name)
+
+
+def better_model(model: KnownModel) -> KnownModel | None:
+    """Find the model with the best published score that is not much larger, if much better.
+
+    >>> better_model(KNOWN["all-MiniLM-L6-v2"]).name
+    'snowflake-arctic-embed-s'
+    >>> better_model(KNOWN["gte-small"]) is None
+    True
+    """
+    if model.score is None:
+        return None
+    others = [
+        (other.score, other)
+        for other in _MODELS
+        if other.score is not None
+        and (other.measure, other.languages) == (model.measure, model.languages)
+        and other.parameters <= MUCH_LARGER * model.parameters
+        and other.needs_torch <= model.needs_torch
+    ]
+    score, best = max(others, key=lambda each: each[0])
+    return best if score >= model.score + MUCH_BETTER else None
 
 
 def known_prompts(name: str) -> tuple[str, str]:

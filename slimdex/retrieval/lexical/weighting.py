@@ -73,13 +73,25 @@ def word_bonuses(
     >>> word_bonuses(bm25, cosines, near, words, 0.2, 3).round(3).tolist()
     [0.0, 0.0, 0.036]
     """
+    bonuses = full_bonuses(bm25, cosines, near, words, mean, total)
+    return weight_of(words.terms, rank_of(near, words)) * bonuses
+
+
+def full_bonuses(
+    bm25: NDArray[np.float32],
+    cosines: NDArray[np.float32],
+    near: ScoredRows,
+    words: ScoredRows,
+    mean: float,
+    total: int,
+) -> NDArray[np.float64]:
+    """Bonuses (n,) of `word_bonuses` for a weight of 1."""
     if not len(words.rows):
         return np.zeros(len(bm25))
     best, unit = float(words.scores[0]), max(1 - mean, LEAST_COSINE)
     floor_rank = min(FLOOR_RANK, max(2, total // 2))
     floor = float(words.scores[floor_rank - 1]) if len(words.rows) >= floor_rank else 0.0
-    matches = np.maximum(bm25.astype(np.float64) - floor, 0) / best
-    out: NDArray[np.float64] = unit * weight_of(words.terms, _rank(near, words)) * matches
+    out: NDArray[np.float64] = unit * np.maximum(bm25.astype(np.float64) - floor, 0) / best
     if not words.ideal:
         return out
     nearest = max(float(near.scores.max(initial=0.0)) - mean, LEAST_COSINE)
@@ -98,7 +110,7 @@ def weight_of(terms: int, rank: int) -> float:
     return MOST_WEIGHT * (1 + z / (1 + abs(z))) / 2
 
 
-def _rank(near: ScoredRows, words: ScoredRows) -> int:
+def rank_of(near: ScoredRows, words: ScoredRows) -> int:
     """Number of rows with a better BM25 than the nearest; `WORDED` if its words do not count."""
     found = words.scores[np.isin(words.rows, near.rows[:1])]
     return int((words.scores > found[0]).sum()) if len(found) else WORDED

@@ -360,7 +360,7 @@ def test_open_or_create_opens_what_it_created(tmp_path: Path) -> None:
             with Collection.open_or_create(tmp_path / "x") as same:  # even in one process
                 assert same.get(1).text == "a cat"
     for other, message in (
-        ({"settings": Settings(k=8)}, "k=8, gamma=0.25: .* has k=None, gamma=0.5; expected the"),
+        ({"settings": Settings(k=8)}, "k=8, gamma=0.0: .* has k=None, gamma=0.5; expected the"),
         ({"vector_dtype": "fp16"}, "vector_dtype='fp16': .* has vector_dtype='int8'"),
         ({"passages": 32}, "passages=32: .* has passages='off'"),
         ({"lexical": False}, "lexical=False: .* has lexical=True"),

@@ -91,7 +91,7 @@ def test_results_are_stored_apart_from_the_plain_models(own_set: Path, tmp_path:
     assert ours != plain
     (told,) = [*(tmp_path / "results").rglob("experiments/*/")]
     assert told.name == (
-        "beta_0.0__candidates_auto__gamma_0.25__index_slimdex__k_auto__kind_sq8"
+        "beta_0.0__candidates_auto__gamma_0.0__index_slimdex__k_auto__kind_sq8"
         "__reducer_whitening__stored_fp16"
     )
     assert (told / f"{OWN}.json").is_file()

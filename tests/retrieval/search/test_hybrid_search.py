@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
@@ -58,6 +59,9 @@ def brute_force(
     words = index.search(query, 1000)
     scores = {every[row].id: s for row, s in zip(words.rows, words.scores, strict=True)}
     best_near, best_words = max(near.values()), max(scores.values(), default=1.0)
+    rows = WordEncoder().encode([d.content for d in every])
+    (vector,) = normalize_rows(WordEncoder().encode([query]))
+    mean = float(vector @ rows.mean(axis=0)) / np.sqrt((rows**2).sum(axis=1).mean())
     by_meaning, by_words = (
         sorted((d.id for d in every if d.id in own), key=lambda id: -own[id])
         for own in (near, scores)
@@ -67,7 +71,7 @@ def brute_force(
         if weight is None:
             ranks = [own.index(id) for own in (by_meaning, by_words) if id in own]
             return float(sum(1 / (61 + rank) for rank in ranks) + (id == query))
-        meaning = (near[id] + 1) / (best_near + 1)
+        meaning = (near[id] - mean) / (best_near - mean)
         words = float(scores.get(id, 0)) / best_words
         return (1 - weight) * meaning + weight * words + (id == query)
 
