@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.execution.progress import Note, listening
 
 from ..documents import json_of
 from .errors import in_options
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from rich.text import Text
 
-UNLIMITED = 1 << 20
+PIPE_WIDTH = 1 << 20
 """Width of a pipe or file: nothing is cut or wrapped."""
 LEAST_WIDTH = 10
 """Minimum width at which text is wrapped here instead of by the terminal."""
@@ -39,7 +39,7 @@ def terminal(*, stderr: bool = False) -> Console:
 
     if stderr:
         return Console(stderr=True, highlight=False)
-    return Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def note(text: str) -> None:
@@ -97,16 +97,12 @@ def show_measures(
 
     `labels` maps measures to their labels in the table.
     """
-    from rich.table import Table
-
-    table = Table(box=None)
-    table.add_column("")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    for measure in next(iter(columns.values())):
-        values = (_number(measure, column[measure]) for column in columns.values())
-        table.add_row(labels.get(measure, measure), *values)
-    terminal().print(table)
+    measures = next(iter(columns.values()))
+    rows = [
+        (labels.get(name, name), *(_number(name, each[name]) for each in columns.values()))
+        for name in measures
+    ]
+    show_table(["", *columns], rows)
 
 
 def show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -130,38 +126,28 @@ def _number(measure: str, value: float | None) -> str:
     return f"{value:.2f}" if measure.endswith("ms") else f"{value:.4f}"
 
 
-def show_index(facts: dict[str, Any], as_json: bool) -> None:
-    """Print contents and costs of an index after a change.
+def index_line(facts: dict[str, Any]) -> str:
+    """Return contents and costs of an index after a change.
 
     `facts` come from `Collection.info` or, after an addition, from `commands.with_addition`.
     """
-    if as_json:
-        print_json(facts)
-        return
     cut = facts["passages"]["rows"] if facts["passages"]["documents_cut"] else 0
     passages = f" ({cut:,} passages)" if cut else ""
-    said = f"{facts['documents']:,} documents{passages} in {_from_here(Path(facts['path']))}"
+    said = f"{facts['documents']:,} documents{passages} in {from_here(Path(facts['path']))}"
     for name in ("replaced", "unchanged"):
         if facts.get(name):
             said += f", {facts[name]:,} {name}"
     memory = facts["memory"]
-    line(
+    return (
         f"{said}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
         f"(float32: {4 * facts['dimensions']})"
     )
 
 
-def _from_here(path: Path) -> Path:
+def from_here(path: Path) -> Path:
+    """Return a path relative to the current folder, if it is in it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def show_result(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    """Print a result: as JSON, or in one line."""
-    if as_json:
-        print_json(facts)
-    else:
-        line(text)
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -175,15 +161,15 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[None]:
-    """Show progress: a bar for each stage, or lines without a terminal."""
+def progress(note: Note = note) -> Iterator[None]:
+    """Show notes and progress: a bar for each stage, or lines without a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
-        with listening(_Lines()):
+        with listening(_Lines(), note):
             yield
         return
     bars = _Bars()
     try:
-        with listening(bars):
+        with listening(bars, note):
             yield
     finally:
         bars.stop()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from slimdex.command_line import app
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.encoders.folder_checks import check_model_folder
 from slimdex.retrieval.encoders.sentence_folder import read_folder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from slimdex.retrieval.cli.app import app
+from slimdex.command_line import app
 from slimdex.retrieval.encoders import hub
 from slimdex.retrieval.encoders.hub import DEFAULT_MODEL, PACKAGED
 from slimdex.retrieval.encoders.known_models import (
