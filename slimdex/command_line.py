@@ -62,4 +62,5 @@ app = Commands(
             help="Print the version and exit.",
         )
     ],
+    alone="slimdex.retrieval.cli.overview:overview",
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.indexes.errors import InputError, SlimdexError
@@ -65,7 +64,7 @@ def build(
     aim = _target_beside(wanted, target)
     path = out or new_index()
     offer(path.absolute())
-    asked = sources.asked(vectors)
+    asked, began = sources.asked(vectors), time()
     with console.progress():
         opened = asked.opened()
 
@@ -87,11 +86,17 @@ def build(
                 workers=workers,
                 shared_filesystem=writing.shared_filesystem,
             )
-        remember_sources(collection.path, asked, collection.index.state.origins)
+        remember_sources(collection.path, asked, collection.index.state.origins, began)
         with collection, console.progress():
             added.notes.extend(choose_settings(collection, aim))
             facts = with_addition(collection, added)
-    return Answer(facts, console.index_line(facts))
+
+    def show() -> None:
+        console.line(console.index_line(facts))
+        console.line("Search them:")
+        console.line(f"  {console.search_command(path)}")
+
+    return Answer(facts, show)
 
 
 @contextmanager
@@ -130,7 +135,7 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
     from .answers import show_hits
     from .facts import show_evaluation
 
-    if not _is_finished(out):
+    if not _holds_documents(out):
         _build_demo(out)
     with Collection.open(out) as collection:
         cut = collection.info()["passages"]["documents_cut"]
@@ -146,14 +151,7 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
         console.line("")
         show_evaluation(report)
         console.line("")
-        console.line(f"Try your own: {_command()} search {out} sort a list")
-
-
-def _command() -> str:
-    """Return the command as the user can type it: its path if the shell does not find it."""
-    called = Path(sys.argv[0])
-    is_hidden = called.name == "slimdex" and shutil.which("slimdex") is None
-    return str(called) if is_hidden else "slimdex"
+        console.line(f"Try your own: {console.typed('search', out, 'sort', 'a', 'list')}")
 
 
 def _build_demo(out: Path) -> None:
@@ -167,12 +165,3 @@ def _build_demo(out: Path) -> None:
         sources = Sources.open(["python:"])
         collection, _ = build_index(out, sources, TransformerEncoder, Settings())
         collection.close()
-
-
-def _is_finished(path: Path) -> bool:
-    from ..collection import Collection
-
-    if not path.exists():
-        return False
-    with Collection.open(path) as collection:
-        return collection.index.state.settings is not None

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.indexes.errors import InputError
@@ -81,7 +81,7 @@ def delete(
 
 def _still_there(index: Path, gone: int) -> str:
     """Return a note for an index with more deleted rows than live ones."""
-    return f"{gone:,} rows still take space: `slimdex compact {index}` frees it"
+    return f"{gone:,} rows still take space: `{console.typed('compact', index)}` frees it"
 
 
 def compact(index: Dir, *, writing: WriteOptions) -> Answer:
@@ -183,11 +183,11 @@ class _Synced:
 
         from ..sources.asked_sources import remember_sources
 
-        notes = list[str]()
+        notes, began = list[str](), time()
         with console.progress(notes.append):
             found = commands.sync(self.collection, self.sources, self.refit, compacts=watched)
         index = self.collection.index
-        remember_sources(index.path, self.sources, index.state.origins)
+        remember_sources(index.path, self.sources, index.state.origins, began)
         self.left = index.snapshot.manifest
         if (gone := found.pop("gone")) > found["documents"]:
             notes.append(_still_there(self.path, gone))

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from inspect import Parameter
 from pathlib import Path
@@ -116,13 +116,23 @@ class Commands(click.Group):
     Parameters
     ----------
     places : names of commands -> "module:function", or "module:group".
+    alone : "module:function" that is called if no command is given; default: print the help.
     """
 
     def __init__(
-        self, places: Mapping[str, str], help: str, params: list[click.Parameter] | None = None
+        self,
+        places: Mapping[str, str],
+        help: str,
+        params: list[click.Parameter] | None = None,
+        alone: str | None = None,
     ) -> None:
         super().__init__(
-            help=help, params=params, no_args_is_help=True, context_settings=CLICK_SETTINGS
+            help=help,
+            params=params,
+            no_args_is_help=alone is None,
+            invoke_without_command=alone is not None,
+            callback=None if alone is None else partial(_run_alone, alone),
+            context_settings=CLICK_SETTINGS,
         )
         self.places = places
 
@@ -151,9 +161,19 @@ class Commands(click.Group):
 
 @cache
 def _imported(name: str, place: str) -> click.Command:
-    module, _, attribute = place.partition(":")
-    found = getattr(import_module(module), attribute)
+    found = _function(place)
     return found if isinstance(found, click.Command) else command_of(found, name)
+
+
+def _run_alone(place: str, **options: Any) -> None:
+    """Run what runs without a command; Click calls this before each command, too."""
+    if click.get_current_context().invoked_subcommand is None:
+        _function(place)(**options)
+
+
+def _function(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def command_of(function: Callable[..., Answer | None], name: str) -> click.Command:

@@ -124,7 +124,9 @@ def _of_index(index: Path | None) -> Iterator[Finding]:
             yield Finding("index", "none here; `slimdex build SOURCE` makes one")
             return
         yield from _index_findings(path)
-        yield Finding("not checked", f"every byte of its files: `slimdex verify {path}` does")
+        yield Finding(
+            "not checked", f"every byte of its files: `{console.typed('verify', path)}` does"
+        )
     except InputError as error:
         yield Finding(
             "index", str(error), f"set {INDEX_VARIABLE} to an index's folder, or unset it"
@@ -269,17 +271,17 @@ def _commit(path: Path, manifest: Manifest) -> Finding:
         f"version {state.version}, {state.rows:,} rows, {len(manifest.deleted):,} of them deleted"
     )
     mostly_gone = 2 * len(manifest.deleted) > state.rows
-    return Finding("newest commit", said, f"slimdex compact {path}" if mostly_gone else None)
+    return Finding("newest commit", said, console.typed("compact", path) if mostly_gone else None)
 
 
 def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
     state = manifest.state
     if missing := sorted(name for name in state.file_names if not (path / name).exists()):
         said = f"{len(missing)} missing: {', '.join(missing)}"
-        yield Finding("files", said, f"slimdex repair {path}")
+        yield Finding("files", said, console.typed("repair", path))
     if state.replacement is not None:
         said = f"{state.replacement.rows:,} of {state.rows:,} rows are encoded again"
-        yield Finding("migration", said, f"slimdex migrate {path} --continue")
+        yield Finding("migration", said, console.typed("migrate", path, "--continue"))
 
 
 def _left(path: Path) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.indexes.errors import InputError
 
+from ..atomic_files import no_file
 from . import console
 from .click_commands import EXPECTED_INDEX, default_index
 from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
@@ -174,7 +175,7 @@ def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]
         if name not in names:
             raise InputError(f"--sync {word}; expected NAME=SOURCE, NAME one of {', '.join(names)}")
         if not Path(source).exists():
-            raise InputError(f"--sync {source}: no such file or folder; expected an existing one")
+            raise InputError(f"--sync {no_file(source)}")
         followed.setdefault(name, []).append(str(Path(source).absolute()))
     return followed
 

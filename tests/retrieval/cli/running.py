@@ -51,7 +51,7 @@ class Runner:
 
     def __call__(self, line: str, *more: str) -> Result:
         words = [*shlex.split(line), *more]
-        if words[0] == "build" and not {"--model", "--vectors"} & {*words}:
+        if words[:1] == ["build"] and not {"--model", "--vectors"} & {*words}:
             words.extend(self.encoder)
         self._capsys.readouterr()
         code: Any = 0
