@@ -96,7 +96,7 @@ def __getattr__(name: str) -> Any:
         return version("slimdex")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .indexes.keywords import with_suggestions
+    from .indexes.suggestions import with_suggestions
 
     module = import_module(f".{_HOMES[name]}", __name__)
     setattr(module, name, with_suggestions(getattr(module, name)))

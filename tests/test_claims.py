@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
-from slimdex.bench.reporting.findings import default_row, of_task, tasks
+from slimdex.bench.reporting.retrieval_tables import default_row, of_task, tasks
 from slimdex.bench.rows import FOLDER, Row, read_rows
 from slimdex.indexes.options import CANDIDATES, REDUCERS
 

@@ -5,6 +5,7 @@ Commands import what they run, since `slimdex --help` imports this file.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -25,8 +26,7 @@ app = Commands(
 def retrieval(options: SetOptions) -> None:
     """Measure quality, memory and time of every method on sets; existing rows are kept."""
     from .engines.registry import missing, packages_of
-    from .experiments.measured_methods import GRID_PEERS
-    from .experiments.retrieval_study import measure_grid
+    from .experiments.retrieval_study import GRID_PEERS, measure_grid
     from .runner import Runner
 
     Runner(
@@ -101,32 +101,21 @@ def start(
     """Time commands from their start to their answer, beside other libraries doing the same."""
     from tempfile import TemporaryDirectory
 
-    from slimdex.retrieval.cli import console
-
-    from .experiments.start_study import (
-        PACKAGES,
-        QUICK_DOCUMENTS,
-        QUICK_ROUNDS,
-        ROUNDS,
-        Job,
-        measure_start,
-    )
+    from .experiments.start_study import PACKAGES, StartJob, measure_start
     from .machine import not_installed, provenance
     from .rows import ResultsFile
-    from .runner import note_absent, tell
+    from .runner import measure_and_tell, note_absent
 
     if not install:
         note_absent([*not_installed(PACKAGES)])
     packages = {"duckdb", "openvino", *(each for own in PACKAGES.values() for each in own)}
     about = provenance(sorted(packages))
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, console.progress():
-        job = Job.of_docstrings(Path(folder), QUICK_DOCUMENTS if quick else None)
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        job = StartJob.of_docstrings(Path(folder), quick=quick)
         results = ResultsFile(out / f"start-{job.name}.jsonl")
-        rounds = QUICK_ROUNDS if quick else ROUNDS
-        failed = measure_start(job, rounds, install=install, results=results, about=about)
-    for line in failed:
-        console.note(line)
-    tell(results, "start")
+        measure_and_tell(
+            "start", results, lambda: measure_start(job, results, about, install=install)
+        )
 
 
 def encode(
@@ -144,7 +133,7 @@ def encode(
     from .experiments.encoding_study import LIBRARIES, Texts, measure_encoders
     from .machine import provenance
     from .rows import ResultsFile
-    from .runner import tell
+    from .runner import measure_and_tell
 
     texts = Texts.read(data)
     about = provenance(LIBRARIES)
@@ -153,11 +142,8 @@ def encode(
         for contender, reason in missing_contenders(full_name).items():
             console.note(f"{contender} is missing: {reason}")
         results = ResultsFile(out / f"encode-{Path(full_name).name}.jsonl")
-        with console.progress():
-            failed = measure_encoders(full_name, place, texts, results, about)
-        for line in failed:
-            console.note(line)
-        tell(results, "encode")
+        measure = partial(measure_encoders, full_name, place, texts, results, about)
+        measure_and_tell("encode", results, measure)
 
 
 def index(
@@ -175,14 +161,13 @@ def index(
     out: Out = MEASURED,
 ) -> None:
     """Measure an index of yours: agreement and times, with conditions, and with a cold disk."""
-    from slimdex.retrieval.cli import console
     from slimdex.retrieval.cli.settings import parsed_candidates
     from slimdex.retrieval.sources.source import read_pairs
 
     from .experiments.index_study import Asked, measure_index
     from .machine import provenance
     from .rows import ResultsFile
-    from .runner import tell
+    from .runner import measure_and_tell
 
     numbers = [parsed_candidates(word) for word in candidates.split(",")]
     if bad := [number for number in numbers if number is not None and number < 1]:
@@ -190,9 +175,8 @@ def index(
     texts = None if queries is None else [text for _, text in read_pairs(str(queries))]
     about = provenance(["duckdb", "openvino"])
     results = ResultsFile(out / f"index-{path.absolute().name}.jsonl")
-    with console.progress():
-        measure_index(path, Asked(numbers, where or (), texts), results, about)
-    tell(results, "index")
+    asked = Asked(numbers, where or (), texts)
+    measure_and_tell("index", results, lambda: measure_index(path, asked, results, about))
 
 
 def serve(
@@ -201,20 +185,17 @@ def serve(
     out: Out = MEASURED,
 ) -> None:
     """Measure a service under load (by wrk), and the same index in process."""
-    from slimdex.retrieval.cli import console
     from slimdex.retrieval.sources.source import read_pairs
 
     from .experiments.serve_study import measure_serve
     from .machine import provenance
     from .rows import ResultsFile
-    from .runner import tell
+    from .runner import measure_and_tell
 
     texts = [text for _, text in read_pairs(str(queries))]
     about = provenance(["fastapi", "uvicorn", "faiss-cpu", "chromadb"])
     results = ResultsFile(out / "serve-load.jsonl")
-    with console.progress():
-        measure_serve(path, texts, results, about)
-    tell(results, "serve")
+    measure_and_tell("serve", results, lambda: measure_serve(path, texts, results, about))
 
 
 def updates(out: Out = MEASURED) -> None:
@@ -222,14 +203,12 @@ def updates(out: Out = MEASURED) -> None:
 
     Other stores require the extra `peers`.
     """
-    from slimdex.retrieval.cli import console
-
     from .engines.engine import CHANGES
     from .engines.registry import missing, names_of, packages_of
     from .experiments.update_study import DOCUMENTS, SECONDS, measure_updates
     from .machine import provenance
     from .rows import ResultsFile
-    from .runner import note_absent, tell
+    from .runner import measure_and_tell, note_absent
 
     every = names_of(CHANGES)
     absent = missing(every)
@@ -237,9 +216,8 @@ def updates(out: Out = MEASURED) -> None:
     names = [name for name in every if name not in absent]
     about = provenance(["duckdb", *packages_of(every)])
     results = ResultsFile(out / "processes-random.jsonl")
-    with console.progress():
-        measure_updates(names, DOCUMENTS, SECONDS, results, about)
-    tell(results, "processes")
+    measure = partial(measure_updates, names, DOCUMENTS, SECONDS, results, about)
+    measure_and_tell("processes", results, measure)
 
 
 def tune(options: SetOptions) -> None:
@@ -282,8 +260,7 @@ def sts(
     """Measure how whitening and fewer dimensions change similarity, by several poolings."""
     from slimdex.retrieval.cli import console
 
-    from .data.pairs import read_seven
-    from .experiments.similarity_study import measure_model
+    from .experiments.similarity_study import measure_model, read_seven
     from .machine import provenance
     from .runner import tell
 
@@ -302,8 +279,8 @@ def report(
     """Write one self-contained page of pictures and tables, and the pictures as PNG."""
     from slimdex.retrieval.cli import console
 
-    from .reporting.experiments import read_all
     from .reporting.page import write_report
+    from .reporting.sections import read_all
 
     for path in write_report(out, read_all(results)):
         console.line(str(path))
@@ -313,9 +290,8 @@ def tables() -> None:
     """Write results into README.md and docs of this checkout, between marks, and pictures."""
     from slimdex.retrieval.cli import console
 
-    from .reporting.experiments import read_all
     from .reporting.page import write_pictures
-    from .reporting.sections import marked, section, sections_with_rows, write_section
+    from .reporting.sections import marked, read_all, section, sections_with_rows, write_section
     from .rows import FOLDER
 
     with_rows = sections_with_rows(FOLDER)

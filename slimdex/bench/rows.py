@@ -1,24 +1,126 @@
-"""Rows of results as lines of JSON, appended as they are measured."""
+"""Rows of results as lines of JSON, appended as they are measured; unknown columns are refused."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import parsed
 from slimdex.retrieval.atomic_files import publish
 
-from .columns import check_row
-
 Row = dict[str, Any]
 FOLDER = Path("slimdex/bench/results")
 """Rows of this repository, from which README is made; not part of wheels."""
+NUMBER = (int, float)
+COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
+    # what was measured
+    "key": ((str,), "short name of everything that identifies a row"),
+    "set": ((str,), "set of documents and queries"),
+    "model": ((str,), "encoder"),
+    "sha256": ((str,), "of the encoder's weights"),
+    "vectors": ((str,), "short name of the vectors"),
+    "dim|d|width": ((int,), "dimensions of the encoder's vectors, or of its hidden states"),
+    "documents|queries": ((int,), "how many"),
+    "rows|changed": ((int,), "of an index, and how many a change touches"),
+    "method|encoder|way|what": ((str,), "what does it"),
+    "effort": ((int,), "rows rescored, or what a library calls its effort"),
+    "error": ((str,), "why there is no result"),
+    "seed": ((int,), "of what is random"),
+    # settings
+    "k|candidates": ((int, NoneType), "as in `Settings`"),
+    "beta|gamma": ((*NUMBER, NoneType), "as in `Settings`"),
+    "kind|reducer": ((str,), "as in `Settings`; none: no reducer"),
+    "max_length": ((int, NoneType), "tokens read of a text"),
+    "mode|pooling": ((str,), "how tokens become a vector"),
+    "layers": ((list,), "whose vectors are averaged"),
+    "fit": ((str,), "what the reducer is fitted on: target, NLI, or nothing"),
+    "language": ((str,), "of the sets"),
+    "sets": ((list,), "names of the sets that are averaged"),
+    "precision|runtime": ((str, NoneType), "of encoding, and what runs it"),
+    "texts": ((str,), "short name of the texts"),
+    # quality
+    r"(ndcg|mrr|recall)@\d+(_delta|_low|_high)?": (
+        NUMBER,
+        "points of 100: the mean, its difference from float32 (of tune:"
+        " from the default metric or a fresh index), and that"
+        " one's 95% interval",
+    ),
+    r"agreement@10(_low|_high)?": (NUMBER, "share of the exact search's ten, and interval"),
+    "estimate|bound": (NUMBER, "agreement@10 by queries made of documents, and its lower bound"),
+    "trials|too_high": ((int,), "of a bound, and in how many real queries find less"),
+    "recall@10_total": (NUMBER, "share of the exact ten"),
+    "(STS-B|SICK-R|STS1[2-6]|(sts_)?average)( w?mean)?": (
+        NUMBER,
+        "Spearman's correlation x 100 with human scores: over all pairs, or by subtasks",
+    ),
+    # time
+    "fit_s|index_s|build_s|write_s|load_s": (NUMBER, "seconds to fit, code, both, write, load"),
+    "words_s": (NUMBER, "seconds to index the words"),
+    "seconds": (NUMBER, "seconds of a run"),
+    "builds": ((int,), "of which build_s is the least"),
+    r"(p50|p95|p99|batch)_ms(_\w+)?": (
+        NUMBER,
+        "milliseconds of a query or text: percentiles, in a batch, of a part, on one thread or all",
+    ),
+    "queries_per_s|searches_per_s(_one|_all)?": (NUMBER, "with all threads, or with one"),
+    "commits_per_s": (NUMBER, "of all processes that write"),
+    "start_s(_least|_most)?": (NUMBER, "seconds of a new process: median, least, most"),
+    "first_s": (NUMBER, "seconds of the first of all, with an empty cache of models"),
+    "processes": ((int,), "that were started, one after another, or that write at once"),
+    "install_s|install_bytes": (NUMBER, "seconds to install, bytes of the packages"),
+    "(short|long)_(texts|tokens)_per_s": (NUMBER, "encoded"),
+    "(short|long)_(texts|tokens)": ((int,), "that were encoded"),
+    "(short|long)_share": (NUMBER, "of the processor's rate of products that is reached"),
+    "flops_per_token|product_flops": ((*NUMBER, NoneType), "of the model, of the processor"),
+    # memory
+    "(ram|disk|process|process_files)_row_bytes": ((*NUMBER, NoneType), "bytes a vector"),
+    "ram_bytes": ((int,), "of an index in memory"),
+    "code_bytes": ((int,), "of all codes in memory, the part that a search scans"),
+    "ram_fixed_bytes|peak_bytes": ((*NUMBER, NoneType), "bytes once, of the process at most"),
+    "read_(pages_)?query_bytes": (NUMBER, "bytes read from disk by a query"),
+    "memory(_files)?_bytes": ((int,), "of the process: its own, and pages of files"),
+    "store(_files)?_bytes": ((int,), "what of these its library and index have added"),
+    "words(_memory)?_row_bytes": (NUMBER, "bytes a vector of the lexical index: on disk, read"),
+    "compression": (NUMBER, "float32's bytes a vector in ours"),
+    # conditions and traffic
+    "condition": ((str,), "on the documents' columns"),
+    "allowed_share": (NUMBER, "of the rows, by a condition"),
+    "fusion": ((str,), "of words and meaning: off, rrf or the words' weight"),
+    "first_share": (NUMBER, "of queries whose first answer is right"),
+    "callers": ((int,), "threads"),
+    "searches|changes|kills|faults|power_losses|flips": (
+        (int,),
+        "of a run: what it did, and calls that failed or bits that flipped on purpose",
+    ),
+    "acknowledged|lost|refused": ((int,), "documents committed, missing later; failed calls"),
+    "refusal": ((str, NoneType), "message of a failed call"),
+    "(unseen|unfound)_share": (
+        NUMBER,
+        "of committed documents that searches miss: of a process open before them, of a new one",
+    ),
+    "longest_(search|change)_s": (NUMBER, "seconds of the longest call of a run, with waits"),
+    # where and when
+    "versions": ((dict,), "of Python and libraries"),
+    "processor|flags|system": (
+        (str,),
+        "where: the processor with its family, model and stepping, and what it can do",
+    ),
+    "date|time": ((str,), "when the row was written, UTC"),
+    "load": (NUMBER, "load of the last minute before the run"),
+    "commit": ((str, NoneType), "of slimdex, where it is a checkout"),
+    "clean": ((bool, NoneType), "whether the checkout's code was that commit's"),
+    "threads": ((int,), "of the machine"),
+}
+"""Pattern of a whole name -> types of its values, and the meaning with the unit."""
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
@@ -105,3 +207,30 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _rounded(item) for name, item in value.items()}
     return value
+
+
+def check_row(row: Mapping[str, Any]) -> None:
+    """Raise `TypeError` unless every column is one of `COLUMNS` and has a value of its type.
+
+    Each of the row's `sets` may also have a column, with Spearman's correlation.
+
+    >>> check_row({"key": "a", "ndcg@10": 79.2, "ndcg@10_low": -0.1})
+    >>> check_row({"ndgc@10": 79.2})
+    Traceback (most recent call last):
+    TypeError: ndgc@10=79.2; expected a column of slimdex/bench/rows.py
+    """
+    for name, value in row.items():
+        of_set = re.sub(" w?mean$", "", name) in row.get("sets", ())
+        column = column_of("average" if of_set else name)
+        if column is None:
+            raise TypeError(f"{name}={value!r}; expected a column of slimdex/bench/rows.py")
+        types, meaning = COLUMNS[column]
+        if type(value) not in types:
+            expected = " or ".join(type_.__name__ for type_ in types)
+            raise TypeError(f"{name}={value!r}; expected {expected}: {meaning}")
+
+
+@cache
+def column_of(name: str) -> str | None:
+    """Find the pattern in `COLUMNS` of a name, if there is one."""
+    return next((pattern for pattern in COLUMNS if re.fullmatch(pattern, name)), None)

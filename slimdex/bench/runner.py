@@ -11,15 +11,14 @@ from slimdex.retrieval.cli import console
 from slimdex.retrieval.encoders.opening import is_static
 from slimdex.retrieval.extras import install_command
 
-from .data.datasets import Dataset, load_dataset, names_of
-from .data.vectors import open_local
+from .datasets import Dataset, load_dataset, names_of, open_local
 from .experiments.retrieval_study import Task, results_file
 from .machine import provenance
 from .options import CACHE, SetOptions
 from .rows import ResultsFile, Row
 
 if TYPE_CHECKING:
-    from .data.vectors import LocalEncoder
+    from .datasets import LocalEncoder
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Runner:
 
     Attributes
     ----------
-    name : of the experiment in `reporting.experiments`, and start of its files' names.
+    name : of the experiment in `reporting.sections`, and start of its files' names.
     measure : measures one job.
     packages : packages whose versions the rows have, in addition to `machine.LIBRARIES`.
     more : further columns of every row.
@@ -72,11 +71,7 @@ class Runner:
         note_absent(self.absent)
         about = provenance(self.packages) | self.more
         for job in self._jobs(options, chosen, about):
-            with console.progress():
-                failed = self.measure(job)
-            for line in failed or ():
-                console.note(line)
-            tell(job.results, self.name)
+            measure_and_tell(self.name, job.results, partial(self.measure, job))
 
     def _jobs(self, options: SetOptions, chosen: Sequence[Dataset], about: Row) -> Iterator[Job]:
         precision = options.precision or ("auto" if self.timed else "fp32")
@@ -100,9 +95,20 @@ def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
     return found if queries is None else [dataset.asking(queries) for dataset in found]
 
 
+def measure_and_tell(
+    experiment: str, results: ResultsFile, measure: Callable[[], Sequence[str] | None]
+) -> None:
+    """Measure with a progress bar; note failures, and print the rows' place and tables."""
+    with console.progress():
+        failed = measure()
+    for line in failed or ():
+        console.note(line)
+    tell(results, experiment)
+
+
 def tell(results: ResultsFile, experiment: str) -> None:
     """Print where the rows of an experiment are, and its tables as Markdown."""
-    from .reporting.experiments import tables_of
+    from .reporting.sections import tables_of
 
     rows = list(results.rows.values())
     console.line(f"{len(rows)} rows in {results.path}")

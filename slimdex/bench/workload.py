@@ -12,7 +12,7 @@ from slimdex.indexes.options import AUTO
 from slimdex.retrieval.cli.click_commands import Json
 from slimdex.retrieval.cli.settings import K, NoLexical, Stored
 
-LEAST, MOST = 1000, 10**13
+FEWEST_DOCUMENTS, MOST_DOCUMENTS = 1000, 10**13
 """Limits of the documents of a plan."""
 STORED = ("fp16", "int8")
 PLANNED = (AUTO, PQ.name, IVF_PQ.name)
@@ -64,7 +64,7 @@ class Workload:
     ] = None
 
     def __post_init__(self) -> None:
-        check_range("--documents", self.documents, LEAST, MOST)
+        check_range("--documents", self.documents, FEWEST_DOCUMENTS, MOST_DOCUMENTS)
         check_range("--dim", self.dim, 16, 65_536)
         check_range("--tokens", self.tokens, 1, 1e6)
         check_range("--columns", self.columns, 0, 1e9)

@@ -19,7 +19,7 @@ REDUCERS = (
     "truncate",
     "random",
 )
-"""Names of the reducers; `reducers.registry` has their classes in this order."""
+"""Names of the reducers; `reducers.reducer` has their classes in this order."""
 
 
 CANDIDATES, CANDIDATES_TO = 200, 60_000

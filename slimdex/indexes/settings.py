@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from .codes.faiss_calls import is_factory
-from .codes.faiss_index import FaissIndex
+from .codes.faiss_index import FaissIndex, is_factory
 from .codes.kinds import FLAT, KINDS, Kind, kind_named
 from .errors import InputError, shortened_repr
 from .options import AUTO, REDUCERS, Choices
 from .reducers.linear import Identity, Whitening, principal_axes
 from .reducers.moments import Moments
-from .reducers.reducer import Reducer
-from .reducers.registry import reducer_class
+from .reducers.reducer import Reducer, reducer_class
 from .suggestions import check_choice
 from .vectors.vector_file import VectorFile
 

@@ -1,11 +1,35 @@
-"""Suggestions for misspelt names in messages."""
+"""Suggestions for misspelt names in messages, and for unexpected keyword arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, isfunction, signature
+from typing import Any, TypeVar, cast
 
 from .errors import InputError, shortened_repr
+
+T = TypeVar("T")
+OTHERS = {
+    "limit": ("k", "top_k", "topk", "top", "n", "n_results", "num_results", "count", "size"),
+    "where": ("filter", "filters", "condition", "expr", "query_filter"),
+    "vectors": ("embeddings", "embedding", "embs"),
+    "documents": ("docs", "texts", "items", "data", "points", "rows"),
+    "query": ("q", "text", "query_text", "query_texts", "query_vector", "vector"),
+    "queries": ("query", "texts", "query_texts", "vectors"),
+    "min_score": ("threshold", "score_threshold", "cutoff"),
+    "rerank": ("reranker",),
+    "candidates": ("num_candidates", "ef", "nprobe"),
+    "k": ("n_components", "dim", "dims", "dimensions"),
+    "dim": ("dimension", "dimensions", "size"),
+    "metadata": ("meta", "payload", "attributes"),
+    "to": ("format",),
+    "url": ("uri", "host", "address", "path"),
+    "encoder": ("model", "embedder", "embedding_function"),
+    "path": ("directory", "folder", "persist_directory", "uri", "name"),
+}
+"""Names of parameters here -> names of the same in other libraries."""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
@@ -50,3 +74,63 @@ mean 'pca'?
 
 def _folded(word: str) -> str:
     return word.casefold().replace("-", "_")
+
+
+def with_suggestions(public: T) -> T:
+    """Refuse unexpected keyword arguments of a function, or of a class's public methods.
+
+    A class is changed in place, with its bases in this package; what is changed already stays.
+
+    >>> def search(query, limit=10): ...
+    >>> with_suggestions(search)("a", top_k=3)
+    Traceback (most recent call last):
+    ...
+    TypeError: search() got an unexpected keyword argument 'top_k'; did you mean 'limit'?
+    """
+    if isfunction(public):
+        return cast(T, _checked(public))
+    for base in getattr(public, "__mro__", ()):
+        if not base.__module__.startswith(f"{__name__.partition('.')[0]}."):
+            continue
+        for name, found in list(vars(base).items()):
+            if name.startswith("_") and name != "__init__":
+                continue
+            if isinstance(found, classmethod | staticmethod):
+                setattr(base, name, type(found)(_checked(found.__func__)))
+            elif isfunction(found):
+                setattr(base, name, _checked(found))
+    return public
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function, unless it takes any keyword or is wrapped."""
+    parameters = signature(function).parameters.values()
+    if hasattr(function, "__wrapped__") or any(p.kind == Parameter.VAR_KEYWORD for p in parameters):
+        return function
+    positional = Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL
+    names = {p.name for p in parameters if p.kind not in positional}
+
+    @wraps(function)
+    def checked(*args: Any, **named: Any) -> Any:
+        if unknown := [name for name in named if name not in names]:
+            called = function.__qualname__.removesuffix(".__init__")
+            meant = suggested(unknown[0], names - named.keys())
+            raise TypeError(f"{called}() got an unexpected keyword argument {unknown[0]!r}{meant}")
+        return function(*args, **named)
+
+    return checked
+
+
+def suggested(word: str, names: Iterable[str]) -> str:
+    """Return a message's ending that names the parameter that was meant, or all of them.
+
+    >>> suggested("filter", ["limit", "where"]), suggested("lmit", ["limit", "where"])
+    ("; did you mean 'where'?", "; did you mean 'limit'?")
+    >>> suggested("colour", ["where", "limit"])
+    '; expected limit, where'
+    """
+    others = {other: name for name in names for other in OTHERS.get(name, ())}
+    if word in others:
+        return f"; did you mean {others[word]!r}?"
+    takes = ", ".join(sorted({*names} - {"self", "cls"}))
+    return did_you_mean(word, names) or f"; expected {takes or 'none'}"

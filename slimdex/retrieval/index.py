@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.forks import renewed
-from slimdex.indexes.execution.locks import ThreadLock
+from slimdex.indexes.execution.forks import ThreadLock, renewed
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.unicode_text import check_unicode
 

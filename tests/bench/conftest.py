@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from slimdex.bench.data.datasets import Dataset
-from slimdex.bench.data.vectors import encoded
+from slimdex.bench.datasets import Dataset, encoded
 from slimdex.bench.engines.measured import MeasuredEngine
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.retrieval.documents import Document

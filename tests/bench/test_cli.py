@@ -12,12 +12,12 @@ from click.testing import CliRunner
 
 from slimdex.bench import runner
 from slimdex.bench.cli import app
-from slimdex.bench.data.datasets import load_dataset
-from slimdex.bench.data.pairs import SEVEN
+from slimdex.bench.datasets import load_dataset
 from slimdex.bench.engines.measured import MeasuredEngine
 from slimdex.bench.engines.registry import Method
 from slimdex.bench.experiments import peer_study, retrieval_study, search_study, similarity_study
-from slimdex.bench.experiments.measured_methods import part, uncompressed
+from slimdex.bench.experiments.retrieval_study import part, uncompressed
+from slimdex.bench.experiments.similarity_study import SEVEN
 from slimdex.bench.rows import FOLDER
 from slimdex.indexes.settings import Settings
 
@@ -68,7 +68,7 @@ def test_a_quick_run_from_encoding_to_the_page(
         monkeypatch.setattr(study, "engine_process", partial(Here, MeasuredEngine))
     monkeypatch.setattr(search_study, "QUICK_ROUNDS", 1)
     for name, count in (("DOCUMENTS", 300), ("QUERIES", 60)):
-        monkeypatch.setattr(f"slimdex.bench.data.datasets.QUICK_{name}", count)
+        monkeypatch.setattr(f"slimdex.bench.datasets.QUICK_{name}", count)
     monkeypatch.setattr(runner, "load_dataset", cache(load_dataset))  # takes seconds
     words = ("--models", tiny_bert, "--max-length", 64, "--quick")
     said = bench("retrieval", *words, folder=tmp_path)

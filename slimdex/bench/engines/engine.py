@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,24 +54,42 @@ class Footprint:
     read_pages_query: float = 0.0
 
 
-class Engine(Protocol):
-    """Index over vectors; rows are numbered in their order, and nearer rows have higher scores."""
+class Engine:
+    """Index over vectors; rows are numbered in their order, and nearer rows have higher scores.
+
+    `library` is the module to import; `row_bytes` the index's own size, if it has one.
+    """
+
+    library: str
+    effort = 0
+    row_bytes: float | None = None
+
+    def __init__(self) -> None:
+        self._library: Any = import_module(self.library)
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
         """Index all vectors; files may be kept in `folder`."""
-        ...
+        self.rows, self.dim, self.folder = len(vectors), vectors.dim, folder
+        start = perf_counter()
+        self._build(vectors, folder)
+        return {"index_s": perf_counter() - start}
+
+    def _build(self, vectors: VectorFile, folder: Path) -> None:
+        raise NotImplementedError
 
     def set_effort(self, effort: int) -> None:
         """Set the effort in the engine's own unit: candidates, efSearch or nprobe."""
-        ...
+        self.effort = effort
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
         """Return scores and rows (q, k), best first, padded with -inf and -1."""
-        ...
+        raise NotImplementedError
 
     def footprint(self) -> Footprint:
         """Bytes kept for the vectors."""
-        ...
+        if self.row_bytes is None:
+            return Footprint()
+        return Footprint(ram_row=self.row_bytes, ram_fixed=0, disk_row=self.row_bytes)
 
 
 @dataclass(frozen=True)
@@ -95,7 +115,7 @@ class Query(NamedTuple):
     text: str = ""
 
 
-class Part(NamedTuple):
+class Batch(NamedTuple):
     """Some documents, with vectors (n, dim) of float32; for vectors alone, ids are rows."""
 
     rows: range
@@ -112,12 +132,12 @@ class Documents:
     ids: Sequence[str] | None = None
     texts: Sequence[str] | None = None
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[Batch]:
         """Yield the documents in parts that fit in memory."""
         ids = range(len(self.vectors)) if self.ids is None else self.ids
         for part, chunk in zip(batches(len(self.vectors)), self.vectors.scan(), strict=True):
             texts = None if self.texts is None else self.texts[part]
-            yield Part(range(part.start, part.stop), ids[part], texts, chunk)
+            yield Batch(range(part.start, part.stop), ids[part], texts, chunk)
 
 
 def padded(found: Sequence[Nearest], k: int) -> tuple[Matrix, Rows]:

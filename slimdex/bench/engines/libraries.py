@@ -6,10 +6,8 @@ index. Its settings are from its documentation; only the effort of a search vari
 
 from __future__ import annotations
 
-from importlib import import_module
 from math import sqrt
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,9 +20,9 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.runtimes.processor import cores
 
-from .engine import Footprint, Seconds, padded
+from .engine import Engine, Footprint, padded
 
-Found = tuple[Matrix, Rows]
+Results = tuple[Matrix, Rows]
 GRAPH_LINKS, GRAPH_EFFORT = 16, 200
 """M and efConstruction of every HNSW graph, the same for all: hnswlib's defaults."""
 
@@ -57,38 +55,7 @@ def unit_rows(vectors: VectorFile) -> Matrix:
     return np.concatenate([normalize_rows(chunk) for chunk in vectors.scan()])
 
 
-class PeerEngine:
-    """Base of adapters: times the build, and reports the index's own size if it has one.
-
-    `library` is the module to import.
-    """
-
-    library: str
-    effort = 0
-    row_bytes: float | None = None
-
-    def __init__(self) -> None:
-        self._library: Any = import_module(self.library)
-
-    def build(self, vectors: VectorFile, folder: Path) -> Seconds:
-        self.rows, self.dim, self.folder = len(vectors), vectors.dim, folder
-        start = perf_counter()
-        self._build(vectors, folder)
-        return {"index_s": perf_counter() - start}
-
-    def _build(self, vectors: VectorFile, folder: Path) -> None:
-        raise NotImplementedError
-
-    def set_effort(self, effort: int) -> None:
-        self.effort = effort
-
-    def footprint(self) -> Footprint:
-        if self.row_bytes is None:
-            return Footprint()
-        return Footprint(ram_row=self.row_bytes, ram_fixed=0, disk_row=self.row_bytes)
-
-
-class Hnswlib(PeerEngine):
+class Hnswlib(Engine):
     """hnswlib, M=16, efConstruction=200; effort is ef."""
 
     library = "hnswlib"
@@ -100,13 +67,13 @@ class Hnswlib(PeerEngine):
             self._index.add_items(normalize_rows(chunk))
         self.row_bytes = self._index.index_file_size() / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         self._index.set_ef(max(self.effort, k))
         rows, distances = self._index.knn_query(normalize_rows(queries), k)
         return 1 - distances, rows.astype(np.int64)
 
 
-class Usearch(PeerEngine):
+class Usearch(Engine):
     """usearch with the same graph; effort is expansion_search."""
 
     library = "usearch.index"
@@ -128,14 +95,14 @@ class Usearch(PeerEngine):
             self._index.add(keys[part], normalize_rows(chunk))
         self.row_bytes = self._index.serialized_length / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         self._index.expansion_search = max(self.effort, k)
         found = self._index.search(normalize_rows(queries), k)
         shape = (len(queries), k)
         return 1 - found.distances.reshape(shape), found.keys.reshape(shape).astype(np.int64)
 
 
-class Faiss(PeerEngine):
+class Faiss(Engine):
     """FAISS; effort is a parameter of its search.
 
     Parameters
@@ -163,11 +130,11 @@ class Faiss(PeerEngine):
     def set_effort(self, effort: int) -> None:
         self._index.set_parameters(self._parameters.format(effort))
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         return self._index.search(normalize_rows(queries), k)
 
 
-class TurboQuant(PeerEngine):
+class TurboQuant(Engine):
     """turboquant-pro: PCA to d/2 and 4 bits, its ADC scan; effort is its rerank, from disk."""
 
     library = "turboquant_pro"
@@ -180,7 +147,7 @@ class TurboQuant(PeerEngine):
         np.save(folder / "originals.npy", X)
         self._originals = np.load(folder / "originals.npy", mmap_mode="r")
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries = normalize_rows(queries)
         if not self.effort:
             rows, scores = self._index.search(queries, k)
@@ -197,7 +164,7 @@ class TurboQuant(PeerEngine):
         return Footprint(ram_row=row, disk_row=row + 4 * self.dim, read_query=read)
 
 
-class SentenceTransformers(PeerEngine):
+class SentenceTransformers(Engine):
     """sentence-transformers' quantised search, rescored as it does; effort is rescore_multiplier.
 
     Its binary search runs on FAISS, its int8 search on usearch, both exact over their codes.
@@ -221,7 +188,7 @@ class SentenceTransformers(PeerEngine):
         if self._precision == "int8":  # usearch builds its graph even for an exact search
             self.row_bytes = self._index.serialized_length / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries, lists = normalize_rows(queries), []
         sign = 1.0 if self.effort else -1.0  # codes alone are scored by their distance
         for part in batches(len(queries), 64):  # it takes 8 bytes for each dimension of a candidate
@@ -242,7 +209,7 @@ class SentenceTransformers(PeerEngine):
         }
 
 
-class RabitqLists(PeerEngine):
+class RabitqLists(Engine):
     """rabitqlib's inverted lists of 7 bits for each dimension; effort is nprobe."""
 
     library, BITS = "rabitqlib", 7
@@ -260,13 +227,13 @@ class RabitqLists(PeerEngine):
         self._index.save(str(folder / "index"))
         self.row_bytes = (folder / "index").stat().st_size / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries = normalize_rows(queries)
         rows, distances = self._index.search(queries, k, self.effort, num_threads=cores())
         return 1 - np.asarray(distances, np.float32), np.asarray(rows).astype(np.int64)
 
 
-class RabitqGraph(PeerEngine):
+class RabitqGraph(Engine):
     """rabitqlib's SymphonyQG graph with 32 links; effort is ef."""
 
     library, LINKS = "rabitqlib", 32
@@ -277,7 +244,7 @@ class RabitqGraph(PeerEngine):
         self._index.save(str(folder / "index"))
         self.row_bytes = (folder / "index").stat().st_size / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries = normalize_rows(queries)
         ask = self._index.search if len(queries) == 1 else self._index.search_batch
         rows, distances = ask(queries, k, max(self.effort, k), num_threads=cores())
@@ -285,7 +252,7 @@ class RabitqGraph(PeerEngine):
         return -np.asarray(distances, np.float32).reshape(rows.shape), rows
 
 
-class Scann(PeerEngine):
+class Scann(Engine):
     """ScaNN: a tree, anisotropic hashes, and bfloat16 rows to reorder; effort is leaves."""
 
     library = "scann"
@@ -301,7 +268,7 @@ class Scann(PeerEngine):
         self._index.serialize(str(folder))
         self.row_bytes = size(folder) / self.rows
 
-    def search(self, queries: Matrix, k: int) -> Found:
+    def search(self, queries: Matrix, k: int) -> Results:
         queries = normalize_rows(queries)
         ask = {"final_num_neighbors": k, "leaves_to_search": self.effort}
         ask["pre_reorder_num_neighbors"] = max(RESCORED, k)

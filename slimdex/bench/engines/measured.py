@@ -19,8 +19,8 @@ from slimdex.retrieval.encoders.base import Encoder, encode_queries
 from ..machine import Resident, limit_threads
 from .databases import Database
 from .engine import DOCUMENTS, Answer, Documents, Footprint, Place, Query, Seconds
+from .processes import LONGEST_STEP, Subprocess
 from .registry import LIBRARIES, Method
-from .remote_object import LONGEST_STEP, Subprocess
 
 ENGINE_WARM_UP, WARM_UP = 10, 5
 """Queries to warm up an engine, or a store."""

@@ -14,21 +14,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 LIMIT = 10
-
-
-class Program(Protocol):
-    """A library's way to index and search."""
-
-    def build(self, folder: Path, model: str, documents: dict[str, str]) -> None:
-        """Index texts by id in an existing folder."""
-        ...
-
-    def search(self, folder: Path, model: str, query: str) -> list[str]:
-        """Return the ids of the nearest documents, best first."""
-        ...
 
 
 class SentenceTransformers:
@@ -105,7 +93,7 @@ class Chroma:
         return client, SentenceTransformerEmbeddingFunction(model_name=model)
 
 
-PROGRAMS: dict[str, Program] = {
+PROGRAMS: dict[str, SentenceTransformers | Txtai | Chroma] = {
     "sentence-transformers": SentenceTransformers(),
     "txtai": Txtai(),
     "Chroma": Chroma(),

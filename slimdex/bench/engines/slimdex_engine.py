@@ -25,7 +25,7 @@ from slimdex.retrieval.search.answer import nearest_documents
 from slimdex.retrieval.search.request import SearchRequest
 
 from .databases import Database
-from .engine import Answer, Documents, Footprint, Part, Place, Query, Seconds
+from .engine import Answer, Batch, Documents, Engine, Footprint, Place, Query, Seconds
 
 FOLDER = "documents.index"
 """Folder of a place's collection."""
@@ -62,7 +62,7 @@ class Slimdex(Database):
         self._collection.add(made, vectors=vectors)
         self.close()
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[Batch]) -> None:
         for part in parts:
             made = map(Document, part.ids, part.texts or ())
             self._collection.add(made, vectors=part.vectors)
@@ -96,7 +96,7 @@ class Slimdex(Database):
         )
 
 
-class SlimdexEngine:
+class SlimdexEngine(Engine):
     """slimdex's own index as `retrieval` makes it, without documents; also every FAISS kind.
 
     Its effort is the number of rescored candidates.
@@ -142,7 +142,6 @@ class SlimdexEngine:
         return self._index
 
     def set_effort(self, effort: int) -> None:
-        """Set the number of candidates; with 0 the order of the codes is final."""
         self._index.asked_candidates = effort
         self._index.metric = self._metric if effort else None
 

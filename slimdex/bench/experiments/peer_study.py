@@ -14,15 +14,13 @@ from slimdex.indexes.codes.kinds import by_size
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.settings import Settings
 
-from ..data.paired_measures import Judge, depth_for
 from ..engines.engine import VECTORS, Seconds
 from ..engines.measured import MeasuredEngine, engine_process
+from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import Method, missing, names_of
-from ..engines.remote_object import Subprocess, WorkerError
+from ..paired_measures import Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
-from .contenders import Contender, in_turns, replace_rows
-from .measured_methods import RESCORED, part, uncompressed
-from .retrieval_study import ANSWERS, Task, sizes
+from .retrieval_study import ANSWERS, RESCORED, Task, part, sizes, uncompressed
 
 QUERIES = 1000
 """Most queries of a set: some peers take 30 ms for one."""
@@ -33,7 +31,7 @@ BATCH_QUERIES = 500
 """Queries in one call for the throughput: some peers answer 30 per second."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Asked(Contender[MeasuredEngine]):
     """A method at one effort; the efforts of a method share its process."""
 
@@ -128,7 +126,9 @@ def _built(
     for method, effort in keys:
         row = {"key": keys[method, effort]} | task.facts() | method.columns(effort)
         row |= _median(seconds[method])
-        asked.append(_Asked(method.name, processes[method], row, errors.get(method), effort=effort))
+        own = _Asked(name=method.name, row=row, process=processes[method], effort=effort)
+        own.error = errors.get(method)
+        asked.append(own)
     return asked
 
 

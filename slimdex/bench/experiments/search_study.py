@@ -22,14 +22,13 @@ from slimdex.indexes.ranking import best_of
 from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.encoders.base import Encoder
 
-from ..data.datasets import Dataset
-from ..data.paired_measures import AGREEMENT, Judge, depth_for
+from ..datasets import Dataset
 from ..engines.engine import DOCUMENTS, Answer
 from ..engines.measured import MeasuredStore, store_process
+from ..engines.processes import Contender, Subprocess, WorkerError, in_turns, replace_rows
 from ..engines.registry import LIBRARIES
-from ..engines.remote_object import Subprocess, WorkerError
+from ..paired_measures import AGREEMENT, Judge, depth_for
 from ..rows import ResultsFile, Row, key_of
-from .contenders import Contender, in_turns, replace_rows
 from .retrieval_study import ANSWERS, Task
 
 ENOUGH = 0.99
@@ -46,7 +45,7 @@ LONGEST_BUILD = 1200.0
 THREADS = {"one": 1, "all": None}
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Asked(Contender[MeasuredStore]):
     """A store at one effort, in a separate process unless only one may have the store open.
 
@@ -161,22 +160,22 @@ def _built(
         try:
             told["build_s"] = builder.remote.build(task.documents)
         except WorkerError as error:
-            return [_Asked(name, builder, told, str(error), effort=default)]
+            return [_Asked(name=name, row=told, error=str(error), process=builder, effort=default)]
     told["disk_row_bytes"] = size(folder) / len(task.vectors)
 
     def started() -> Subprocess[MeasuredStore]:
         return stack.enter_context(store_process(name, open_encoder, folder, texts))
 
-    usual = _Asked(name, started(), dict(told), effort=default)
+    usual = _Asked(name=name, row=dict(told), process=started(), effort=default)
     usual.attempt(lambda: _fit_to_its_speed(usual, task))
     usual.attempt(lambda: _quality(usual, judges))
     if usual.error or not efforts:
         return [usual]
     looking = started() if store.processes else usual.process
     least = _Asked(
-        name,
-        looking,
-        told,
+        name=name,
+        row=told,
+        process=looking,
         effort=efforts[0],
         queries=usual.queries,
         in_round=usual.in_round,

@@ -32,7 +32,7 @@ from slimdex.retrieval.encoders.base import encode_queries
 from slimdex.retrieval.quality.evaluation.measures import latency
 
 from ..engines.databases import Database
-from ..engines.engine import DOCUMENTS, Part, Place
+from ..engines.engine import DOCUMENTS, Batch, Place
 from ..engines.registry import LIBRARIES, missing
 from ..rows import ResultsFile, Row, key_of
 
@@ -161,7 +161,7 @@ class _Study:
             for part in batches(len(rows)):
                 found = [(each.id, each.text or " ") for each in documents[part]]
                 ids, texts = zip(*found, strict=True)
-                chroma.add([Part(range(len(ids)), ids, texts, vectors.take(rows[part]))])
+                chroma.add([Batch(range(len(ids)), ids, texts, vectors.take(rows[part]))])
 
 
 def load(url: str, bodies: Sequence[str], callers: int, seconds: float) -> Load:

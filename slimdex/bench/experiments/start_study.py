@@ -10,9 +10,8 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import distributions
 from os import environ
 from pathlib import Path
@@ -25,7 +24,7 @@ from slimdex.retrieval.encoders.opening import model_place
 from slimdex.retrieval.sources.source import open_source
 
 from ..engines import peer_programs
-from ..engines.remote_object import WorkerError
+from ..engines.processes import Attempts, WorkerError, in_turns, replace_rows
 from ..machine import not_installed
 from ..rows import ResultsFile, Row, key_of
 
@@ -114,7 +113,7 @@ def run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> s
 
 
 @dataclass(frozen=True)
-class Job:
+class StartJob:
     """The work of each library: index the documents, then answer the query.
 
     Attributes
@@ -122,6 +121,7 @@ class Job:
     name, model : name and folder of the model.
     documents : file with an object of id and text a line.
     folder : where indexes, caches and environments are written.
+    rounds : in which each command is timed.
     """
 
     name: str
@@ -129,17 +129,20 @@ class Job:
     documents: Path
     query: str
     folder: Path
+    rounds: int
 
     @classmethod
-    def of_docstrings(cls, folder: Path, most: int | None) -> Job:
-        """Write Python's docstrings, or the first `most`, to a file of the folder."""
+    def of_docstrings(cls, folder: Path, *, quick: bool) -> StartJob:
+        """Write Python's docstrings, or the first ones, to a file of the folder."""
+        most = QUICK_DOCUMENTS if quick else None
         batches = open_source("python:").batches()
         found = [document for batch in batches for document in batch][:most]
         lines = [json.dumps({"id": each.id, "text": each.content}) + "\n" for each in found]
         documents = folder / "documents.jsonl"
         documents.write_text("".join(lines), encoding="utf-8")
         name, place = model_place(MODEL)
-        return cls(Path(name).name, str(place), documents, QUERY, folder)
+        rounds = QUICK_ROUNDS if quick else ROUNDS
+        return cls(Path(name).name, str(place), documents, QUERY, folder, rounds)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -147,22 +150,13 @@ class Job:
         return {"SLIMDEX_CACHE": str(self.folder / "cache"), "HF_HUB_OFFLINE": "1"}
 
 
-@dataclass
-class Command:
-    """A command with its row; after an error it is left out."""
+@dataclass(kw_only=True)
+class Command(Attempts):
+    """A command and its environment."""
 
     words: Sequence[str]
-    row: Row
     environment: Environment
     seconds: list[float] = field(default_factory=list)
-
-    def attempt(self, step: Callable[[], object]) -> None:
-        """Take a step, unless one has failed before."""
-        if "error" not in self.row:
-            try:
-                step()
-            except WorkerError as error:
-                self.row["error"] = str(error)
 
     def run(self, variables: Mapping[str, str]) -> None:
         """Run and time the command."""
@@ -170,35 +164,30 @@ class Command:
         run(self.words, variables)
         self.seconds.append(perf_counter() - start)
 
-    def finish(self) -> None:
-        """Add the median and the extremes to the row."""
-        self.row["processes"] = len(self.seconds)
-        self.row["start_s"] = statistics.median(self.seconds)
-        self.row["start_s_least"] = min(self.seconds)
-        self.row["start_s_most"] = max(self.seconds)
+    def measured(self) -> Row:
+        """Columns, with the median and the extremes of all seconds but the first."""
+        if self.error is not None:
+            return super().measured()
+        seconds = self.seconds[1:]  # the first process may have read files from disk
+        return self.row | {
+            "processes": len(seconds),
+            "start_s": statistics.median(seconds),
+            "start_s_least": min(seconds),
+            "start_s_most": max(seconds),
+        }
 
 
-def measure_start(
-    job: Job, rounds: int, *, install: bool, results: ResultsFile, about: Row
-) -> list[str]:
+def measure_start(job: StartJob, results: ResultsFile, about: Row, *, install: bool) -> list[str]:
     """Write a row for each command; returns a line for each failure."""
     with job.documents.open(encoding="utf-8") as file:
         shared = {"model": job.name, "documents": sum(1 for _ in file)}
     commands = [*_ours(job, shared, install=install), *_others(job, shared, install=install)]
-    for turn in range(rounds + 1):
-        for done, command in enumerate(commands, start=1):
-            command.attempt(partial(command.run, job.variables))
-            progress("starting", turn * len(commands) + done, (rounds + 1) * len(commands))
-    for command in commands:
-        del command.seconds[:1]  # it may have read files from disk
-        command.attempt(command.finish)
+    in_turns(commands, lambda command, _: command.run(job.variables), "starting", job.rounds + 1)
     versions = about["versions"] | _versions(commands)
-    results.replace([command.row | about | {"versions": versions} for command in commands])
-    failed = (command.row for command in commands if "error" in command.row)
-    return [f"{row['method']} failed: {row['error']}" for row in failed]
+    return replace_rows(results, commands, about | {"versions": versions})
 
 
-def _ours(job: Job, shared: Row, *, install: bool) -> list[Command]:
+def _ours(job: StartJob, shared: Row, *, install: bool) -> list[Command]:
     """Python itself, and commands of slimdex on an index that is built first."""
     environment, index = Environment.current(), str(job.folder / "slimdex.index")
     if install:
@@ -231,13 +220,13 @@ def _clone(folder: Path) -> Path:
     return clone
 
 
-def _others(job: Job, shared: Row, *, install: bool) -> list[Command]:
+def _others(job: StartJob, shared: Row, *, install: bool) -> list[Command]:
     """A search of each other library in an index that is built first; missing ones are left out."""
     missing = {} if install else not_installed(PACKAGES)
     return [_other(name, job, shared, install=install) for name in PACKAGES if name not in missing]
 
 
-def _other(name: str, job: Job, shared: Row, *, install: bool) -> Command:
+def _other(name: str, job: StartJob, shared: Row, *, install: bool) -> Command:
     """A search of another library."""
     command = _command(name, [], shared, Environment.current())
 
@@ -259,7 +248,8 @@ def _other(name: str, job: Job, shared: Row, *, install: bool) -> Command:
 
 def _command(name: str, words: Sequence[str], shared: Row, environment: Environment) -> Command:
     row = {"method": name} | shared
-    return Command(words, {"key": key_of(row)} | row, environment)
+    row = {"key": key_of(row)} | row
+    return Command(name=name, row=row, words=words, environment=environment)
 
 
 def _versions(commands: Sequence[Command]) -> Row:

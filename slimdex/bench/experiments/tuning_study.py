@@ -34,13 +34,13 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.quality.evaluation.labels import per_query
 from slimdex.retrieval.quality.query_pools import ASKED, document_pool
-from slimdex.retrieval.quality.recall_trials import ERROR, NEAREST, Pool, Trials, recalls
+from slimdex.retrieval.quality.recall_trials import ERROR, NEAREST, Pool, Trials, answers, recalls
 from slimdex.retrieval.quality.tuning.metric_choice import CELLS, DEFAULT, Cell
 from slimdex.retrieval.quality.tuning.settings_grid import SettingsGrid
 from slimdex.retrieval.quality.tuning.targets import Target
 from slimdex.retrieval.quality.tuning.tuner import Asked, chosen_metric, tune
 
-from ..data.paired_measures import interval
+from ..paired_measures import interval
 from ..rows import ResultsFile, Row, key_of
 from .retrieval_study import Task
 
@@ -97,15 +97,6 @@ class Subject:
     def recall(self, index: ReducedIndex, truth: Rows) -> float:
         """Share of the true neighbours that real queries find."""
         return float(self.trials.found(index, self.real, truth)[0].mean())
-
-
-def answers(index: ReducedIndex, pool: Pool) -> Rows:
-    """Find ten rows (q, 10) of each query, without its own, by the search that users get."""
-    rows = np.full((len(pool), NEAREST), -1, dtype=np.int64)
-    for i, (query, own) in enumerate(zip(pool.vectors, pool.own, strict=True)):
-        _, found = index.search(query[None], NEAREST, exclude=own[own >= 0])
-        rows[i, : found.shape[1]] = found[0]
-    return rows
 
 
 def measure_tuning(
@@ -197,7 +188,7 @@ def _reached(subject: Subject, way: str, settings: Settings, index: ReducedIndex
     """Columns of the agreement for real queries, and of the costs."""
     index.asked_candidates = settings.candidates
     truth = subject.truth((settings.beta, settings.gamma))
-    found = answers(index, subject.real)
+    found, _ = answers(index, subject.real)
     named = ("k", "beta", "gamma", "kind", "candidates")
     return {
         "way": way,

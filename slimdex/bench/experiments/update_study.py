@@ -25,9 +25,9 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.retrieval.quality.evaluation.measures import latency
 
 from ..engines.databases import Database
-from ..engines.engine import CHANGES, Part, Place, Query
+from ..engines.engine import CHANGES, Batch, Place, Query
+from ..engines.processes import Subprocess
 from ..engines.registry import LIBRARIES
-from ..engines.remote_object import Subprocess
 from ..rows import ResultsFile, Row, key_of
 
 DOCUMENTS, SECONDS = 10_000, 10.0
@@ -53,11 +53,11 @@ class Written:
     refusals: list[str] = field(default_factory=list)
 
 
-def documents(first: int, count: int) -> Part:
+def documents(first: int, count: int) -> Batch:
     """Documents by their number."""
     numbers = range(first, first + count)
     texts = [" ".join(WORDS[(n // 10**i) % 10] for i in range(9)) for n in numbers]
-    return Part(numbers, [*map(str, numbers)], texts, np.stack([*map(vector, numbers)]))
+    return Batch(numbers, [*map(str, numbers)], texts, np.stack([*map(vector, numbers)]))
 
 
 def vector(number: int) -> Matrix:

@@ -1,1 +1,1 @@
-"""Reporting: findings, tables, pictures and pages from rows of results."""
+"""Reporting: tables, pictures and pages from rows of results."""

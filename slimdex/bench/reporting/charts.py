@@ -10,7 +10,7 @@ import altair as alt
 import vl_convert
 
 from ..rows import Row
-from .findings import (
+from .retrieval_tables import (
     CODES_ONLY,
     FASTEST_AT,
     LOWER,

@@ -11,10 +11,10 @@ from pathlib import Path
 import jinja2
 
 from ..rows import Row
+from . import retrieval_tables as tables
 from .charts import TITLES, pictures
-from .experiments import EXPERIMENTS, tables_of
-from .tables import retrieval as tables
-from .tables.table import Table
+from .sections import EXPERIMENTS, tables_of
+from .table import Table
 
 Measured = Mapping[str, Sequence[Row]]
 """Experiment -> its rows."""
@@ -22,7 +22,7 @@ TEMPLATE = Path(__file__).parent / "page.html"
 
 
 @dataclass(frozen=True)
-class Part:
+class Entry:
     """A picture (the text of a PNG in base64) or a table, and its anchor in the contents."""
 
     anchor: str
@@ -38,13 +38,13 @@ def write_report(out: Path, rows: Measured) -> list[Path]:
     """
     paths = write_pictures(out, rows)
     parts = [
-        Part(path.stem, TITLES[path.stem], picture=b64encode(path.read_bytes()).decode())
+        Entry(path.stem, TITLES[path.stem], picture=b64encode(path.read_bytes()).decode())
         for path in paths
     ]
     for table in filter(lambda table: table.rows, _tables(rows)):
         anchor = re.sub(r"\W+", "-", table.title.lower()).strip("-")
         anchor += f"-{len(parts)}" if anchor in {part.anchor for part in parts} else ""
-        parts.append(Part(anchor, table.title, table=table))
+        parts.append(Entry(anchor, table.title, table=table))
     template = jinja2.Environment(autoescape=True).from_string(TEMPLATE.read_text("utf-8"))
     page = out / "index.html"
     page.write_text(template.render(parts=parts), encoding="utf-8")

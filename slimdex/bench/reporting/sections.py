@@ -1,22 +1,39 @@
-"""Tables in README and docs, written between marks, a section at a time."""
+"""Experiments with their tables, and the sections of README and docs that are made of them.
+
+A new experiment is a line in `EXPERIMENTS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 from slimdex.indexes.errors import InputError
 
 from ..experiments.start_study import PACKAGES, SEARCH
+from ..options import MEASURED
 from ..rows import Row, read_rows
-from .experiments import EXPERIMENTS, Experiment, experiment
-from .findings import SLIMDEX
-from .tables.retrieval import beside_peers, codes_alone, headline
-from .tables.studies import answers, sweep
-from .tables.table import Table
+from .retrieval_tables import SLIMDEX, beside_peers, codes_alone, headline
+from .study_tables import (
+    answers,
+    encoders,
+    hybrid,
+    indexes,
+    loads,
+    processes,
+    search,
+    start,
+    study_tables,
+    sweep,
+    tuning,
+)
+from .table import Table
 
+VECTORS = ("openvino", "torch", "numpy")
+FAISS = ("faiss-cpu", "numpy")
 LONGEST_SHOWN = 20
 """Maximum number of lines of a table that is shown unfolded."""
 HELD_BACK = (
@@ -24,6 +41,81 @@ HELD_BACK = (
     "(-.5, +2.4, +4.8, +5.5; at most 1.6 wide; before words that match by chance counted less)."
 )
 """Measured by others on sets that the project does not have, so that nothing is chosen on them."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment, and the report of its rows.
+
+    Attributes
+    ----------
+    name : start of the names of its files of rows.
+    tables : rows -> tables.
+    libraries : packages whose versions are given below the tables in README and docs.
+    section : name in the marks of README and docs; "" if no page has marks for it alone.
+    title : start of the titles of its tables in the page; "" if its rows are shown with others'.
+    """
+
+    name: str
+    tables: Callable[[Sequence[Row]], list[Table]]
+    libraries: Sequence[str]
+    section: str = ""
+    title: str = ""
+
+
+EXPERIMENTS = (
+    Experiment("retrieval", headline, VECTORS),
+    Experiment("peers", beside_peers, VECTORS),
+    Experiment("search", search, ("openvino", "duckdb", *FAISS), "search", "Search"),
+    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index"),
+    Experiment(
+        "start",
+        start,
+        ("openvino", "sentence-transformers", "txtai", "chromadb"),
+        "start",
+        "Start",
+    ),
+    Experiment(
+        "encode",
+        encoders,
+        ("openvino", "torch", "sentence-transformers", "onnxruntime"),
+        "encoding",
+        "Encoding",
+    ),
+    Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
+    Experiment(
+        "processes",
+        processes,
+        ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
+        "processes",
+        "Several processes",
+    ),
+    Experiment("tune", tuning, FAISS, "tune", "Tuning"),
+    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid"),
+    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity"),
+)
+
+
+def experiment(name: str) -> Experiment:
+    """Find an experiment by its name."""
+    return next(each for each in EXPERIMENTS if each.name == name)
+
+
+def tables_of(name: str, rows: Sequence[Row]) -> Iterator[Table]:
+    """Tables of an experiment's rows that have lines."""
+    return (table for table in experiment(name).tables(rows) if table.rows)
+
+
+def read_all(folder: Path) -> dict[str, list[Row]]:
+    """Read the rows of every experiment in a folder; raises `InputError` if there are none."""
+    names = [experiment.name for experiment in EXPERIMENTS]
+    rows = {name: read_rows(folder, name, needed=False) for name in names}
+    if not any(rows.values()):
+        there = "" if folder == MEASURED else f" --out {quote(str(folder))}"
+        raise InputError(
+            f"{folder}: no rows of results; `slimdex bench {names[0]} --quick{there}` writes some"
+        )
+    return rows
 
 
 @dataclass(frozen=True)

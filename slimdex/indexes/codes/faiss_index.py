@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from math import ceil
 from pathlib import Path
 from typing import Any, Self
@@ -12,22 +16,10 @@ from numpy.typing import NDArray
 
 from ..arrays import Matrix, Rows, as_matrix
 from ..errors import CorruptError, InputError
-from ..execution.forks import cached_property
-from ..execution.locks import SharedLock
+from ..execution.forks import SharedLock, cached_property
 from ..execution.threads import product
 from ..ranking import best_of, compacted, top_k
-from .faiss_calls import (
-    METRICS,
-    SHORTER,
-    TINY,
-    as_cosines,
-    cosines,
-    faiss_errors,
-    limited_threads,
-    reason,
-    refused,
-)
-from .kinds import KINDS, Kind, probed_lists
+from .kinds import KINDS, PQ_MOST_ROWS, Kind, probed_lists
 
 ROUNDS_4BIT = 10
 """Iterations of k-means for 16 centroids; FAISS's 25 take three times as long without benefit."""
@@ -40,6 +32,19 @@ SCANNED = 64
 """Rows that a search scans in less time than one is added in."""
 COPY_ONE_ROW_IN = 32
 """For fewer than one row in 32, decoding and re-encoding rows is faster than ranking all codes."""
+METRICS = (faiss.METRIC_INNER_PRODUCT, faiss.METRIC_L2)
+SHORTER = np.float32(0.5)
+"""Length at which rows compared by distance are stored; a power of two avoids rounding.
+
+For a unit query q, ``5/4 - |q - x/2|^2`` is ``q.x + (1 - |x|^2) / 4``: a correction for rows that
+codes shorten. At length 1 the factor would be 1/2, which suits highest scores near 1; 1/4 suits
+highest scores near 1/2, as between questions and their answers.
+"""
+FACTORY = re.compile(r"[A-Z][\w+.,()]{0,99}")
+"""Form of a factory string. FAISS reads strings of strangers' manifests, too: short ones only."""
+TINY = np.finfo(np.float32).tiny
+LARGEST_TRIED = 4096
+"""Largest number in a factory string that is tried: an index of it is still small."""
 
 
 class FaissIndex:
@@ -68,7 +73,7 @@ class FaissIndex:
             self._index: Any = faiss.index_factory(dim, factory, metric)
         except RuntimeError as error:
             raise InputError(
-                f"kind {kind.name!r} at {dim} dimensions: {reason(error)}; expected "
+                f"kind {kind.name!r} at {dim} dimensions: {_reason(error)}; expected "
                 f"{', '.join(KINDS)} or a FAISS factory string"
             ) from error
         self._lock = SharedLock()
@@ -104,7 +109,7 @@ class FaissIndex:
 
         Raises `InputError` if this kind of index has no such parameter.
         """
-        with faiss_errors(f"parameters {parameters!r}"), self._lock.exclusive():
+        with _faiss_errors(f"parameters {parameters!r}"), self._lock.exclusive():
             space: Any = faiss.ParameterSpace()  # FAISS's stub has the wrong overload
             space.set_index_parameters(self._index, parameters)
             index = self._core()
@@ -131,20 +136,20 @@ class FaissIndex:
     def train(self, X: Matrix) -> Self:
         """Fit codebooks to rows (n, k); raise `InputError` if there are too few."""
         X = as_matrix(X, dim=self.dim)
-        with faiss_errors(f"{len(X)} vectors to train on"), limited_threads(len(X)):
+        with _faiss_errors(f"{len(X)} vectors to train on"), _limited_threads(len(X)):
             self._index.train(self._kept(X))
         return self
 
     def add(self, X: Matrix) -> None:
         """Append rows (n, k); raise `InputError` if the kind does not support it."""
-        with faiss_errors(), self._lock.exclusive(), limited_threads(len(X)):
+        with _faiss_errors(), self._lock.exclusive(), _limited_threads(len(X)):
             self._index.add(self._kept(as_matrix(X, dim=self.dim)))
 
     def copy(self, *, empty: bool = False) -> FaissIndex:
         """Return a copy with the same codebooks, without rows if `empty`."""
         other = FaissIndex.__new__(FaissIndex)
         other._lock = SharedLock()
-        with faiss_errors(), self._lock.shared():
+        with _faiss_errors(), self._lock.shared():
             other._index = faiss.clone_index(self._index)
         if empty:
             other._index.reset()
@@ -176,7 +181,7 @@ class FaissIndex:
         """
         other = self.copy(empty=True)
         other.add(X)
-        with faiss_errors():
+        with _faiss_errors():
             if (ivf := faiss.try_extract_index_ivf(other._index)) is not None:
                 ivf.make_direct_map()  # needed to look up a row in inverted lists
             rows: Matrix = other._index.reconstruct_n(0, len(X))
@@ -194,13 +199,13 @@ class FaissIndex:
             queries = queries / lengths
         try:
             work = len(queries) * len(self) // SCANNED if len(queries) > 1 else 0
-            with self._lock.shared(), limited_threads(work):
+            with self._lock.shared(), _limited_threads(work):
                 if rows is not None:
                     scores, hits = self._among(queries, k, rows)
                 else:
-                    scores, hits = as_cosines(self._index, self._index.search(queries, k))
+                    scores, hits = _as_cosines(self._index, self._index.search(queries, k))
         except RuntimeError as error:
-            raise refused("this kind of index", error) from error
+            raise _refused("this kind of index", error) from error
         return scores if lengths is None else scores * lengths, hits
 
     def _among(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
@@ -238,7 +243,7 @@ class FaissIndex:
         except RuntimeError:  # inverted lists can't look up a row
             return np.full((len(queries), len(rows)), -1, dtype=np.float32)
         if self._by_distance:
-            return cosines(((queries[:, None] - X) ** 2).sum(axis=2))
+            return _cosines(((queries[:, None] - X) ** 2).sum(axis=2))
         products: Matrix = product(queries, X.T)
         return products
 
@@ -272,14 +277,14 @@ class FaissIndex:
             index, queries = core.storage, self._transformed(queries)
         selector: Any = faiss.IDSelectorBitmap  # FAISS's stubs have the C++ signature only
         params.sel = selector(bits)
-        return as_cosines(index, index.search(queries, k, params=params))
+        return _as_cosines(index, index.search(queries, k, params=params))
 
     def _dropping(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search all rows, requesting more results until enough are in `rows`."""
         allowed, needed = self._mask(rows), min(k, len(rows))
         ask = min(len(self), ceil(1.1 * k * len(self) / len(rows)) + 16)
         while True:
-            scores, hits = as_cosines(self._index, self._index.search(queries, ask))
+            scores, hits = _as_cosines(self._index, self._index.search(queries, ask))
             kept = allowed[hits] & (hits >= 0)
             if ask == len(self) or kept.sum(axis=1).min() >= needed:
                 return compacted(scores, hits, kept, k)
@@ -288,9 +293,9 @@ class FaissIndex:
     def _copied(self, queries: Matrix, k: int, rows: Rows) -> tuple[Matrix, Rows]:
         """Search a temporary index of the same codes: a decoded row is encoded as it was."""
         index = faiss.clone_index(self._without_rows)
-        with limited_threads(len(rows)):
+        with _limited_threads(len(rows)):
             index.add(self._index.reconstruct_batch(rows))
-            scores, hits = as_cosines(index, index.search(queries, k))
+            scores, hits = _as_cosines(index, index.search(queries, k))
         return scores, np.where(hits < 0, -1, rows[hits])
 
     @cached_property
@@ -353,7 +358,99 @@ class FaissIndex:
         try:
             index._index = faiss.read_index(str(path))
         except (RuntimeError, MemoryError) as error:
-            raise CorruptError(f"{path}: not a FAISS index ({reason(error)})") from error
+            raise CorruptError(f"{path}: not a FAISS index ({_reason(error)})") from error
         if index._index.metric_type not in METRICS:
             raise CorruptError(f"{path}: unknown metric; expected inner products or distances")
         return index
+
+
+@cache
+def is_factory(factory: str) -> bool:
+    """Return whether FAISS reads a factory string, at some number of dimensions.
+
+    Strings with large numbers, which might take much memory, are only compared with the form.
+
+    >>> [is_factory(factory) for factory in ("PQ48x4fs", "OPQ16_64,IVF1000000,PQ16", "SQ4", "HNSW")]
+    [True, True, True, True]
+    >>> [is_factory(factory) for factory in ("pq4", "PQx", "Bogus", "SQ5", "", "PQ8 ")]
+    [False, False, False, False, False, False]
+    """
+    if not FACTORY.fullmatch(factory):
+        return False
+    numbers = {int(digits) for digits in re.findall(r"\d+", factory)}
+    if max(numbers, default=0) > LARGEST_TRIED:
+        return True
+    return any(_is_made(factory, dim) for dim in sorted({64, *numbers} - {0}))
+
+
+def _is_made(factory: str, dim: int) -> bool:
+    try:
+        faiss.index_factory(dim, factory)
+    except RuntimeError:
+        return False
+    return True
+
+
+@contextmanager
+def _limited_threads(rows: int) -> Iterator[None]:
+    """Use one OpenMP thread for work on few rows.
+
+    That is faster than waking other threads, and concurrent callers don't wait for each other's.
+    """
+    threads = faiss.omp_get_max_threads()
+    if rows > PQ_MOST_ROWS or threads == 1:
+        yield
+        return
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(threads)
+
+
+@contextmanager
+def _faiss_errors(what: str = "this kind of index") -> Iterator[None]:
+    """Turn FAISS's errors into `InputError`: only FAISS knows what a factory string supports."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise _refused(what, error) from error
+
+
+def _refused(what: str, error: RuntimeError) -> InputError:
+    """Create an `InputError` from an error of FAISS."""
+    return InputError(f"{what}: FAISS says {_reason(error)}; try another kind")
+
+
+def clusters(X: Matrix, count: int, seed: int = 0) -> Rows:
+    """Cluster rows (n, k) by k-means; returns each row's cluster (n,), from 0.
+
+    >>> places = np.array([[0, 0], [9, 9], [0, 1], [9, 8]], dtype=np.float32)
+    >>> one, other, *same = clusters(places, 2).tolist()
+    >>> one != other, same == [one, other]
+    (True, True)
+    """
+    means = faiss.Kmeans(X.shape[1], count, seed=seed, min_points_per_centroid=1)
+    means.train(X)
+    nearest: Rows = means.index.search(X, 1)[1][:, 0]
+    return nearest
+
+
+def _as_cosines(index: Any, results: tuple[Matrix, Rows]) -> tuple[Matrix, Rows]:
+    """Convert an index's results to cosines, with -inf where FAISS returned no row."""
+    scores, rows = results
+    if index.metric_type == faiss.METRIC_L2:
+        scores = _cosines(scores)
+    if rows.size and rows[:, -1].min() < 0:
+        scores[rows < 0] = -np.inf
+    return scores, rows
+
+
+def _cosines(distances: Matrix) -> Matrix:
+    """Estimate cosines of unit queries from squared distances: see `SHORTER`."""
+    return 1 + SHORTER**2 - distances
+
+
+def _reason(error: Exception) -> str:
+    """Return the last clause of a FAISS message, the part about the input."""
+    return (str(error) or type(error).__name__).splitlines()[0].rsplit(": ", 1)[-1].strip()

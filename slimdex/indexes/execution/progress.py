@@ -1,10 +1,11 @@
-"""Progress: reports of long work, for listeners set by the caller."""
+"""Progress: reports of long work for listeners set by the caller, and times of its stages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from time import perf_counter
 
 Progress = Callable[[str, int, int], None]
 """Called as ``listener(stage, done, total)``, for example ``("encoding", 2048, 60523)``."""
@@ -12,6 +13,8 @@ Note = Callable[[str], None]
 """Called with a line for the user."""
 _PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 _NOTE: ContextVar[Note | None] = ContextVar("note", default=None)
+_SPENT: ContextVar[dict[str, float] | None] = ContextVar("spent", default=None)
+_NOT_ASKED: AbstractContextManager[None] = nullcontext()
 
 
 @contextmanager
@@ -47,3 +50,36 @@ def note(line: str) -> None:
     listener = _NOTE.get()
     if listener is not None:
         listener(line)
+
+
+@contextmanager
+def spent() -> Iterator[dict[str, float]]:
+    """Collect the seconds that this thread spends in each stage.
+
+    >>> with spent() as seconds:
+    ...     with stage("scan"):
+    ...         pass
+    >>> list(seconds)
+    ['scan']
+    """
+    seconds = dict[str, float]()
+    before = _SPENT.set(seconds)
+    try:
+        yield seconds
+    finally:
+        _SPENT.reset(before)
+
+
+def stage(name: str) -> AbstractContextManager[None]:
+    """Time the block as a stage of this name, if `spent` is active."""
+    seconds = _SPENT.get()
+    return _NOT_ASKED if seconds is None else _timed(seconds, name)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        seconds[name] = seconds.get(name, 0.0) + perf_counter() - start

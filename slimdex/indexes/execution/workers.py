@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..errors import SlimdexError
 
-Part = TypeVar("Part")
+Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
@@ -23,8 +23,8 @@ class Workers(Protocol):
     """Executor of work that can be split into parts."""
 
     def map(
-        self, function: Callable[[Part], Result], parts: Iterable[Part]
-    ) -> Iterator[tuple[Part, Result]]:
+        self, function: Callable[[Piece], Result], parts: Iterable[Piece]
+    ) -> Iterator[tuple[Piece, Result]]:
         """Yield each part with its result, in order; parts are consumed lazily.
 
         `function` must be picklable; it is sent once to each process. Raises `PartError` if a part
@@ -41,8 +41,8 @@ class InThisProcess:
     """
 
     def map(
-        self, function: Callable[[Part], Result], parts: Iterable[Part]
-    ) -> Iterator[tuple[Part, Result]]:
+        self, function: Callable[[Piece], Result], parts: Iterable[Piece]
+    ) -> Iterator[tuple[Piece, Result]]:
         """Yield each part with its result."""
         return ((part, function(part)) for part in parts)
 

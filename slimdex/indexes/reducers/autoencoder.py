@@ -9,12 +9,11 @@ import numpy as np
 
 from ..arrays import Matrix, as_matrix, batches, normalize_rows
 from ..errors import InputError
-from ..execution.progress import progress
 from ..execution.threads import product
 from ..tensors import check_tensor, load_fitted, save_fitted
 from .linear import principal_axes
 from .moments import Moments
-from .training_rows import TrainedReducer, held_out, shuffled
+from .reducer import TrainedReducer, held_out, shuffled
 
 if TYPE_CHECKING:
     import torch
@@ -149,9 +148,8 @@ class TiedAutoencoder(TrainedReducer):
         import torch
 
         optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
-        self.losses_, least, waited = list[float](), np.inf, 0
-        best = [tensor.detach().clone() for tensor in parameters]
-        for epoch in range(self.epochs):
+
+        def train() -> float:
             for batch in shuffled(len(rows), self.batch, generator):
                 optimizer.zero_grad(set_to_none=True)
                 _error(rows[batch], parameters).backward()  # type: ignore[no-untyped-call]
@@ -159,14 +157,12 @@ class TiedAutoencoder(TrainedReducer):
             with torch.no_grad():
                 for tensor in parameters:
                     tensor.copy_(_orthonormal(tensor))
-                self.losses_.append(float(_error(held, parameters)))
-            progress("training the autoencoder", epoch + 1, self.epochs)
-            if self.losses_[-1] < least * (1 - TOLERANCE):
-                least, waited = self.losses_[-1], 0
-                best = [tensor.detach().clone() for tensor in parameters]
-            elif (waited := waited + 1) > self.patience:
-                break
-        return best
+                return float(_error(held, parameters))
+
+        def copy() -> list[torch.Tensor]:
+            return [tensor.detach().clone() for tensor in parameters]
+
+        return self._best_epoch(train, copy, lambda least: least * (1 - TOLERANCE))
 
     def _initial(self, X: Matrix, generator: torch.Generator) -> list[torch.Tensor]:
         """Randomly rotated principal axes of uncentred rows, for both layers."""

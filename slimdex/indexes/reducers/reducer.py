@@ -1,15 +1,45 @@
-"""Reducer: maps rows (n, d) to rows (n, n_components)."""
+"""Reducer: maps rows (n, d) to rows (n, n_components).
+
+To add one, name its class in `PLACES`, in the order of `options.REDUCERS`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
-from ..arrays import Matrix
-from ..errors import InputError
+import numpy as np
+
+from ..arrays import Matrix, as_matrix, batches, sampled
+from ..errors import CorruptError, InputError
+from ..execution.progress import progress
+from ..options import REDUCERS
+from ..tensors import load_tensors
 from ..vectors.vector_file import VectorFile
 from .moments import Moments
+
+if TYPE_CHECKING:
+    import torch
+
+T = TypeVar("T")
+MOST_ROWS = 131_072
+"""Largest number of training rows; larger collections are sampled."""
+HELD_OUT = 0.05
+"""Share of the rows held out for early stopping."""
+PLACES = (
+    "linear.Whitening",
+    "linear.Pca",
+    "linear.AllButTheTop",
+    "autoencoder.TiedAutoencoder",
+    "flow.Flow",
+    "linear.Identity",
+    "linear.Truncate",
+    "linear.RandomProjection",
+)
 
 
 class Reducer(ABC):
@@ -70,3 +100,96 @@ class Reducer(ABC):
     @abstractmethod
     def load(cls, path: Path) -> Self:
         """Load a file written by `save`; raise `CorruptError` for anything else."""
+
+
+class TrainedReducer(Reducer):
+    """Base class of reducers that torch fits to a sample of the rows."""
+
+    min_rows: ClassVar[int] = 2
+    epochs: int
+    patience: int
+    random_state: int
+    losses_: list[float]
+
+    def fit(self, X: Matrix) -> Self:
+        """Fit to a sample of rows (n, d); `X` may be memory-mapped.
+
+        Raises `InputError` for fewer than 2 rows, n_components above d or invalid parameters, or if
+        torch is missing.
+        """
+        self._require_torch()
+        return self._fit(as_matrix(X[sampled(len(X), MOST_ROWS, self.random_state)]))
+
+    def fit_vectors(self, vectors: VectorFile, moments: Moments) -> Self:
+        """Fit to a sample of the rows on disk, the same as `fit` takes."""
+        self._require_torch()
+        rows = sampled(len(vectors), MOST_ROWS, self.random_state)
+        return self._fit(np.concatenate([vectors.take(rows[part]) for part in batches(len(rows))]))
+
+    @abstractmethod
+    def _fit(self, X: Matrix) -> Self:
+        """Fit to rows (n, d)."""
+
+    def _best_epoch(
+        self, train: Callable[[], float], copy: Callable[[], T], below: Callable[[float], float]
+    ) -> T:
+        """Train until the held-out loss stops falling; return the copy made after the best epoch.
+
+        Parameters
+        ----------
+        train : trains for an epoch and returns the loss.
+        below : least loss so far -> bound below which a loss is an improvement.
+        """
+        self.losses_, least, waited, best = list[float](), np.inf, 0, copy()
+        for epoch in range(1, self.epochs + 1):
+            self.losses_.append(train())
+            progress(f"training the {self.name}", epoch, self.epochs)
+            if self.losses_[-1] < below(least):
+                least, waited, best = self.losses_[-1], 0, copy()
+            elif (waited := waited + 1) > self.patience:
+                break
+        return best
+
+    def _require_torch(self) -> None:
+        if find_spec("torch") is None:
+            raise InputError(
+                f"{type(self).__name__} is trained with torch, which is missing; expected the "
+                "extra torch (pip install 'slimdex[torch]')"
+            )
+
+
+def held_out(n: int) -> int:
+    """Number of held-out rows, at least one, of n.
+
+    >>> held_out(1000), held_out(2)
+    (50, 1)
+    """
+    return max(1, round(n * HELD_OUT))
+
+
+def shuffled(n: int, size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
+    """Yield n row numbers in random order, `size` at a time."""
+    import torch
+
+    order = torch.randperm(n, generator=generator)
+    return (order[low : low + size] for low in range(0, n, size))
+
+
+def reducer_class(name: str) -> type[Reducer]:
+    """Import the class of a reducer by its name, one of `options.REDUCERS`.
+
+    >>> reducer_class("pca").__name__
+    'Pca'
+    """
+    module, _, class_name = PLACES[REDUCERS.index(name)].partition(".")
+    reducer: type[Reducer] = getattr(import_module(f".{module}", __package__), class_name)
+    return reducer
+
+
+def load_reducer(path: Path) -> Reducer:
+    """Load a saved reducer; raise `CorruptError` if its class is unknown."""
+    name, _, _ = load_tensors(path)
+    if name not in REDUCERS:
+        expected = ", ".join(REDUCERS)
+        raise CorruptError(f"{path}: holds {name!r}; expected one of {expected}")
+    return reducer_class(name).load(path)

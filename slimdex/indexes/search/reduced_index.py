@@ -21,8 +21,7 @@ from ..arrays import (
 from ..codes.faiss_index import FaissIndex
 from ..codes.kinds import TRAINING_ROWS_OF_LIST, Kind
 from ..errors import InputError
-from ..execution.progress import progress
-from ..execution.timing import stage
+from ..execution.progress import progress, stage
 from ..execution.workers import HERE, Workers
 from ..options import candidates_for, usual_candidates
 from ..ranking import best_of, compacted

@@ -17,8 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..arrays import LARGEST, SCAN_ROWS, Matrix, Rows, as_matrix, batches
 from ..errors import CorruptError, InputError
-from .half_precision import to_float32
-from .int8_rows import packed, packed_width, unpacked
+from .row_formats import packed, packed_width, to_float32, unpacked
 
 BLOCK_BYTES = 1 << 22
 """Size of a checksummed block, 4 MiB; an append hashes only the blocks that it changes."""
@@ -44,7 +43,7 @@ class VectorFile:
     dim : numbers in a row.
     rows : number of committed rows.
     dtype : float16 for vectors, float32 for the norms beside them; int8 for vectors in half the
-        bytes, see `int8_rows`. Methods take and return float32 in any case.
+        bytes, see `row_formats`. Methods take and return float32 in any case.
 
     >>> import tempfile
     >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)

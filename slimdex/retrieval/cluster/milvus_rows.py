@@ -26,7 +26,7 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.threads import eigh, product
 from slimdex.indexes.json_text import READABLE, parsed
-from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.reducers.reducer import load_reducer
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.search.rescoring import Rescorer
 

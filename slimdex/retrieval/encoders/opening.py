@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
-from slimdex.indexes.execution.locks import ThreadLock
+from slimdex.indexes.execution.forks import ThreadLock
 
 from .adapters import as_encoder, plain_spec
 from .base import PLACE, Encoder, as_recorded, is_same_encoder

@@ -7,8 +7,7 @@ import logging
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
-from slimdex.indexes.codes.faiss_calls import clusters
-from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.faiss_index import FaissIndex, clusters
 from slimdex.indexes.codes.kinds import FLAT
 
 AXES = 96

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, without
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.timing import stage
+from slimdex.indexes.execution.progress import stage
 from slimdex.indexes.ranking import compacted, stacked
 from slimdex.indexes.search.reduced_index import ReducedIndex
 

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from slimdex.indexes.errors import SlimdexError
-from slimdex.indexes.execution.locks import ThreadLock
+from slimdex.indexes.execution.forks import ThreadLock
 from slimdex.retrieval import commands
 
 from ..collection import Collection

@@ -17,7 +17,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.execution.timing import spent
+from slimdex.indexes.execution.progress import spent
 
 from ..collection import Collection
 from ..documents import Document, Hit

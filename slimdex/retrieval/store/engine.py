@@ -15,8 +15,7 @@ from secrets import token_hex
 from typing import Any
 
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.forks import renewed
-from slimdex.indexes.execution.locks import ThreadLock
+from slimdex.indexes.execution.forks import ThreadLock, renewed
 
 from ..duckdb_library import connected, duckdb
 from ..sql import identifier, literal

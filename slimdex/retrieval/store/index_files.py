@@ -15,8 +15,7 @@ from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.drift import SAMPLED_ROWS, code_error, variance_kept
 from slimdex.indexes.reducers.linear import Identity
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.reducers.reducer import Reducer
-from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.reducers.reducer import Reducer, load_reducer
 from slimdex.indexes.search.reduced_index import ReducedIndex, trained
 from slimdex.indexes.search.rescoring import Metric, Rescorer
 from slimdex.indexes.settings import Settings

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.execution.forks import cached_property
-from slimdex.indexes.execution.locks import ThreadLock
+from slimdex.indexes.execution.forks import ThreadLock, cached_property
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.vectors.vector_file import VectorFile

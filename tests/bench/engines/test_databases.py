@@ -9,8 +9,8 @@ import pytest
 
 from slimdex.bench.engines.engine import DOCUMENTS, Documents
 from slimdex.bench.engines.measured import store_process
+from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.engines.registry import LIBRARIES, SLIMDEX, missing, names_of
-from slimdex.bench.engines.remote_object import WorkerError
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import exact_rows, rows_of
 from slimdex.indexes.arrays import normalize_rows

@@ -9,10 +9,9 @@ import pytest
 
 from slimdex.bench.engines.engine import VECTORS, Engine
 from slimdex.bench.engines.measured import engine_process
+from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.engines.registry import Method, missing, names_of
-from slimdex.bench.engines.remote_object import WorkerError
-from slimdex.bench.experiments.measured_methods import grid, uncompressed
-from slimdex.bench.experiments.retrieval_study import Task
+from slimdex.bench.experiments.retrieval_study import Task, grid, uncompressed
 from slimdex.bench.machine import limit_threads
 from slimdex.indexes.arrays import Rows, normalize_rows
 from slimdex.indexes.ranking import agreement

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.bench.columns import check_row
 from slimdex.bench.experiments.hybrid_study import SHOWN, measure_hybrid
 from slimdex.bench.experiments.retrieval_study import Task
-from slimdex.bench.rows import ResultsFile
+from slimdex.bench.rows import ResultsFile, check_row
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document

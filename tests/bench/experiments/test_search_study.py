@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.bench.columns import check_row
 from slimdex.bench.engines.registry import SLIMDEX, missing
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.search_study import CALLERS, ENOUGH, measure_search
-from slimdex.bench.reporting.tables.studies import search
-from slimdex.bench.rows import ResultsFile
+from slimdex.bench.reporting.study_tables import search
+from slimdex.bench.rows import ResultsFile, check_row
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from slimdex.bench.engines import peer_programs
-from slimdex.bench.engines.remote_object import WorkerError
+from slimdex.bench.engines.processes import WorkerError
 from slimdex.bench.experiments import start_study
-from slimdex.bench.reporting.tables.studies import start
+from slimdex.bench.reporting.study_tables import start
 from slimdex.bench.rows import read_rows
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from tests.bench.test_cli import bench

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from slimdex.bench.data.datasets import Dataset
-from slimdex.bench.data.vectors import encoded
+from slimdex.bench.datasets import Dataset, encoded
 from slimdex.bench.experiments import tuning_study
 from slimdex.bench.experiments.retrieval_study import Task
 from slimdex.bench.experiments.tuning_study import measure_tuning

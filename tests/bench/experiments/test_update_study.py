@@ -10,7 +10,7 @@ from slimdex.bench.engines.engine import CHANGES
 from slimdex.bench.engines.registry import missing, names_of, packages_of
 from slimdex.bench.experiments import update_study
 from slimdex.bench.machine import provenance
-from slimdex.bench.reporting.tables.studies import processes
+from slimdex.bench.reporting.study_tables import processes
 from slimdex.bench.rows import ResultsFile
 
 

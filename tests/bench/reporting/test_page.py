@@ -6,16 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.bench.reporting.experiments import read_all
-from slimdex.bench.reporting.findings import default_row, uncompressed_row
 from slimdex.bench.reporting.page import write_report
+from slimdex.bench.reporting.retrieval_tables import (
+    beside_peers,
+    codes_alone,
+    default_row,
+    every_row,
+    headline,
+    uncompressed_row,
+)
 from slimdex.bench.reporting.sections import (
     marked,
+    read_all,
     section,
     sections_with_rows,
     write_section,
 )
-from slimdex.bench.reporting.tables.retrieval import beside_peers, codes_alone, every_row, headline
 from slimdex.bench.rows import FOLDER, ResultsFile, Row, read_rows
 from slimdex.indexes.errors import InputError
 from tests.browsing import PHONE, launched, watched

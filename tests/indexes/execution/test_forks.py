@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 import warnings
 from collections.abc import Callable
 from threading import Event, Thread
@@ -14,9 +16,33 @@ from time import sleep
 
 import pytest
 
-from slimdex.indexes.execution.locks import SharedLock, ThreadLock
+from slimdex.indexes.execution.forks import SharedLock, ThreadLock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+AMID_PRODUCTS = """
+    import os, signal, sys, threading
+    import numpy as np
+    from slimdex.indexes.execution.threads import LARGE, eigh, product, threads_for
+
+    def multiply():
+        while not stopped.is_set():
+            with threads_for(LARGE):  # on all threads
+                X @ X.T, np.linalg.eigh(X.T @ X)
+
+    X = np.random.default_rng(0).standard_normal((300, 200))
+    stopped, thread = threading.Event(), threading.Thread(target=multiply)
+    thread.start()
+    for _ in range(6):
+        forked = os.fork()
+        if not forked:
+            signal.alarm(60)
+            eigh(product(X.T, X))
+            os._exit(0)
+        assert os.waitpid(forked, 0)[1] == 0
+    stopped.set()
+    thread.join(60)
+    print(thread.is_alive())
+"""
 
 
 def succeeds_in_a_fork(work: Callable[[], object]) -> bool:
@@ -83,32 +109,6 @@ def test_a_fork_waits_for_a_writer_and_not_for_readers() -> None:
         pass
 
 
-AMID_PRODUCTS = """
-    import os, signal, sys, threading
-    import numpy as np
-    from slimdex.indexes.execution.threads import LARGE, eigh, product, threads_for
-
-    def multiply():
-        while not stopped.is_set():
-            with threads_for(LARGE):  # on all threads
-                X @ X.T, np.linalg.eigh(X.T @ X)
-
-    X = np.random.default_rng(0).standard_normal((300, 200))
-    stopped, thread = threading.Event(), threading.Thread(target=multiply)
-    thread.start()
-    for _ in range(6):
-        forked = os.fork()
-        if not forked:
-            signal.alarm(60)
-            eigh(product(X.T, X))
-            os._exit(0)
-        assert os.waitpid(forked, 0)[1] == 0
-    stopped.set()
-    thread.join(60)
-    print(thread.is_alive())
-"""
-
-
 def test_a_fork_amid_products_leaves_parent_and_child_able_to_multiply() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore:.*fork", "-c", textwrap.dedent(AMID_PRODUCTS)],
@@ -117,3 +117,57 @@ def test_a_fork_amid_products_leaves_parent_and_child_able_to_multiply() -> None
         timeout=120,
     )
     assert done.stdout == "False\n", done.stderr
+
+
+def test_readers_share_the_lock_and_writers_exclude_all() -> None:
+    lock, reading, most, torn = SharedLock(), 0, 0, list[str]()
+    count, begin = threading.Lock(), time.monotonic()
+    value = [0, 0]
+
+    def going_on() -> bool:
+        """True for half a second or, on a slow machine, until enough has happened."""
+        spent = time.monotonic() - begin
+        return spent < 0.5 or (spent < 60 and (most < 2 or value[0] <= 10))
+
+    def read() -> None:
+        nonlocal reading, most
+        while going_on():
+            with lock.shared():
+                with count:
+                    reading += 1
+                    most = max(most, reading)
+                if value[0] != value[1]:
+                    torn.append("read")
+                time.sleep(0.001)
+                with count:
+                    reading -= 1
+
+    def write() -> None:
+        while going_on():
+            with lock.exclusive():
+                if reading:
+                    torn.append("write")
+                value[0] += 1
+                time.sleep(0.0005)
+                value[1] += 1
+
+    threads = [threading.Thread(target=work) for work in (read, read, read, write, write)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert torn == []
+    assert most >= 2
+    assert value[0] == value[1] > 10, "writers are not starved by readers"
+
+
+def test_the_lock_is_released_after_an_error() -> None:
+    lock = SharedLock()
+    for hold in (lock.shared, lock.exclusive):
+        try:
+            with hold():
+                raise KeyError
+        except KeyError:
+            pass
+    with lock.exclusive():
+        pass

@@ -11,7 +11,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.reducers import autoencoder as module
 from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
-from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.reducers.reducer import load_reducer
 from slimdex.indexes.tensors import parameters
 
 

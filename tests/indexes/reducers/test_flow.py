@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.reducers import training_rows
-from slimdex.indexes.reducers.flow import Flow
-from slimdex.indexes.reducers.flow_steps import Step
+from slimdex.indexes.reducers import reducer
+from slimdex.indexes.reducers.flow import Flow, Step
 from slimdex.indexes.reducers.linear import Pca, Whitening
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.reducers.reducer import load_reducer
 from slimdex.indexes.tensors import load_tensors, parameters, save_tensors
 from slimdex.indexes.vectors.vector_file import VectorFile
 
@@ -187,7 +186,7 @@ def test_fitting_to_a_file_reads_a_sample(
     np.testing.assert_array_equal(seen.transform(X), whole)
     np.testing.assert_array_equal(Flow(9, epochs=1).fit(mapped).transform(mapped), whole)
     assert told == [("training the flow", 1, 1)]
-    monkeypatch.setattr(training_rows, "MOST_ROWS", 500)
+    monkeypatch.setattr(reducer, "MOST_ROWS", 500)
     part = Flow(9, epochs=1).fit_vectors(file, moments).transform(X)
     np.testing.assert_array_equal(part, Flow(9, epochs=1).fit(mapped).transform(X))
     assert not np.allclose(part, whole, atol=1e-3)

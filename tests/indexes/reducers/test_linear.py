@@ -21,8 +21,7 @@ from slimdex.indexes.reducers.linear import (
     Whitening,
 )
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.reducers.reducer import Reducer
-from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.reducers.reducer import Reducer, load_reducer
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.tensors import parameters
 

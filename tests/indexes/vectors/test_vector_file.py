@@ -10,7 +10,7 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.vectors.int8_rows import packed, unpacked
+from slimdex.indexes.vectors.row_formats import packed, unpacked
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, STORED, VectorFile, extended_digests
 
 either = pytest.mark.parametrize("stored", STORED)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from slimdex.indexes import options as choices
-from slimdex.indexes.reducers.registry import reducer_class
+from slimdex.indexes.reducers.reducer import reducer_class
 from slimdex.retrieval.atomic_files import FIXED, MANIFEST
 from slimdex.retrieval.collection import Collection
 

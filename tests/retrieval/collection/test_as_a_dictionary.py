@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.int8_rows import packed, packed_width, unpacked
+from slimdex.indexes.vectors.row_formats import packed, packed_width, unpacked
 from slimdex.indexes.vectors.vector_file import STORED
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document

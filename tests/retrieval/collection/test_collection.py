@@ -14,7 +14,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.settings import Settings
-from slimdex.indexes.vectors.int8_rows import packed
+from slimdex.indexes.vectors.row_formats import packed
 from slimdex.retrieval.atomic_files import OUR_FILES
 from slimdex.retrieval.building import build, request
 from slimdex.retrieval.collection import Collection

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.reducers.registry import load_reducer
+from slimdex.indexes.reducers.reducer import load_reducer
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from slimdex.bench.engines.registry import Method
-from slimdex.bench.experiments import measured_methods as grids
+from slimdex.bench.experiments import retrieval_study as grids
 from slimdex.bench.experiments.retrieval_study import Task, measure_grid
-from slimdex.bench.reporting.findings import of_task
+from slimdex.bench.reporting.retrieval_tables import of_task
 from slimdex.bench.rows import ResultsFile
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.options import REDUCERS

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from slimdex.bench.data.datasets import Dataset
-from slimdex.bench.data.paired_measures import Judge, depth_for, interval
+from slimdex.bench.datasets import Dataset
+from slimdex.bench.paired_measures import Judge, depth_for, interval
 from slimdex.retrieval.documents import Document
 
 

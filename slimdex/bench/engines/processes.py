@@ -1,18 +1,28 @@
-"""Objects in processes of their own, so that memory and threads belong to them alone."""
+"""Objects in processes of their own, so that memory and threads belong to them alone.
+
+Contenders are measured side by side in turns: disturbances by other programs affect all alike.
+Figures are comparable within a run only, so a run replaces all rows of an earlier one.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import traceback
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import progress
+from slimdex.retrieval.quality.evaluation.measures import latency
+
+from ..rows import ResultsFile, Row
 
 T = TypeVar("T")
 LONGEST_STEP = 3600.0
@@ -118,3 +128,81 @@ def _said(error: Exception) -> str:
     place = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:300]
     return f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {text}"
+
+
+@dataclass(kw_only=True)
+class Attempts:
+    """Steps that become a row of results; after an error no more are taken.
+
+    Attributes
+    ----------
+    name : in the line about its failure.
+    row : columns known so far, kept if a later step fails.
+    """
+
+    name: str
+    row: Row
+    error: str | None = None
+
+    def attempt(self, step: Callable[[], object]) -> None:
+        """Take a step, unless one has failed before."""
+        if self.error is None:
+            try:
+                self.prepare()
+                step()
+            except WorkerError as error:
+                self.error = str(error)
+
+    def prepare(self) -> None:
+        """Prepare for a step."""
+
+    def measured(self) -> Row:
+        """Columns, with the error if a step failed."""
+        return self.row if self.error is None else self.row | {"error": self.error}
+
+
+@dataclass(kw_only=True)
+class Contender(Attempts, Generic[T]):
+    """A contender in a process of its own, or shared with others.
+
+    Attributes
+    ----------
+    seconds : suffix of column names -> seconds of each query.
+    """
+
+    process: Subprocess[T]
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def measured(self) -> Row:
+        """Columns, with percentiles of the seconds."""
+        times = {
+            f"{measure}_{part}": value
+            for part, found in self.seconds.items()
+            for measure, value in latency(found).items()
+        }
+        return super().measured() | (times if self.error is None else {})
+
+
+C = TypeVar("C", bound=Attempts)
+
+
+def in_turns(
+    contenders: Sequence[C],
+    step: Callable[[C, int], object],
+    stage: str,
+    rounds: int = 1,
+    after: Callable[[], object] = bool,
+) -> None:
+    """Take a step, with the contender and the round, for each in turn; call `after` each round."""
+    for turn in range(rounds):
+        for done, contender in enumerate(contenders, start=1):
+            contender.attempt(partial(step, contender, turn))
+            progress(stage, turn * len(contenders) + done, rounds * len(contenders))
+        after()
+
+
+def replace_rows(results: ResultsFile, contenders: Iterable[C], about: Row) -> list[str]:
+    """Replace all rows by those of the contenders; returns a line for each failure."""
+    found = list(contenders)
+    results.replace([contender.measured() | about for contender in found])
+    return list(dict.fromkeys(f"{c.name} failed: {c.error}" for c in found if c.error))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...rows import Row
+from ..rows import Row
 
 Rows = Sequence[Row]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...data.pairs import SEVEN
-from ...experiments.search_study import CALLERS
-from ...rows import Row
+from ..experiments.search_study import CALLERS
+from ..experiments.similarity_study import SEVEN
+from ..rows import Row
 from .table import (
     BY_TASK,
     DIFFERENCE,

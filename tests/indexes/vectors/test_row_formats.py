@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from slimdex.indexes.arrays import LARGEST, Matrix
-from slimdex.indexes.vectors.int8_rows import BLOCK, packed, packed_width, unpacked
+from slimdex.indexes.vectors.row_formats import (
+    BLOCK,
+    CONVERTED_AT_ONCE,
+    packed,
+    packed_width,
+    to_float32,
+    unpacked,
+)
 
 MAGNITUDES = st.floats(-LARGEST, LARGEST, width=32)
 ROWS = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=70), elements=MAGNITUDES)
+BITS = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+FINITE = BITS[np.isfinite(BITS)].reshape(-1, 64)
 
 
 def bfloat16(value: float) -> bytes:
@@ -97,3 +106,17 @@ def test_rows_are_unpacked_into_a_given_array(rng: np.random.Generator) -> None:
     assert unpacked(wider[:, : packed_width(70)], 70, out) is out
     np.testing.assert_array_equal(out, unpacked(packed(X), 70))
     assert unpacked(packed(X[:0]), 70).shape == (0, 70)
+
+
+def test_every_float16_is_converted_exactly() -> None:
+    expected = FINITE.astype(np.float32)
+    np.testing.assert_array_equal(to_float32(FINITE), expected)
+    assert (np.signbit(to_float32(FINITE)) == np.signbit(expected)).all()
+
+
+def test_several_blocks_are_converted_into_a_given_array() -> None:
+    X = np.tile(FINITE, (4, 1))
+    assert X.size > CONVERTED_AT_ONCE
+    out = np.empty(X.shape, dtype=np.float32)
+    assert to_float32(X, out) is out
+    np.testing.assert_array_equal(out, X.astype(np.float32))

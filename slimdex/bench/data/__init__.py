@@ -1,1 +1,0 @@
-"""Data of experiments: data sets, cached vectors, and measures of answers."""

@@ -1,1 +1,0 @@
-"""Tables: declared columns over the rows of experiments."""
