@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from slimdex.indexes.errors import InputError, SlimdexError
 
 from . import console
-from .click_commands import INDEX_FOLDER, INDEX_VARIABLE, Answer, new_index
+from .click_commands import Answer
+from .default_index import INDEX_FOLDER, INDEX_VARIABLE, new_index
 from .encoders import EncoderOptions
 from .errors import StoppedError, is_interrupt
 from .options import RayOptions, SourceOptions, Vectors, WriteOptions

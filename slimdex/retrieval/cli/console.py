@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from slimdex.indexes.execution.progress import Note, listening
 
 from ..documents import json_of
-from .click_commands import default_index
+from .default_index import default_index
 from .errors import in_options
 from .safe_text import json_escaped, visible
 

@@ -23,7 +23,8 @@ from ..atomic_files import in_units, no_index, size
 from ..extras import install_command
 from ..user_cache import cache_folder
 from . import console
-from .click_commands import INDEX_VARIABLE, Answer, Argument, default_index, is_index
+from .click_commands import Answer, Argument
+from .default_index import INDEX_VARIABLE, default_index, is_index
 from .errors import BAD_INPUT, say
 from .options import DEFAULT_INDEX, Dir, WriteOptions, open_index
 

@@ -15,7 +15,8 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.workers import HERE, Workers
 
 from . import console
-from .click_commands import INDEX_FOLDER, INDEX_VARIABLE, Argument
+from .click_commands import Argument
+from .default_index import INDEX_FOLDER, INDEX_VARIABLE
 
 if TYPE_CHECKING:
     from ..collection import Collection

@@ -9,7 +9,7 @@ from time import time
 from slimdex.indexes.errors import InputError, SlimdexError
 
 from . import console
-from .click_commands import default_index, is_index
+from .default_index import default_index, is_index
 
 FIRST_STEPS = """\
 Semantic search in a fraction of the memory. There is no index here; three things to do:

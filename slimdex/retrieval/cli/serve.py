@@ -12,7 +12,7 @@ from slimdex.indexes.errors import InputError
 
 from ..atomic_files import no_file
 from . import console
-from .click_commands import EXPECTED_INDEX, default_index
+from .default_index import EXPECTED_INDEX, default_index
 from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
 
 if TYPE_CHECKING:
