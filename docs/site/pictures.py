@@ -118,7 +118,8 @@ def svg(text: str, mode: str, title: str) -> str:
     dots = "".join(f'<circle cx="{MARGIN + 18 * i}" cy="17" r="5.5"/>' for i in range(3))
     bar = f"M1 {BAR}V9.5a8.5 8.5 0 0 1 8.5-8.5h{width - 19}a8.5 8.5 0 0 1 8.5 8.5V{BAR}z"
     return f"""\
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"
+ xml:space="preserve">
 <title>{escape(title)}</title>
 <style>
 text {{ font: 14px {FONTS}; fill: {colour["ink"]}; white-space: pre }}
