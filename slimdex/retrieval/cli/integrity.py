@@ -1,27 +1,14 @@
-"""Find damage, repair it and prepare for it: `slimdex verify`, `repair`, `copy` and `doctor`.
-
-`doctor` changes nothing, and works where libraries are missing: it looks them up without importing
-them.
-"""
+"""Find damage, repair it and prepare for it: `slimdex verify`, `repair`, `copy` and `doctor`."""
 
 from __future__ import annotations
 
-import os
-import platform
-import re
-import shutil
-import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from slimdex.indexes.errors import InputError, SlimdexError
+from slimdex.indexes.errors import InputError
 
-from ..atomic_files import in_units, no_index, size
-from ..extras import install_command
-from ..user_cache import cache_folder
 from . import console
 from .click_commands import Answer, Argument
 from .default_index import INDEX_VARIABLE, default_index, is_index
@@ -29,16 +16,10 @@ from .errors import BAD_INPUT, say
 from .options import DEFAULT_INDEX, Dir, WriteOptions, open_index
 
 if TYPE_CHECKING:
-    from ..store.manifest import Manifest
+    from .diagnosis import Finding
 
 NEEDS_REMEDY = 1
 """Exit code of `doctor` if there is a problem."""
-DEVELOPER_EXTRAS = {"test", "peers", "bench"}
-"""Extras that users do not need."""
-LEAST_FREE_MEMORY, LEAST_FREE_DISK = 500_000_000, 1_000_000_000
-"""Bytes that should be free: for the default encoder, and for the weights and copies of models."""
-REQUIREMENT = re.compile(r"""([\w.-]+)(?:[^;]*;.*extra == ["']([\w-]+)["'])?""")
-"""A requirement in a package's metadata: the name, and the extra that it belongs to."""
 
 
 def verify(index: Dir) -> Answer:
@@ -101,9 +82,13 @@ def doctor(
 ) -> Answer:
     """Check the installation, the machine, the cache and an index; exit with code 1 if something
     needs a remedy."""
+    from .diagnosis import installation_findings
+
     if index is not None and not is_index(index):
+        from ..atomic_files import no_index
+
         raise InputError(no_index(index))
-    found = [*_installation_findings(), *_of_index(index)]
+    found = [*installation_findings(), *_of_index(index)]
     remedies = [each for each in found if each.remedy is not None]
 
     def show() -> None:
@@ -119,12 +104,14 @@ def doctor(
 
 
 def _of_index(index: Path | None) -> Iterator[Finding]:
+    from .diagnosis import Finding, index_findings
+
     try:
         path = index or default_index()
         if path is None:
             yield Finding("index", "none here; `slimdex build SOURCE` makes one")
             return
-        yield from _index_findings(path)
+        yield from index_findings(path)
         yield Finding(
             "not checked", f"every byte of its files: `{console.typed('verify', path)}` does"
         )
@@ -134,165 +121,3 @@ def _of_index(index: Path | None) -> Iterator[Finding]:
         )
     except ModuleNotFoundError as error:  # a finding about libraries has the remedy
         yield Finding("index", f"can't be read: {error}")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Name and value of one fact and, if it is a problem, its remedy in one line."""
-
-    name: str
-    value: str
-    remedy: str | None = None
-
-
-def _installation_findings() -> Iterator[Finding]:
-    """Yield findings about Python, libraries, processor, memory and cache."""
-    yield Finding("Python", f"{platform.python_version()} on {platform.platform()}")
-    yield Finding("slimdex", f"{version('slimdex')} in {Path(__file__).parents[3]}")
-    yield from _library_findings()
-    yield _processor()
-    yield from _memory()
-    yield _cache_finding()
-
-
-def _library_findings() -> Iterator[Finding]:
-    packages: dict[str, list[str]] = {}
-    for line in requires("slimdex") or []:
-        if (parts := REQUIREMENT.match(line)) and parts[1] != "slimdex":
-            packages.setdefault(parts[2] or "", []).append(parts[1])
-    missing = [name for name in packages[""] if _version(name) is None]
-    found = [f"{name} {_version(name)}" for name in packages.pop("") if name not in missing]
-    remedy = f"{sys.executable} -m pip install {' '.join(missing)}" if missing else None
-    lacks = f"; missing: {', '.join(missing)}" if missing else ""
-    yield Finding("libraries", ", ".join(found) + lacks, remedy)
-    for extra, names in packages.items():
-        if extra not in DEVELOPER_EXTRAS:
-            yield Finding(f"extra {extra}", _extra(extra, names))
-
-
-def _extra(extra: str, names: list[str]) -> str:
-    missing = [name for name in names if _version(name) is None]
-    if not missing:
-        return ", ".join(f"{name} {_version(name)}" for name in names[:3]) + (
-            f" and {len(names) - 3} more" if len(names) > 3 else ""
-        )
-    lacks = "not installed" if len(missing) == len(names) else f"lacks {', '.join(missing)}"
-    return f"{lacks}: {install_command(extra)}"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _processor() -> Finding:
-    """Ask OpenVINO, which also shows that it starts here."""
-    try:
-        from ..encoders.runtimes.processor import cores, fast_precision
-
-        precision = fast_precision()
-        threads = cores()
-    except Exception as error:  # whatever a library says that can't be loaded
-        remedy = f"{sys.executable} -m pip install --force-reinstall openvino"
-        return Finding("processor", f"OpenVINO does not start: {error}", remedy)
-    value = f"{platform.machine()}, {threads} threads; encoders run in {precision}"
-    return Finding("processor", value)
-
-
-def _memory() -> Iterator[Finding]:
-    if _version("psutil") is None:
-        return  # among the missing libraries
-    import psutil
-
-    found = psutil.virtual_memory()
-    is_short = found.available < LEAST_FREE_MEMORY
-    remedy = "close other programs, or use word vectors (`slimdex distill`)" if is_short else None
-    said = f"{in_units(found.available)} of {in_units(found.total)} are free"
-    yield Finding("memory", said, remedy)
-
-
-def _cache_finding() -> Finding:
-    """Find out whether the cache's folder can be written, its size and the room on its disk."""
-    folder = cache_folder()
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not os.access(there, os.W_OK | os.X_OK) or not there.is_dir():
-        remedy = "set SLIMDEX_CACHE to a folder that you can write to"
-        return Finding("cache", f"{folder}: can't be written", remedy)
-    free, used = shutil.disk_usage(there).free, size(folder)
-    said = f"{folder}: {in_units(used)}, {in_units(free)} free on its disk{_on_network(there)}"
-    remedy = f"free some space, or delete {folder}, which is made again"
-    return Finding("cache", said, remedy if free < LEAST_FREE_DISK else None)
-
-
-def _on_network(path: Path) -> str:
-    """Say that a path is on a network file system; empty for a local one, or if unknown."""
-    if _version("psutil") is None:
-        return ""
-    from ..store.network_filesystems import network_kind
-
-    kind = network_kind(path)
-    return "" if kind is None else f", on a network file system ({kind})"
-
-
-def _index_findings(path: Path) -> Iterator[Finding]:
-    """Yield findings about an index's folder; no segment is opened."""
-    from ..locks import FileLock
-    from ..store.manifest import Manifest
-
-    yield _place(path)
-    holder = FileLock(path, "writer").holder()
-    try:
-        manifest = Manifest.read(path)
-    except (OSError, SlimdexError) as error:
-        yield Finding("newest commit", str(error), "restore the folder from a copy")
-    else:
-        yield _commit(path, manifest)
-        yield from _documents(path, manifest)
-    yield Finding("being changed", holder or "by no process")
-    yield from _left(path)
-
-
-def _place(path: Path) -> Finding:
-    used, free = size(path), shutil.disk_usage(path).free
-    said = f"{path}: {in_units(used)}, {in_units(free)} free on its disk"
-    if not os.access(path, os.W_OK | os.X_OK):
-        said += ", can only be read"
-    if network := _on_network(path):
-        remedy = "move it to a local disk, or give --shared-filesystem if locks work there"
-        return Finding("index", said + network, remedy)
-    remedy = "free some space: a compaction needs room for a second copy"
-    return Finding("index", said, remedy if free < used else None)
-
-
-def _commit(path: Path, manifest: Manifest) -> Finding:
-    state = manifest.state
-    said = (
-        f"version {state.version}, {state.rows:,} rows, {len(manifest.deleted):,} of them deleted"
-    )
-    mostly_gone = 2 * len(manifest.deleted) > state.rows
-    return Finding("newest commit", said, console.typed("compact", path) if mostly_gone else None)
-
-
-def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
-    state = manifest.state
-    if missing := sorted(name for name in state.file_names if not (path / name).exists()):
-        said = f"{len(missing)} missing: {', '.join(missing)}"
-        yield Finding("files", said, console.typed("repair", path))
-    if state.replacement is not None:
-        said = f"{state.replacement.rows:,} of {state.rows:,} rows are encoded again"
-        yield Finding("migration", said, console.typed("migrate", path, "--continue"))
-
-
-def _left(path: Path) -> Iterator[Finding]:
-    """Yield findings about the rest of killed processes, which the next change deals with."""
-    from ..store.work_folder import is_held, resumable, work_folders
-
-    work = [each for each in work_folders(path) if not is_held(each)]
-    if encoded := [file for folder in work for file in resumable(folder)]:
-        said = f"interrupted after {in_units(sum(map(size, encoded)))} of vectors were encoded"
-        yield Finding("addition", said, "run the same command again")
-    if work := [folder for folder in work if not resumable(folder)]:
-        said = f"{len(work)} left by killed processes, {in_units(sum(map(size, work)))}"
-        yield Finding("work folders", said, "the next change removes them")

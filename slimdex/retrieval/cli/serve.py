@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.indexes.errors import InputError
 
-from ..atomic_files import no_file
 from . import console
 from .default_index import EXPECTED_INDEX, default_index
 from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
@@ -167,6 +166,8 @@ def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]
 
     Raises `InputError` if a word is not SOURCE or NAME=SOURCE, or there is no such file or folder.
     """
+    from ..atomic_files import no_file
+
     followed = dict[str, list[str]]()
     for word in words:
         name, _, source = word.partition("=")
