@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
     from .retrieval.documents import Part as Part
-    from .retrieval.encoders.given_encoder import GivenEncoder as GivenEncoder
+    from .retrieval.encoders.adapters import GivenEncoder as GivenEncoder
     from .retrieval.encoders.over_http.http_encoder import HttpEncoder as HttpEncoder
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
@@ -43,7 +43,7 @@ _HOMES = {
     "CorruptError": "indexes.errors",
     "CrossEncoder": "retrieval.search.reranking",
     "Document": "retrieval.documents",
-    "GivenEncoder": "retrieval.encoders.given_encoder",
+    "GivenEncoder": "retrieval.encoders.adapters",
     "Hit": "retrieval.documents",
     "HttpEncoder": "retrieval.encoders.over_http.http_encoder",
     "InUseError": "indexes.errors",

@@ -17,8 +17,7 @@ from slimdex.indexes.settings import Settings
 from .atomic_files import is_index, remove_folder
 from .collection import Collection
 from .encoders.base import AUTO, Encoder, passage_tokens
-from .encoders.known_models import ENGLISH, FOR_OTHER_LANGUAGES, named_like
-from .encoders.languages import other_languages
+from .encoders.models import ENGLISH, FOR_OTHER_LANGUAGES, named_like, other_languages
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
 from .ingest.writer import Added
@@ -57,9 +56,9 @@ def build(
     Parameters
     ----------
     wait : seconds to wait for changes by other processes.
-    vector_dtype, passages, lexical : as for `Collection.create`; a resumed build keeps its own.
+    vector_dtype, passages, lexical : see `Collection.create`; a resumed build keeps its own.
     workers : processes that encode and code parts of the documents.
-    shared_filesystem : as for `Collection.open`.
+    shared_filesystem : see `Collection.open`.
     """
     if path.exists():
         if not is_index(path):
@@ -126,7 +125,7 @@ def choose_settings(collection: Collection, target: Target | None = None) -> lis
 
 
 def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
-    """Add documents; `refit` is as for `Collection.add`."""
+    """Add documents; for `refit`, see `Collection.add`."""
     index = collection.index
     first = index.state.rows
     added = settled(index, refit, lambda: add_sources(index, sources))
@@ -190,7 +189,7 @@ def language_notes(snapshot: Snapshot, first: int) -> list[str]:
     if not len(rows):
         return []
     sample = rows[np.unique(np.linspace(0, len(rows) - 1, LANGUAGE_SAMPLE).astype(np.int64))]
-    share, language = other_languages(snapshot.store.documents.contents_of(sample))
+    share, language = other_languages(snapshot.store.contents_of(sample))
     if share <= 0.5:
         return []
     return [

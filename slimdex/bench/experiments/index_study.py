@@ -154,11 +154,11 @@ def under_condition(
 ) -> Row:
     """Measure searches by meaning among the rows that a condition allows, and DuckDB's time."""
     index, vectors = collection.index.snapshot.index, encoded(collection.encoder, texts)
-    table, total = collection.index.store.documents, len(index.index)
+    store, total = collection.index.store, len(index.index)
     exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), allowed)
     _, found = index.search(vectors, NEAREST, allowed)
     calls: Calls = {
-        FILTER: lambda _: table.rows_where(condition, total),
+        FILTER: lambda _: store.rows_where(condition, total),
         SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, allowed),
         HITS: lambda i: collection.search(vectors[i], NEAREST, where=condition),
     }
@@ -225,7 +225,7 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
     rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()
-    found = collection.index.store.documents.read(rows)
+    found = collection.index.store.read(rows)
     texts = []
     for row in rows:
         words = found[row].content.split()

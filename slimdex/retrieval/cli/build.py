@@ -54,12 +54,12 @@ def build(
     vectors: Vectors = None,
 ) -> Answer:
     """Build an index. After an interruption, the same command goes on where it stopped."""
+    from ..atomic_files import offer
     from ..building import build as build_index
     from ..building import choose_settings
     from ..commands import with_addition
-    from ..encoders.given_encoder import GivenEncoder
+    from ..encoders.adapters import GivenEncoder
     from ..sources.asked_sources import remember_sources
-    from ..temporary_files import offer
 
     wanted = settings.settings()
     aim = _target_beside(wanted, target)

@@ -26,7 +26,7 @@ from .options import (
 if TYPE_CHECKING:
     from ..collection import Collection
     from ..encoders.base import Encoder
-    from ..encoders.known_models import KnownModel
+    from ..encoders.models import KnownModel
     from ..quality.migration import Migration
 
 Pooling = Annotated[
@@ -67,7 +67,7 @@ class EncoderOptions:
 
     def opened(self) -> Encoder:
         """Load the encoder."""
-        from ..encoders.hub import DEFAULT_MODEL
+        from ..encoders.models import DEFAULT_MODEL
         from ..encoders.opening import open_encoder
 
         return open_encoder(**asdict(self) | {"model": self.model or DEFAULT_MODEL})
@@ -75,13 +75,13 @@ class EncoderOptions:
 
 def models() -> Answer:
     """List well-known small encoders; `--model` takes their names."""
-    from ..encoders.known_models import KNOWN
+    from ..encoders.models import KNOWN
 
     return Answer({name: asdict(model) for name, model in KNOWN.items()}, _show_models)
 
 
 def _show_models() -> None:
-    from ..encoders.known_models import BEIR, KNOWN, MULTILINGUAL
+    from ..encoders.models import BEIR, KNOWN, MULTILINGUAL
 
     heads = ("model", "M weights", "languages", "dim", "tokens", "licence", "BEIR", "MTEB", "")
     rows = [

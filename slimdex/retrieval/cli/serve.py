@@ -77,7 +77,7 @@ class RootOptions:
 
     def opened(self, writing: WriteOptions) -> RootFolder | None:
         """Open the folder; the encoder is loaded for the first new index."""
-        from ..encoders.hub import DEFAULT_MODEL
+        from ..encoders.models import DEFAULT_MODEL
         from ..encoders.opening import open_encoder
         from ..server.root_folder import RootFolder
 

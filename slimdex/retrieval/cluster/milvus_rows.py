@@ -30,12 +30,12 @@ from slimdex.indexes.reducers.reducer import load_reducer
 from slimdex.indexes.search.reduced_index import reduced
 from slimdex.indexes.search.rescoring import Rescorer
 
+from ..atomic_files import temporary_parent
 from ..documents import Document, Hit, hit_from_json, hit_json
 from ..lexical.tokens import id_terms, stemmer, words_in
 from ..search.answer import hit_of
-from ..store.document_lines import UnwritableError, line_of, values_of
+from ..store.lines import UnwritableError, line_of, values_of
 from ..store.snapshot import Snapshot
-from ..temporary_files import temporary_parent
 from .milvus_schema import (
     DIGEST,
     HIT,
@@ -224,7 +224,7 @@ class RowSource:
     @cached_property
     def _keyed(self) -> tuple[Rows, Rows]:
         """The rows that searches can find (n,), and their keys (n,)."""
-        ids = self._snapshot.store.ids.by_row(self._snapshot.state.rows)
+        ids = self._snapshot.store.ids_by_row(self._snapshot.state.rows)
         rows = self._snapshot.searchable_rows()
         firsts = self._snapshot.document_rows.documents(rows)
         each = zip(rows.tolist(), firsts.tolist(), strict=True)
@@ -251,7 +251,7 @@ class RowSource:
         }
         contents = dict[int, str]()
         if self._pushed.words:
-            texts = self._snapshot.store.documents.contents_of(wanted)
+            texts = self._snapshot.store.contents_of(wanted)
             every = self._snapshot.document_rows.all_rows(wanted).tolist()
             contents = dict(zip(every, texts, strict=True))
         raw = self._snapshot.index.vectors.map().take(rows, axis=0)

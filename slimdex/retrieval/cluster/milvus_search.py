@@ -22,15 +22,14 @@ from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
 from ..lexical.fusion import FOUND_BY, WORDED, Fusion, Whole
 from ..lexical.tokens import stems_of
-from ..lexical.word_index import MOST_WORDS, Found, idfs_of
+from ..lexical.word_index import MOST_WORDS, ScoredRows, idfs_of
 from ..search.answer import BestRows, fusion_for, kept, nearest, vectors_of
-from ..search.request import Hits, SearchRequest, first_stage, reranked
-from ..search.searchable import Searchable
+from ..search.request import Hits, Searchable, SearchRequest, first_stage, reranked
 from .milvus_rows import Pushed, hit_from, ranking, word_form
 from .milvus_schema import BM25, HIT, ID, KEY, LISTS, PROBED, VECTOR, WORDS, alias_of, is_ours
 from .milvus_server import MOST_HITS, READ_AT_ONCE, RefusedError, Server
 
-NOTHING = Found(np.empty(0, np.float32), np.empty(0, np.int64))
+NOTHING = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
 
 
 class MilvusCollection(Searchable):
@@ -194,13 +193,13 @@ class PushedRows:
         each = zip(near, self._worded(texts), strict=True)
         return [Whole(*found, self.total) for found in each]
 
-    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Found]:
+    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
         if not self.where and self.depth == self.usual and k <= self.usual:
             return [whole.near for whole in wholes]
         return self._near(queries, max(k, self.depth), self.where)
 
-    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[Found]:
+    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its keys (n,) that match the condition, and their cosines."""
         return [
             self._near(query[None], len(keys), _among(keys.tolist(), self.where))[0]
@@ -238,7 +237,7 @@ class PushedRows:
             found.update((row[KEY], row) for row in rows)
         return found
 
-    def _near(self, queries: Matrix, k: int, where: str = "") -> list[Found]:
+    def _near(self, queries: Matrix, k: int, where: str = "") -> list[ScoredRows]:
         """The k nearest rows to each query (q, d)."""
         k = min(k, MOST_HITS)
         # With a condition, matching rows in lists that are not read would be missed.
@@ -247,7 +246,7 @@ class PushedRows:
         vectors = list(queries.astype(dtype))
         return self._found(VECTOR, vectors, k, where, params)
 
-    def _worded(self, texts: Sequence[str]) -> list[Found]:
+    def _worded(self, texts: Sequence[str]) -> list[ScoredRows]:
         """The `WORDED` best rows for each text by BM25."""
         idfs = [*map(self._idfs, texts)]
         asked = [" ".join(each) for each in idfs if each]
@@ -271,11 +270,11 @@ class PushedRows:
 
     def _found(
         self, name: str, queries: Sequence[Any], k: int, where: str, params: Mapping[str, Any]
-    ) -> list[Found]:
+    ) -> list[ScoredRows]:
         answers = self.server.nearest(self.target, name, queries, k, where, params, [ID])
         self.ids.update((hit.id, hit["entity"][ID]) for hits in answers for hit in hits)
         return [
-            Found(
+            ScoredRows(
                 np.array([hit.distance for hit in hits], dtype=np.float32),
                 np.array([hit.id for hit in hits], dtype=np.int64),
             )

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from slimdex.indexes.errors import InputError
 
-from ..encoders.over_http.address import is_loopback
+from ..encoders.over_http.connection import is_loopback
 from ..extras import install_command
 
 SECONDS = "SLIMDEX_MILVUS_SECONDS"

@@ -18,7 +18,7 @@ from uuid import uuid4
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.workers import PartError
 
-from ..encoders.runtimes.processor import cores, use_cores
+from ..encoders.runtimes.openvino_runtime import cores, use_cores
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

@@ -17,7 +17,7 @@ from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit, json_of
 from ..extras import require
-from ..sources.tabular.column_names import kept_names
+from ..sources.tabular.columns import kept_names
 from .selection import Selection
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ class Selection:
     def ids(self, rows: Rows) -> list[str]:
         """Document ids of some rows, one per row."""
         firsts, place = np.unique(self.firsts(rows), return_inverse=True)
-        found = self.snapshot.store.ids.of(firsts)
+        found = self.snapshot.store.ids_of(firsts)
         return [found[i] for i in place.tolist()]
 
     def hits(self, rows: Rows) -> list[Hit]:

@@ -15,10 +15,9 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.layers import Dense, Layer
 
-from ..encoders import sentence_folder
-from ..encoders.folder_checks import read_json
-from ..encoders.hub import HUB_FILES
-from ..encoders.sentence_folder import MODULES, POOLING_MODES
+from ..encoders import model_folder
+from ..encoders.model_folder import MODULES, POOLING_MODES, read_json
+from ..encoders.models import HUB_FILES
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.folder import CONFIG, SENTENCE_TRANSFORMERS, TOKENIZER, WEIGHTS
 from ..encoders.word_vectors.static_encoder import StaticEncoder
@@ -116,7 +115,7 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
     pooling = {"word_embedding_dimension": encoder.width, "pooling_mode": mode}
     _write_json(made.add("Pooling") / CONFIG, pooling | {"include_prompt": True})
     for part in source.head:
-        if isinstance(part, sentence_folder.Dense):
+        if isinstance(part, model_folder.Dense):
             place = made.add("Dense")
             shutil.copyfile(part.folder / CONFIG, place / CONFIG)
             shutil.copyfile(part.weights, place / WEIGHTS)

@@ -17,8 +17,8 @@ from ..index import Index
 from ..sources.given_vectors import GivenVectors, as_given
 from ..sources.tabular.records import as_documents
 from ..store.change import Change
+from ..store.columns import columns_with_values, widened
 from ..store.document_store import DocumentStore
-from ..store.metadata_columns import widened
 from . import writer
 from .encoding import EncodingError, append_vectors
 from .preparing import Prepared, prepared
@@ -38,7 +38,7 @@ def add_documents(
 ) -> Added:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read = as_documents(documents)
-    new = [index.store.columns.new(types) for types in read.columns]
+    new = [index.store.new_columns(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
     return add(index, Addition(read.documents, new, given))
 
@@ -56,12 +56,12 @@ def add_sources(
     choose_ids : choose the ids that documents lack; by default `MadeUpIds.of`.
     missing : find the documents to delete, given these ids.
     """
-    from ..sources.column_agreement import agree_with
+    from ..sources.tabular.column_agreement import agree_with
     from .made_up_ids import MadeUpIds
 
     while True:
         store = index.store
-        notes = agree_with(store.columns.with_values, sources.opened)
+        notes = agree_with(columns_with_values(store), sources.opened)
         ids = choose_ids(store) if choose_ids else MadeUpIds.of(sources.opened, index.state, store)
         addition = Addition(
             sources.documents(ids.readings),
@@ -90,7 +90,7 @@ def add(index: Index, addition: Addition) -> Added:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()  # before texts are encoded, which takes long
     with prepared(index, addition) as ready, ready.staged() as (change, staged):
-        notes = widened(change.base.columns, change.store.columns.types)
+        notes = widened(change.base.columns, change.store.columns)
         encoded, added = _committed(change, ready, staged)
     return replace(
         added,

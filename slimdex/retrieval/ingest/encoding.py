@@ -69,7 +69,7 @@ def encode_texts(
             work.finish(window)
     except PartError as error:
         part = error.part.rows
-        raise EncodingError(change.store.ids.between(part.start, part.stop), str(error)) from error
+        raise EncodingError(change.store.ids_between(part.start, part.stop), str(error)) from error
     known.look_up_all()
     return encoded
 
@@ -158,7 +158,7 @@ def _window(
     rows: slice,
     most: int = sys.maxsize,
 ) -> Window:
-    contents = change.store.documents.contents(rows.start, rows.stop)
+    contents = change.store.contents(rows.start, rows.stop)
     if len(contents) != rows.stop - rows.start:
         raise CorruptError(
             f"{change.path}: {len(contents)} passages in the rows {rows.start} to "
@@ -220,7 +220,7 @@ class _Work:
         tokens: int | None = getattr(encoder, "max_length", None)
         self.most = sys.maxsize if tokens is None else CHARACTERS_PER_TOKEN * tokens
         self._documents, self._last_row = rows.stop - rows.start, rows.stop
-        characters = change.store.documents.characters(rows.start, rows.stop, self.most)
+        characters = change.store.count_characters(rows.start, rows.stop, self.most)
         self._total = characters + TEXT_CHARACTERS * self._documents
         self._finished = self._done = 0
 

@@ -19,7 +19,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
 from ..store.change import AppendedFile, Change
-from ..store.derived_documents import with_documents
+from ..store.derived import with_documents
 from ..store.index_files import encode_rows, fit, save_codes
 from ..store.manifest import Manifest, Undo
 from ..store.snapshot import Loaded

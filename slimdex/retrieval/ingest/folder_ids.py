@@ -12,7 +12,7 @@ from itertools import chain, count
 from pathlib import PurePosixPath
 
 from ..sources.files.file_source import FileSource
-from ..sources.origins import Reading, place_digest
+from ..sources.files.input_files import Reading, place_digest
 from ..store.document_store import DocumentStore
 
 SAMPLE = 64
@@ -49,7 +49,7 @@ class FolderIds:
             id = next(
                 name
                 for name in chain(names, (f"{given}~{number}" for number in count(2)))
-                if name not in origins and not store.origins.is_of_others(name, mark)
+                if name not in origins and not store.is_of_others(name, mark)
             )
             note = f"{source.name}: its id is {id}: {given} is another file's"
             return cls(Reading(id, mark), id, "" if id == given else note)
@@ -85,12 +85,12 @@ def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore
 
     Only a sample is read; nothing is lost if they replace the others.
     """
-    known = store.ids.known([prefix + path for path in source.paths])
-    if 2 * len(known) < max(len(source.paths), store.origins.count(place)):
+    known = store.known_ids([prefix + path for path in source.paths])
+    if 2 * len(known) < max(len(source.paths), store.count_of_place(place)):
         return False
     paths = [path for path in source.paths if prefix + path in known]
     read = {prefix + document.id: document for document in source.some(paths, SAMPLE)}
-    old = store.documents.read([known[id] for id in read])
+    old = store.read([known[id] for id in read])
     return bool(read) and all(
         (read[stored.id].title, read[stored.id].text) == (stored.title, stored.text)
         for stored in old.values()

@@ -17,7 +17,7 @@ from ..documents import Document, content
 from ..encoders.base import CountingEncoder, Encoder
 from ..passages import LONGEST_UNIT, Count, Passage, divided
 from ..store.change import Change
-from ..store.passages_table import Cut, DocumentRows
+from ..store.passages import Cut, DocumentRows
 
 SURE = 3 / 4
 """Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
@@ -36,14 +36,14 @@ def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> 
     more, has_parts = 0, False
     for part in batches(staged, READ_AT_ONCE, first):
         cuts = dict[int, Cut]()
-        parts = store.passages.uncut(part.start, part.stop)
+        parts = store.uncut(part.start, part.stop)
         has_parts |= bool(parts)
         long = dict[int, tuple[str, str]]()
         if count is not None and tokens is not None:
-            longer = store.documents.longer(part.start, part.stop, int(SURE * tokens))
+            longer = store.longer_texts(part.start, part.stop, int(SURE * tokens))
             long = _long({row: (title, text) for row, title, text in longer}, tokens, count)
         short = sorted(parts.keys() - long.keys())
-        whole = store.documents.whole(short) if short else {}
+        whole = store.whole_passages(short) if short else {}
         for row in sorted(parts.keys() | long.keys()):
             document_parts = parts.get(row, ())
             if row in long and count is not None and tokens is not None:
@@ -55,13 +55,13 @@ def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> 
             if len(passages) > 1:
                 long_documents.append((row + more, len(passages)))
                 more += len(passages) - 1
-        store.passages.insert(cuts)
+        store.insert_cuts(cuts)
     if has_parts:
-        store.passages.drop_uncut()
+        store.drop_uncut()
     if long_documents:
         progress("cutting", staged - first, staged - first)
         firsts, counts = np.array(long_documents, dtype=np.int64).T
-        store.documents.make_room(DocumentRows(firsts, counts))
+        store.make_room(DocumentRows(firsts, counts))
     return staged + more
 
 

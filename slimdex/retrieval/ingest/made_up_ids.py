@@ -15,9 +15,8 @@ from typing import Any
 
 from ..documents import Document
 from ..sources.files.file_source import FileSource
-from ..sources.origins import Reading, place_digest
+from ..sources.files.input_files import InputFile, Reading, place_digest
 from ..sources.source import Source
-from ..sources.text_files import InputFile
 from ..store.document_store import DocumentStore
 from ..store.state import State
 from .folder_ids import FolderIds
@@ -81,12 +80,12 @@ def _candidates(file: InputFile) -> Iterator[str]:
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
     """True if no document of the index would be replaced by different content."""
-    rows = store.ids.made_up(prefix)
+    rows = store.made_up_ids(prefix)
     if not rows:
         return True
     for batch in source.batches(Reading(prefix)):
         again = {document.id: document for document in batch if document.id in rows}
-        documents = store.documents.read([rows[id] for id in again])
+        documents = store.read([rows[id] for id in again])
         if not all(_has_all_values_of(again[old.id], old) for old in documents.values()):
             return False
     return True

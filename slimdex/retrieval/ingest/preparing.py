@@ -30,7 +30,7 @@ from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..passages import Count
 from ..store.change import Change
-from ..store.derived_lexical import write_words
+from ..store.derived import write_words
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
@@ -85,7 +85,7 @@ class Prepared:
         state = snapshot.state
         self._known = EncodedTexts(None, state.encoder, state.dim)
         documents = [checked_document(document) for document in documents]
-        rows = snapshot.store.ids.look_up([document.id for document in documents])
+        rows = snapshot.store.look_up([document.id for document in documents])
         if state.settings is not None:
             self._index.read(lambda newest: (newest.loaded(), newest.words))
         if self.addition.vectors is not None:
@@ -156,7 +156,7 @@ class Prepared:
             gone = np.union1d(gone, self.addition.missing(store, state.rows))
         kept = set[bytes]()
         for part in batches(len(gone), WINDOW):
-            kept.update(digests_of(store.documents.contents_of(gone[part])))
+            kept.update(digests_of(store.contents_of(gone[part])))
         digests = digests_of(unique)
         new = [text for text, digest in zip(unique, digests, strict=True) if digest not in kept]
 
@@ -200,7 +200,7 @@ def _changed(
     changed = list[Document]()
     for part in batches(len(documents), WINDOW):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
-        old = {each.id: each for each in snapshot.store.documents.read(rows).values()}
+        old = {each.id: each for each in snapshot.store.read(rows).values()}
         changed += [each for each in documents[part] if not _is_same(each, old.get(each.id))]
     return changed
 

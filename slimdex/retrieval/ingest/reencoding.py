@@ -61,7 +61,7 @@ def _encoded(
     snapshot: Snapshot, encoder: Encoder, rows: range, done: int, total: int
 ) -> tuple[Matrix, PartlyRead]:
     """Vectors of some rows' documents, and the rows read only in part."""
-    contents = snapshot.store.documents.contents(rows.start, rows.stop)
+    contents = snapshot.store.contents(rows.start, rows.stop)
     encoded: Matrix = np.zeros((len(rows), snapshot.state.dim), dtype=np.float32)
     partly: PartlyRead = {rows[i]: (0, 0) for i, text in enumerate(contents) if not text}
     todo = [i for i, text in enumerate(contents) if text]

@@ -18,7 +18,7 @@ from ..passages import Count
 from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
 from ..store.change import Change
 from ..store.document_store import DocumentStore
-from ..store.passages_table import part_fault
+from ..store.passages import part_fault
 from .long_documents import cut_staged
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
@@ -108,28 +108,28 @@ def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
     if vectors is not None:
         _check_dimensions(vectors, change.state.dim)
     for types in addition.columns:
-        store.columns.declare(types)
+        store.declare(types)
     # so far one row each; ids of a few are known to differ
     stop, is_unique, documents = first, False, iter(addition.documents)
     while batch := _some(documents):
         is_unique = stop == first and len({each.id for each in batch}) == len(batch)
-        store.documents.insert(stop, batch)
+        store.insert(stop, batch)
         stop += len(batch)
     count = stop - first
     if not count and missing is None:
         raise InputError("no documents; expected at least one")
     is_first = vectors is None and change.state.settings is None
-    if count and is_first and not store.documents.has_text(first):
+    if count and is_first and not store.has_text(first):
         raise InputError(f"none of {count} documents has a text; expected at least one with text")
     if vectors is not None and count and len(vectors) != count:
         raise InputError(
             f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"
         )
-    if count and not is_unique and (twice := store.ids.duplicate(first)):
+    if count and not is_unique and (twice := store.duplicate_id(first)):
         id, row, other = twice
         raise DuplicateKeyError(id, row - first, other - first)
     gone = missing(store, first) if missing else NO_ROWS
-    moved = store.origins.moved(first, gone) if len(gone) else 0
+    moved = store.count_moved(first, gone) if len(gone) else 0
     unchanged = _unchanged(change, first, stop, vectors)
     if vectors is not None and len(unchanged):
         vectors = ChosenVectors(vectors, without(np.arange(stop - first), unchanged - first))
@@ -168,12 +168,12 @@ def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
 def _unchanged(change: Change, first: int, staged: int, vectors: GivenVectors | None) -> Rows:
     """Drop the staged documents that exist unchanged; return their rows, in order."""
     store = change.store
-    unchanged, existing = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
+    unchanged, existing = store.unchanged_rows(first, staged) if first else (NO_ROWS, NO_ROWS)
     if vectors is not None and len(unchanged):
         same = _have_vectors(change, existing, ChosenVectors(vectors, unchanged - first))
         unchanged, existing = unchanged[same], existing[same]
     if len(unchanged):
-        store.origins.adopt(unchanged, existing)
+        store.adopt_origins(unchanged, existing)
         store.drop_rows(unchanged, first)
     return unchanged
 

@@ -12,8 +12,8 @@ from slimdex.indexes.errors import InputError
 
 from ..index import Index
 from ..sources.files.file_source import FileSource
+from ..sources.files.input_files import STANDARD_INPUT
 from ..sources.source import Sources
-from ..sources.text_files import STANDARD_INPUT
 from ..store.document_store import DocumentStore
 from .adding import Missing, add_sources
 from .made_up_ids import MadeUpIds
@@ -37,7 +37,7 @@ def sync(index: Index, sources: Sources) -> Added:
 
     def ids_with_known(store: DocumentStore) -> MadeUpIds:
         ids = MadeUpIds.of(sources.opened, index.state, store)
-        known = [replace(each, known=store.origins.known(each.place)) for each in ids.readings]
+        known = [replace(each, known=store.known_origins(each.place)) for each in ids.readings]
         return replace(ids, readings=known)
 
     return add_sources(index, sources, ids_with_known, lambda ids: _missing(sources, ids))
@@ -47,11 +47,11 @@ def _missing(sources: Sources, ids: MadeUpIds) -> Missing:
     """The documents whose files are gone, once those of the sources are read."""
 
     def missing(current: DocumentStore, first: int) -> Rows:
-        now = current.origins
         # Documents whose origins have changed since are left to the next sync, which reads them.
-        places = [each.place for each in ids.readings if each.known <= now.known(each.place)]
+        known = current.known_origins
+        places = [each.place for each in ids.readings if each.known <= known(each.place)]
         origins = [*sources.origins(ids.readings)]
-        missing_rows = now.missing(places, origins, first)
+        missing_rows = current.gone_from(places, origins, first)
         gone = [row for row, id, place in missing_rows if _is_gone(id, place, sources, ids)]
         return np.array(gone, dtype=np.int64)
 

@@ -19,7 +19,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ..index import Index
 from ..lexical.word_index import WordIndex
 from ..store.change import AppendedFile, Change
-from ..store.derived_lexical import word_faults
+from ..store.derived import word_faults
 from ..store.index_files import load_index, save_codes
 from ..store.manifest import Manifest
 from ..store.state import State
@@ -60,7 +60,7 @@ def undo(index: Index) -> Undone:
             hybrid=before.state.hybrid,
             requested=before.state.requested,
         )
-        change.store.origins.forget_places(np.union1d(restored, removed))
+        change.store.forget_places(np.union1d(restored, removed))
         change.commit(state, delete=removed, restore=restored, grown=grown)
         rows = head.document_rows
         return Undone(rows.number(restored), rows.number(removed))

@@ -24,10 +24,15 @@ from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
 from ..store.change import AppendedFile, Change
-from ..store.derived_documents import with_documents, with_new_documents
-from ..store.derived_lexical import new_words, with_new_words, with_words
+from ..store.derived import (
+    new_words,
+    with_documents,
+    with_new_documents,
+    with_new_words,
+    with_words,
+)
 from ..store.index_files import encode_rows, fit, save_codes
-from ..store.passages_table import DocumentRows
+from ..store.passages import DocumentRows
 from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Certificate, State
 from ..store.work_folder import work_folder
@@ -76,7 +81,7 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
     """
     with index.change() as change:
         if ids is not None:
-            rows = change.base.store.ids.rows(ids)
+            rows = change.base.store.live_rows(ids)
         else:
             rows = change.base.rows_where(where or "")
         commit_deletion(change, rows)
@@ -103,7 +108,7 @@ def add_staged(
     """
     before, old, gone = change.base, change.base.state, staged.gone
     vectors = change.vectors(staged.stop)
-    replaced_documents = change.store.ids.replaced(old.rows)
+    replaced_documents = change.store.replaced_rows(old.rows)
     rows = change.document_rows(staged.stop)
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
     state = replace(change.next_state(), rows=staged.stop)

@@ -15,7 +15,7 @@ from haystack.errors import FilterError
 
 from ..collection import Collection
 from ..documents import Document as OwnDocument
-from ..encoders.given_encoder import GivenEncoder
+from ..encoders.adapters import GivenEncoder
 from ..encoders.opening import open_encoder
 from ..search.request import SearchRequest
 from ..store.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql

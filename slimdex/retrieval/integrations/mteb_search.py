@@ -25,13 +25,12 @@ from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, normalize_r
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
-from ..atomic_files import STORED_ENDINGS
+from ..atomic_files import STORED_ENDINGS, temporary_parent
 from ..collection import Collection
 from ..documents import Document
-from ..encoders.adapters import as_encoder
+from ..encoders.adapters import GivenEncoder, as_encoder
 from ..encoders.base import AUTO, OFF, Encoder, passage_tokens
-from ..encoders.given_encoder import GivenEncoder
-from ..encoders.hub import PACKAGED, is_hub_id
+from ..encoders.models import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
 from ..quality.evaluation.measures import DEPTH, deep, measured, nearest_of, ranked
@@ -39,7 +38,6 @@ from ..quality.query_pools import encoded
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
 from ..sources.given_vectors import as_given, check_vectors
-from ..temporary_files import temporary_parent
 
 Found = dict[str, dict[str, float]]
 """Query id -> document id -> score, mteb's format of answers."""
@@ -360,7 +358,7 @@ class SlimdexSearch(_OneCorpus):
         if len(collection) and names:
             texts = _texts(queries)
             asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
-            ids = collection.index.store.ids.by_row(collection.index.state.rows)
+            ids = collection.index.store.ids_by_row(collection.index.state.rows)
             more = not set(ids).isdisjoint(names)  # `evaluate` asks for one more, to drop
             answers = _answers(collection, asked, top_k, more)
             for name, (scores, rows) in zip(names, answers, strict=True):

@@ -26,11 +26,11 @@ from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
+from ..atomic_files import temporary_parent
 from ..index import Index
 from ..store.index_files import sampled_error
 from ..store.snapshot import Snapshot
 from ..store.state import Certificate, State
-from ..temporary_files import temporary_parent
 from .query_pools import ASKED, document_pool
 from .recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
 

@@ -85,7 +85,7 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
     if not len(joined):
         return []
     named = np.union1d(joined, owners[joined])
-    found = snapshot.store.ids.of(rows[named])
+    found = snapshot.store.ids_of(rows[named])
     ids = dict(zip(named.tolist(), found, strict=True))
     groups: dict[int, DuplicateGroup] = {}
     for other, kept in zip(joined.tolist(), owners[joined].tolist(), strict=True):
@@ -111,7 +111,7 @@ def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[Duplic
         with index.change() as change:
             if change.base.manifest == manifest:
                 note(f"deleting {len(ids):,} of {len(change.base):,} documents")
-                commit_deletion(change, change.base.store.ids.rows(ids))
+                commit_deletion(change, change.base.store.live_rows(ids))
                 return groups
 
 

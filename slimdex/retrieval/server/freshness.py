@@ -12,7 +12,7 @@ from slimdex.indexes.execution.forks import ThreadLock
 from slimdex.retrieval import commands
 
 from ..collection import Collection
-from ..sources.origins import SETTLED_NS
+from ..sources.files.input_files import SETTLED_NS
 
 if TYPE_CHECKING:
     from ..sources.asked_sources import AskedSources

@@ -31,6 +31,7 @@ from ..search.excerpts import are_by_chance, excerpt
 from ..search.places import file_of, link_of
 from ..search.request import SearchRequest, narrowed
 from ..sources.asked_sources import AskedSources
+from ..store.columns import column_facts
 from .json_rpc import CheckedMessages, checked_stdio
 from .limits import Limits
 from .routes.bodies import Named
@@ -352,7 +353,7 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
     async def info(index: IndexName = None) -> About:
         """Describe an index: number of documents, and columns that conditions may use."""
         facts = await asked(
-            index, lambda found: found.info() | {"columns": found.index.store.columns.facts()}
+            index, lambda found: found.info() | {"columns": column_facts(found.index.store)}
         )
         return About(
             name=facts["index"],

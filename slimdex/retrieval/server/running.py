@@ -19,7 +19,7 @@ import uvicorn
 
 from slimdex.indexes.errors import InputError
 
-from ..encoders.over_http.address import is_loopback
+from ..encoders.over_http.connection import is_loopback
 from .access.hosts import Hosts
 from .access.middleware import guarded
 from .access.tokens import Tokens

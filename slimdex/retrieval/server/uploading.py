@@ -13,11 +13,11 @@ from ..ingest.adding import add_sources
 from ..ingest.made_up_ids import MadeUpIds
 from ..quality.refitting import settled
 from ..sources.files.file_source import FileSource
+from ..sources.files.input_files import FileFormat, ending_of, open_file
 from ..sources.source import Source, Sources
-from ..sources.tabular.column_names import ColumnNames
-from ..sources.tabular.duckdb_readers import READERS
+from ..sources.tabular.columns import ColumnNames
+from ..sources.tabular.table_files import READERS
 from ..sources.tabular.tables import TableSource
-from ..sources.text_files import FileFormat, ending_of, open_file
 
 
 def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:

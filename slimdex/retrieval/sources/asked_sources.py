@@ -50,10 +50,9 @@ class AskedSources:
 
     def opened(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
+        from .files.input_files import FileFormat
         from .source import Sources
-        from .tabular.column_names import ColumnNames
-        from .tabular.duckdb_readers import checked_types
-        from .text_files import FileFormat
+        from .tabular.columns import ColumnNames, checked_types
 
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
         files = FileFormat(self.encoding, self.file_format, self.follow_links)
@@ -94,7 +93,7 @@ def remember_sources(
     origins : those of the index's state after it.
     began : when it began to look at the sources, as `time.time` returns it.
     """
-    from .text_files import STANDARD_INPUT
+    from .files.input_files import STANDARD_INPUT
 
     if STANDARD_INPUT in sources.specs:
         return

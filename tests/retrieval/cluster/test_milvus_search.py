@@ -21,7 +21,7 @@ from slimdex.retrieval.cluster.milvus_search import MilvusCollection
 from slimdex.retrieval.cluster.milvus_server import MOST_HITS, Server
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
-from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
+from slimdex.retrieval.encoders.models import DEFAULT_MODEL
 from slimdex.retrieval.encoders.opening import open_encoder
 from slimdex.retrieval.ingest.writer import keep_fusion
 from slimdex.retrieval.lexical.tokens import stems_of

@@ -290,7 +290,7 @@ def test_invalid_documents_are_refused(
     with pytest.raises(InputError) as raised:
         collection.add(documents)
     assert message in str(raised.value)
-    assert collection.index.store.documents.contents(0, 10) == []
+    assert collection.index.store.contents(0, 10) == []
     collection.add(SMALL)
     with pytest.raises(InputError):
         collection.add(documents)

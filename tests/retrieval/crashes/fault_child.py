@@ -80,7 +80,7 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
             del m[id]
 
     return Change(
-        lambda c: add(c.index, Addition(documents, missing=lambda store, _: store.ids.rows(gone))),
+        lambda c: add(c.index, Addition(documents, missing=lambda store, _: store.live_rows(gone))),
         model,
     )
 

@@ -16,7 +16,7 @@ from slimdex.indexes.search.reduced_index import reduced
 
 from ...index import Index
 from ...search.answer import BestRows
-from ...store.passages_table import DocumentRows
+from ...store.passages import DocumentRows
 
 QUERIES_TOGETHER = 256
 """Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""

@@ -27,7 +27,7 @@ from ...index import Index
 from ...lexical.fusion import AUTO, OFF
 from ...search.answer import answer, best_of_documents, nearest_documents
 from ...search.request import SearchRequest
-from ...store.passages_table import DocumentRows
+from ...store.passages import DocumentRows
 from ...store.state import SENTENCE
 from ..info import memory, word_bytes
 from ..query_pools import document_pool, encoded
@@ -127,7 +127,7 @@ def labelled(
     judged = [(id, text) for id, text in queries if id in qrels]
     if not judged:
         raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
-    ids = index.store.ids.by_row(index.state.rows)
+    ids = index.store.ids_by_row(index.state.rows)
     known = set(ids)
     if not any(document in known for labels in qrels.values() for document in labels):
         raise InputError("none of the labelled documents is in the index; expected the same ids")

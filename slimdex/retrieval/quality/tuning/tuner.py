@@ -21,12 +21,12 @@ import numpy as np
 
 from slimdex.indexes.errors import InputError
 
+from ...atomic_files import temporary_parent
 from ...documents import id_text
 from ...index import Index
 from ...ingest import writer
 from ...ingest.fitting import refit
 from ...store.snapshot import Snapshot
-from ...temporary_files import temporary_parent
 from ..query_pools import ASKED, Draw, document_queries, encoded
 from ..recall_trials import Pool, Trials
 from . import hybrid_choice, metric_choice, targets
@@ -251,7 +251,7 @@ def _metric(
 def labelled_queries(snapshot: Snapshot, asked: Asked) -> list[Judged]:
     """The queries with a label of a document that can be found."""
     assert asked.labels is not None
-    ids, gone = snapshot.store.ids.by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
+    ids, gone = snapshot.store.ids_by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
     # The first passage represents a document that is cut.
     rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
     out = []

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from slimdex.indexes.errors import InputError
 
-from ...encoders.over_http.address import LOCAL
+from ...encoders.over_http.connection import LOCAL
 
 _NAME = re.compile(r"[^:\[\]\s/@]+")
 _ORIGIN = re.compile(r"[^:/\s]+://[^/\s]+")

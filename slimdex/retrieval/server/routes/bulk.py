@@ -25,12 +25,12 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.json_text import received
 
+from ...atomic_files import temporary_parent
 from ...collection import Collection
 from ...commands import Command
 from ...documents import id_text, json_of
 from ...ingest.writer import Added
 from ...quality.refitting import add_settled
-from ...temporary_files import temporary_parent
 from ..access.middleware import needs, reads_by_line
 from ..access.tokens import Right
 from ..limits import LimitError, Limits

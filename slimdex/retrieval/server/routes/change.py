@@ -18,8 +18,8 @@ from slimdex.retrieval import commands
 from ...collection import Collection
 from ...commands import Command
 from ...documents import Document, check_columns
+from ...locks import is_on_share
 from ...sources.asked_sources import AskedSources
-from ...store.network_filesystems import is_on_share
 from ..access.middleware import needs
 from ..access.tokens import Right
 from ..served_index import ServedIndex

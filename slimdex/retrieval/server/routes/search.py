@@ -17,6 +17,7 @@ from ...commands import listing
 from ...documents import Hit, document_json, hit_json, json_of
 from ...search.excerpts import part_with, word_places
 from ...search.request import SearchRequest, narrowed
+from ...store.columns import column_facts
 from ..access.middleware import RIGHT
 from ..access.tokens import Right
 from ..served_index import ServedIndex
@@ -163,7 +164,7 @@ def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
 @routes.get("/indexes/{name}/columns")
 async def columns(index: Index) -> Response:
     """Columns of the documents, with their values if few, or their range."""
-    facts = await index.read(lambda collection: collection.index.store.columns.facts())
+    facts = await index.read(lambda collection: column_facts(collection.index.store))
     return Json({"columns": facts})
 
 

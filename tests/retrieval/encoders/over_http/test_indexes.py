@@ -16,7 +16,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.langchain import SlimdexVectorStore
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.over_http import connection
-from slimdex.retrieval.encoders.over_http.address import key_for, parse_address
+from slimdex.retrieval.encoders.over_http.connection import key_for, parse_address
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
 from slimdex.retrieval.ingest.encoding import WINDOW
 from slimdex.retrieval.remote_collection import RemoteCollection
