@@ -21,7 +21,7 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder, encode_queries, is_address
 from slimdex.retrieval.encoders.opening import open_encoder
 from slimdex.retrieval.locks import FileLock
-from slimdex.retrieval.quality.evaluation.labels import Qrels, read_qrels
+from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
 
 from . import mixed_folder

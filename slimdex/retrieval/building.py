@@ -22,10 +22,10 @@ from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
 from .ingest.writer import Added
 from .locks import WAIT
+from .quality.metric_choice import DEFAULT, chosen_metric
 from .quality.refitting import settled
-from .quality.tuning import metric_choice
-from .quality.tuning.targets import Target
-from .quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
+from .quality.targets import Target
+from .quality.tuning import FEWEST_A_DIMENSION, tune
 from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import left_files, work_folders
@@ -113,7 +113,7 @@ def choose_settings(collection: Collection, target: Target | None = None) -> lis
             return tune(index, target, apply=True).said
         except InputError as error:  # the documents are in and must be kept
             notes.append(f"{error}; the settings stay as they are")
-    requested, default = state.requested, metric_choice.DEFAULT
+    requested, default = state.requested, DEFAULT
     is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
     if is_free and index.has_encoder:
         choice = chosen_metric(index, index.opened())

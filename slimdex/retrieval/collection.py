@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .ingest.writer import Added
     from .quality.migration import Migration
     from .quality.near_duplicates import DuplicateGroup
-    from .quality.tuning.targets import Target, Tuning
+    from .quality.targets import Target, Tuning
     from .sources.given_vectors import GivenVectors
 
 LOG = logging.getLogger("slimdex")
@@ -286,7 +286,7 @@ class Collection(BaseCollection):
     ) -> dict[str, Any]:
         """Bring the collection up to date with files: add, replace and delete their documents.
 
-        What is described in `syncing.sync` holds. Notes are logged as those of `add`.
+        What is described in `ingest.adding.sync` holds. Notes are logged as those of `add`.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class Collection(BaseCollection):
 
         Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.
         """
-        from .ingest.syncing import counts
+        from .ingest.adding import counts
         from .quality.refitting import sync_settled
         from .sources.asked_sources import last_sources, named_sources
 
@@ -371,8 +371,9 @@ class Collection(BaseCollection):
         Raises `InputError` if there are no documents, if the queries have no labels and are too few
         to prove the target or, with `apply`, if nothing reaches it.
         """
-        from .quality.tuning.targets import Target
-        from .quality.tuning.tuner import Asked, tune
+        from .quality.labels import Asked
+        from .quality.targets import Target
+        from .quality.tuning import tune
 
         return tune(self.index, target or Target(), Asked.of(queries, labels), apply=apply)
 
@@ -414,8 +415,8 @@ class Collection(BaseCollection):
 
         Raises `InputError` if there are too few documents.
         """
+        from .quality.labels import Asked
         from .quality.migration import migrate
-        from .quality.tuning.tuner import Asked
 
         made, asked = as_encoder(encoder), Asked.of(queries, labels)
         return self.index.read(lambda snapshot: migrate(self.index, snapshot, made, asked, sample))

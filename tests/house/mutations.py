@@ -86,7 +86,9 @@ MUTATIONS = [
         "retrieval/cli",
     ),
     Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),
-    Mutation("np.argsort(-np.bincount(found", "np.argsort(np.bincount(found", "retrieval/mapping"),
+    Mutation(
+        "np.argsort(-np.bincount(found", "np.argsort(np.bincount(found", "retrieval/exporting"
+    ),
 ]
 
 

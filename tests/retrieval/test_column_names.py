@@ -20,8 +20,8 @@ from slimdex.retrieval import store
 from slimdex.retrieval.building import build
 from slimdex.retrieval.documents import OWN_COLUMNS
 from slimdex.retrieval.duckdb_library import identifier
+from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.sources import tabular
 from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.source import Sources

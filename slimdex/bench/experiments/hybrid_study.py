@@ -26,15 +26,9 @@ from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.lexical.fusion import AUTO, OFF, Fusion, fusion_of
-from slimdex.retrieval.quality.evaluation.measures import latency, seconds_of
-from slimdex.retrieval.quality.tuning.hybrid_choice import (
-    DEPTH,
-    FUSIONS,
-    Judged,
-    by_labels,
-    fused_orders,
-)
-from slimdex.retrieval.quality.tuning.metric_choice import ndcg
+from slimdex.retrieval.quality.evaluation import latency, seconds_of
+from slimdex.retrieval.quality.hybrid_choice import DEPTH, FUSIONS, by_labels, fused_orders
+from slimdex.retrieval.quality.labels import Judged, ndcg
 from slimdex.retrieval.search.answer import IndexRows, candidates
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store.snapshot import Snapshot

@@ -25,7 +25,7 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import agreement
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
-from slimdex.retrieval.quality.evaluation.measures import latency
+from slimdex.retrieval.quality.evaluation import latency
 from slimdex.retrieval.quality.query_pools import ASKED, encoded
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, exact_nearest_of
 

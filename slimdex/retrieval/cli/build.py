@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
     from ..encoders.base import Encoder
-    from ..quality.tuning.targets import Target
+    from ..quality.targets import Target
 
 DEMO_QUERIES = (
     "remove a directory tree",
@@ -132,7 +132,7 @@ def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
     """Index the docstrings of Python's standard library, search them, and compare the memory."""
     from ..collection import Collection
-    from ..quality.evaluation.measures import evaluate_self
+    from ..quality.evaluation import evaluate_self
     from .answers import show_hits
     from .facts import show_evaluation
 

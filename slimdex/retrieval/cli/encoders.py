@@ -212,7 +212,7 @@ def _compare(
     qrels: Path | None,
     sample: int | None,
 ) -> Answer:
-    from ..quality.evaluation.labels import read_qrels
+    from ..quality.labels import read_qrels
     from ..sources.source import read_pairs
 
     labels = read_qrels(qrels) if qrels else None

@@ -61,7 +61,7 @@ def map_documents(
     where: Where = None,
 ) -> Answer:
     """Write a page with a map of the documents, for a browser, without a network."""
-    from ..mapping.document_map import write_map
+    from ..exporting.document_map import write_map
 
     with console.progress():
         made = write_map(open_index(index), out, where=where)

@@ -17,8 +17,8 @@ from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_inde
 if TYPE_CHECKING:
     from ..collection import Collection
     from ..commands import Command
-    from ..server.root_folder import RootFolder
-    from ..server.running import Listening
+    from ..server.access import Listening
+    from ..server.service import RootFolder
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,7 @@ class ListenOptions:
 
     def checked(self) -> Listening:
         """Read the tokens, and check the other options against them."""
-        from ..server.access.hosts import Hosts
-        from ..server.access.tokens import Tokens
-        from ..server.running import Listening
+        from ..server.access import Hosts, Listening, Tokens
 
         tokens = None if self.token_file is None else Tokens.read(self.token_file)
         hosts = Hosts([*(self.allow_host or []), self.host], self.cors or [])
@@ -79,7 +77,7 @@ class RootOptions:
         """Open the folder; the encoder is loaded for the first new index."""
         from ..encoders.models import DEFAULT_MODEL
         from ..encoders.opening import open_encoder
-        from ..server.root_folder import RootFolder
+        from ..server.service import RootFolder
 
         if self.root is None:
             if self.model is not None:
@@ -106,7 +104,7 @@ def serve(
 
     from ..collection import Collection
     from ..search.reranking import CrossEncoder
-    from ..server.running import run
+    from ..server.app import run
     from ..server.service import Service, named_places
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")

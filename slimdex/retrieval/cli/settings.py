@@ -18,7 +18,7 @@ from .options import Dir, Labels, OpenOptions, RayOptions, WriteOptions, open_in
 if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
-    from ..quality.tuning.targets import Target, Tuning
+    from ..quality.targets import Target, Tuning
 
 BYTE_UNITS = {"": 1, "b": 1}
 BYTE_UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
@@ -160,7 +160,7 @@ class TargetOptions:
 
     def target(self) -> Target:
         """Return the checked target."""
-        from ..quality.tuning.targets import Target
+        from ..quality.targets import Target
 
         return Target(
             Target.agreement if self.agreement is None else self.agreement,
@@ -216,7 +216,7 @@ def tune(
     writing: WriteOptions,
 ) -> Answer:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
-    from ..quality.evaluation.labels import read_qrels
+    from ..quality.labels import read_qrels
     from ..sources.source import read_pairs
 
     if qrels is not None and queries is None:

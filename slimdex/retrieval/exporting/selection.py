@@ -26,16 +26,11 @@ class Selection:
     """Rows of a snapshot, in order: all searchable rows, or a subset.
 
     A row is a passage if texts are cut, otherwise a document.
-
-    Attributes
-    ----------
-    rows : (n,), row numbers in the index.
-    vectors : `REDUCED` or `FULL`.
     """
 
     snapshot: Snapshot
-    rows: Rows
-    vectors: str
+    rows: Rows  # (n,), numbers in the index
+    vectors: str  # `REDUCED` or `FULL`
 
     @classmethod
     def of(cls, snapshot: Snapshot, vectors: str, where: str | None = None) -> Selection:

@@ -30,9 +30,9 @@ from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Segment, State
 from ..store.work_folder import work_folder
 
-TRIES = 3
+ATTEMPTS = 3
 Copies = tuple[Manifest, ReducedIndex | None]
-"""What names files without deleted rows; the index in memory, None if nothing is committed yet."""
+"""Manifest of files without deleted rows; the index in memory, None if none is fitted yet."""
 
 
 def compact(index: Index) -> int:
@@ -46,7 +46,7 @@ def compact(index: Index) -> int:
     checksum.
     """
     index.check_writable()
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(ATTEMPTS)):
         if not index.snapshot.deleted_count:
             break
         with nullcontext() if left else index.turn(), work_folder(index.path) as folder:

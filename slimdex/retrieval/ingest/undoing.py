@@ -28,16 +28,10 @@ from .fitting import ROLES
 
 @dataclass(frozen=True)
 class Undone:
-    """Result of undoing.
+    """Result of undoing."""
 
-    Attributes
-    ----------
-    restored : deleted or replaced documents that came back.
-    removed : documents that are gone again.
-    """
-
-    restored: int
-    removed: int
+    restored: int  # deleted or replaced documents that came back
+    removed: int  # documents that are gone again
 
 
 def undo(index: Index) -> Undone:
@@ -114,11 +108,7 @@ def _fitted_as(change: Change, state: State, before: State) -> tuple[State, list
         return change.with_moments(replace(state, certificate=None), Moments(state.dim)), []
     moments = before.files["moments"]
     moments.check(change.path)
-    state = replace(
-        state,
-        files=state.files | {"moments": moments},
-        certificate=before.certificate,
-    )
+    state = replace(state, files=state.files | {"moments": moments}, certificate=before.certificate)
     if _fit(state) == _fit(before):
         return state, []
     files = {role: file for role, file in state.files.items() if role not in ROLES}

@@ -30,7 +30,7 @@ from slimdex import (
     write_map,
 )
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.retrieval.quality.evaluation.measures import evaluate_self, ranked
+from slimdex.retrieval.quality.evaluation import evaluate_self, ranked
 from slimdex.retrieval.store.document_store import DocumentStore
 from tests.encoders import ReadingEncoder, WordEncoder
 

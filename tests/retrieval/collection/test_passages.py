@@ -19,7 +19,7 @@ from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
+from slimdex.retrieval.quality.evaluation import evaluate, evaluate_self
 from slimdex.retrieval.quality.query_pools import document_pool, rows_of_documents
 from slimdex.retrieval.search.answer import BestRows
 from slimdex.retrieval.store.passages import DocumentRows

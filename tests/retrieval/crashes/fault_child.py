@@ -177,7 +177,7 @@ class Child:
     def do(self) -> None:
         job = self.job
         signal.alarm(TOO_LONG)  # a hang ends in a signal
-        encoding.WINDOW = replacing.WINDOW = 16
+        encoding.WINDOW_ROWS = replacing.COMMITTED_ROWS = 16
         preparing.FEW = 10
         self.faults.faults_disarm.restype = ctypes.c_long
         self.faults.faults_arm(

@@ -147,7 +147,7 @@ def test_undo_and_redo_restore_everything(name: str, path: Path) -> None:
 
 
 def test_an_addition_in_windows_is_one_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "WINDOW", 8)
+    monkeypatch.setattr(encoding, "WINDOW_ROWS", 8)
     monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 8)
     with opened(path) as collection:
         before = without_added(seen(collection))

@@ -32,7 +32,7 @@ class Coarse(WordEncoder):
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migration, "QUERIES", 150)
+    monkeypatch.setattr(migration, "MOST_QUERIES", 150)
 
 
 def texts() -> list[str]:
