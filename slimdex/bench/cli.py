@@ -9,18 +9,102 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import click
+
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cli.click_commands import Argument, Commands
+from slimdex.indexes.suggestions import did_you_mean
+from slimdex.retrieval.cli.click_commands import Argument, Commands, default_index, is_index
+from slimdex.retrieval.cli.opening import DEFAULT, Json, Labels, OpenOptions
+from slimdex.retrieval.cli.opening import Index as OpenedIndex
 
 from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
 NAMES = (
-    *("retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
+    *("settings", "retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
     *("tune", "hybrid", "sts", "report", "tables"),
 )
-app = Commands(
-    {name: f"{__name__}:{name}" for name in NAMES}, "Measure quality against memory and time."
+ASKED = 300
+"""Queries that the packaged set is searched for."""
+
+
+class Experiments(Commands):
+    """The experiments; words that name none are those of `settings`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `settings` before words that begin with an option or an index, or if there are none.
+
+        A word that is nearly a command's name, and no folder, is left to be refused.
+        """
+        first = args[0] if args else ""
+        is_misspelt = did_you_mean(first, self.places) and not Path(first).exists()
+        if first not in (*self.places, "--help") and not is_misspelt:
+            args = [NAMES[0], *args]
+        return super().parse_args(ctx, args)
+
+
+app = Experiments(
+    {name: f"{__name__}:{name}" for name in NAMES},
+    "Measure quality against memory and time. Without a command: `settings`.",
 )
+
+
+def settings(
+    index: Annotated[
+        Path | None,
+        Argument("DIR", f"The index's folder; {DEFAULT} Without any: docstrings of Python."),
+    ] = None,
+    *,
+    queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None,
+    qrels: Labels = None,
+    sample: Annotated[int, "Without labels: how many queries to make of the documents."] = ASKED,
+    out: Annotated[Path, "FILE", "The page of charts."] = Path("bench.html"),
+    opening: OpenOptions,
+    as_json: Json = False,
+) -> None:
+    """Measure recall, MRR and nDCG against memory and latency, across k, beta, gamma and kind.
+
+    Writes a page of charts. Nothing of the index is changed.
+    """
+    from slimdex.retrieval.cli import console
+    from slimdex.retrieval.encoders.transformer import TransformerEncoder
+    from slimdex.retrieval.quality.evaluation.labels import read_qrels
+    from slimdex.retrieval.sources.source import read_pairs
+
+    from .datasets import every_docstring
+    from .experiments.settings_study import measure_settings, packaged
+    from .machine import provenance
+    from .reporting.settings_page import HEADS, MEANING, summary_rows, write_page
+
+    if (queries is None) != (qrels is None):
+        raise InputError("bench: expected both --queries and --qrels, or neither")
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"--out {out}; expected a file in an existing folder")
+    path, about = index or default_index(), provenance()
+    if path is None and queries is not None:
+        raise InputError("bench: labels without an index; expected the folder of one")
+    if path is not None and not is_index(path):
+        raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
+    if path is None:
+        console.note("no index: measuring docstrings of Python, which are encoded first")
+        name, build = "Docstrings of Python", ["slimdex", "build", "python:"]
+        with console.progress(), packaged(every_docstring(ASKED), TransformerEncoder()) as given:
+            measured = measure_settings(*given, sample, build)
+    else:
+        name, build = path.absolute().name, ["slimdex", "reduce", str(path)]
+        labels = None if qrels is None else (read_pairs(str(queries)), read_qrels(qrels))
+        with console.progress():
+            opened = OpenedIndex(path, opening).opened().index
+            measured = measure_settings(opened, labels, sample, build)
+    write_page(out, measured, name, about)
+    if as_json:
+        console.print_json({"name": name, **measured.as_dict(), "machine": about})
+        return
+    console.show_table(HEADS, summary_rows(measured))
+    console.line("")
+    console.prose(MEANING)
+    if measured.chosen is not None:
+        console.line(measured.chosen["command"])
+    console.line(f"Charts: {out}")
 
 
 def retrieval(options: SetOptions) -> None:
