@@ -14,8 +14,7 @@ import click
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.suggestions import did_you_mean
 from slimdex.retrieval.cli.click_commands import Argument, Commands, default_index, is_index
-from slimdex.retrieval.cli.opening import DEFAULT, Json, Labels, OpenOptions
-from slimdex.retrieval.cli.opening import Index as OpenedIndex
+from slimdex.retrieval.cli.opening import DEFAULT, Json, Labels
 
 from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
@@ -58,7 +57,6 @@ def settings(
     qrels: Labels = None,
     sample: Annotated[int, "Without labels: how many queries to make of the documents."] = ASKED,
     out: Annotated[Path, "FILE", "The page of charts."] = Path("bench.html"),
-    opening: OpenOptions,
     as_json: Json = False,
 ) -> None:
     """Measure recall, MRR and nDCG against memory and latency, across k, beta, gamma and kind.
@@ -66,12 +64,13 @@ def settings(
     Writes a page of charts. Nothing of the index is changed.
     """
     from slimdex.retrieval.cli import console
+    from slimdex.retrieval.collection import Collection
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
     from slimdex.retrieval.quality.evaluation.labels import read_qrels
     from slimdex.retrieval.sources.source import read_pairs
 
     from .datasets import every_docstring
-    from .experiments.settings_study import measure_settings, packaged
+    from .experiments.settings_study import Subject, measure_settings, packaged
     from .machine import provenance
     from .reporting.settings_page import HEADS, MEANING, summary_rows, write_page
 
@@ -86,18 +85,17 @@ def settings(
         raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
     if path is None:
         console.note("no index: measuring docstrings of Python, which are encoded first")
-        name, build = "Docstrings of Python", ["slimdex", "build", "python:"]
-        with console.progress(), packaged(every_docstring(ASKED), TransformerEncoder()) as given:
-            measured = measure_settings(*given, sample, build)
+        with console.progress(), packaged(every_docstring(ASKED), TransformerEncoder()) as made:
+            measured = measure_settings(made, sample)
     else:
-        name, build = path.absolute().name, ["slimdex", "reduce", str(path)]
-        labels = None if qrels is None else (read_pairs(str(queries)), read_qrels(qrels))
-        with console.progress():
-            opened = OpenedIndex(path, opening).opened().index
-            measured = measure_settings(opened, labels, sample, build)
-    write_page(out, measured, name, about)
+        given = None if qrels is None else (read_pairs(str(queries)), read_qrels(qrels))
+        with console.progress(), Collection.open(path) as collection:
+            build = ("slimdex", "reduce", str(path))
+            own = Subject(collection.index, path.absolute().name, build, given=given)
+            measured = measure_settings(own, sample)
+    write_page(out, measured, about)
     if as_json:
-        console.print_json({"name": name, **measured.as_dict(), "machine": about})
+        console.print_json(measured.as_dict() | {"machine": about})
         return
     console.show_table(HEADS, summary_rows(measured))
     console.line("")

@@ -61,6 +61,27 @@ Given = tuple[Sequence[tuple[str, str]], Qrels]
 
 
 @dataclass(frozen=True)
+class Subject:
+    """An index to measure.
+
+    Attributes
+    ----------
+    name : of the page.
+    build : words of a command that makes or changes the index, without settings.
+    present : name of the index's own settings on the page.
+    given : queries with labels; None makes some of the documents.
+    asked : what these queries are.
+    """
+
+    index: Index
+    name: str
+    build: Sequence[str]
+    present: str = "now"
+    given: Given | None = None
+    asked: str = "queries with labels"
+
+
+@dataclass(frozen=True)
 class Questions:
     """Queries, and the documents that answer them.
 
@@ -105,13 +126,14 @@ class Measured:
         return {**self.facts, **{n: v for n, v in vars(self).items() if n != "facts"}}
 
 
-def questions_of(index: Index, snapshot: Snapshot, given: Given | None, sample: int) -> Questions:
+def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> Questions:
     """Encode labelled queries, or make `sample` of them from the documents."""
+    index, given = subject.index, subject.given
     if given is not None:
         judged, ids = labelled(index, *given)
         pool = Pool.asked(ASKED, encoded(index.encoder, [text for _, text in judged]))
         names = [id for id, _ in judged]
-        return Questions(pool, names, ids, given[1], f"{len(judged):,} queries with labels")
+        return Questions(pool, names, ids, given[1], f"{len(judged):,} {subject.asked}")
     rng = np.random.default_rng(0)
     pool = document_pool(snapshot.opened(), index.query_encoder, sample, rng)
     ids = index.store.ids.by_row(snapshot.state.rows)
@@ -174,20 +196,19 @@ class Study:
         return {name: float(each[name].mean()) for name in ("ndcg@10", "mrr@10")}
 
 
-def measure_settings(
-    index: Index, given: Given | None, sample: int, build: Sequence[str]
-) -> Measured:
+def measure_settings(subject: Subject, sample: int) -> Measured:
     """Measure each kind at several k, and each (beta, gamma), of an index.
 
-    `build` are the words of a command that builds or changes it, without settings. Raises
-    `InputError` if the index has too few documents for any of the settings.
+    Without labels, `sample` queries are made of the documents. Raises `InputError` if there are
+    too few documents for that.
     """
+    index = subject.index
     snapshot = index.snapshot.opened()
     current = snapshot.state.settings
     if current is None or not len(snapshot):
         raise InputError(f"{index.path} holds no documents; expected some to measure")
     with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
-        questions = questions_of(index, snapshot, given, sample)
+        questions = questions_of(subject, snapshot, sample)
         study = Study(snapshot, questions, Path(folder))
         dim, cell = study.trials.dim, (current.beta, current.gamma)
         grid = SettingsGrid(study.trials, cell, grid=GRID)
@@ -203,12 +224,14 @@ def measure_settings(
             for each in settings:
                 found += study.points(each, alone=alone)
                 progress("measuring settings", done := done + 1, total)
-            return [point | {"command": command_of(point, build)} for point in found]
+            return [point | {"command": command_of(point, subject.build)} for point in found]
 
         (exact,) = points([Settings(dim, 0.0, 0.0, "flat", 0, "identity")], 0, alone=False)
         kinds = points(tried, 1, alone=True)
         by_metric = points(metrics, 1 + len(tried), alone=False)
     facts = {
+        "name": subject.name,
+        "present": subject.present,
         "documents": len(snapshot),
         "rows": len(study.trials.live),
         "dim": dim,
@@ -248,8 +271,8 @@ def command_of(point: Point, build: Sequence[str]) -> str:
 
 
 @contextmanager
-def packaged(dataset: Dataset, encoder: Encoder) -> Iterator[tuple[Index, Given]]:
-    """Index a data set without passages and words in a temporary folder; also yields its queries.
+def packaged(dataset: Dataset, encoder: Encoder) -> Iterator[Subject]:
+    """Index docstrings in a temporary folder, without passages and words.
 
     The vectors are kept in the user's cache.
     """
@@ -261,4 +284,11 @@ def packaged(dataset: Dataset, encoder: Encoder) -> Iterator[tuple[Index, Given]
             made = map(Document, dataset.ids, dataset.texts)
             collection.add(made, vectors=vectors.take(rows))
             queries = zip(dataset.query_ids, dataset.query_texts, strict=True)
-            yield collection.index, (list(queries), dataset.qrels)
+            yield Subject(
+                collection.index,
+                "Docstrings of Python",
+                ("slimdex", "build", "python:"),
+                "default",
+                (list(queries), dataset.qrels),
+                "first paragraphs, each of which asks for the rest of its docstring",
+            )

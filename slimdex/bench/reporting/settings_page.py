@@ -13,25 +13,26 @@ from . import svg
 
 TEMPLATE = Path(__file__).parent / "settings.html"
 SERIES = [kind for kind, _ in GRID]
-NOW, CHOSEN = "now", "chosen"
-HEADS = ("", "kind", "k", "bytes", "of float32", "recall@10", "MRR@10", "nDCG@10", "median ms")
+CHOSEN = "chosen"
+HEADS = ("", "kind", "k", "bytes", "share", "recall@10", "MRR@10", "nDCG@10", "ms")
 MEANING = (
-    "Bytes: of a vector in memory. Recall@10: the share of the ten nearest by exact search of the "
-    "float32 vectors, in the same metric, that is found. Median ms: one search on one thread, from "
-    f"a vector to rows. Chosen: the fewest bytes with a recall@10 of {ENOUGH} or more and an "
-    f"nDCG@10 at most {NEARLY} below float32's; slimdex tune proves such a choice."
+    "Bytes: of a vector in memory. Share: of float32's bytes. Recall@10: the share of the ten "
+    "nearest by exact search of the float32 vectors, in the same metric, that is found. Ms: the "
+    "median of one search on one thread, from a vector to rows. Chosen: the fewest bytes with a "
+    f"recall@10 of {ENOUGH} or more and an nDCG@10 at most {NEARLY} below float32's; slimdex tune "
+    "proves such a choice."
 )
 
 
-def write_page(path: Path, measured: Measured, name: str, about: Mapping[str, Any]) -> None:
-    """Write the page of an index of this name; `about` are facts of the machine."""
+def write_page(path: Path, measured: Measured, about: Mapping[str, Any]) -> None:
+    """Write the page of an index; `about` are facts of the machine."""
     facts = measured.facts
     cut = facts["rows"] != facts["documents"]
     passages = f" ({facts['rows']:,} passages)" if cut else ""
     by = f", by {facts['model']}" if facts["model"] else ""
     lead = f"{facts['documents']:,} documents{passages}, {facts['dim']} dimensions{by}."
     text = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escape(f"{name}: quality against memory"),
+        title=escape(f"{facts['name']}: quality against memory"),
         lead=escape(lead),
         asked=escape(f"Measured by {facts['queries_are']}."),
         summary=_table([*HEADS, "command"], summary_rows(measured, commands=True)),
@@ -66,7 +67,7 @@ def _why(point: Point, measured: Measured) -> str:
     """Name of a point that is marked; "" for others."""
     if point is measured.exact:
         return "float32, exact"
-    names = {NOW: measured.current, CHOSEN: measured.chosen}
+    names = {measured.facts["present"]: measured.current, CHOSEN: measured.chosen}
     return ", ".join(name for name, own in names.items() if own is point)
 
 
@@ -154,9 +155,9 @@ def _heat(measured: Measured) -> str:
     cells = {(p["gamma"], p["beta"]): p for p in measured.metrics}
     values = {cell: float(p["ndcg@10"]) for cell, p in cells.items()}
     rings = {max(values, key=lambda cell: values[cell]): "best"}
-    now = measured.current["gamma"], measured.current["beta"]
-    if now in cells:
-        rings[now] = "now, best" if now in rings else NOW
+    own, name = (measured.current["gamma"], measured.current["beta"]), measured.facts["present"]
+    if own in cells:
+        rings[own] = f"{name}, best" if own in rings else name
     first = measured.metrics[0]
     drawing = svg.heat_map(
         "nDCG@10 by beta and gamma",

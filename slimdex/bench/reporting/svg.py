@@ -12,7 +12,7 @@ from itertools import count
 from math import ceil, floor, log10
 
 WIDTH, HEIGHT = 480.0, 340.0
-LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 14.0, 48.0
+LEFT, RIGHT, TOP, BOTTOM = 60.0, 12.0, 14.0, 48.0
 """Margins of the plot, for axes."""
 SHAPES = (
     "M0-5a5 5 0 1 0 .01 0z",
