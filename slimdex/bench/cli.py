@@ -84,7 +84,7 @@ def settings(
     if path is not None and not is_index(path):
         raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
     if path is None:
-        console.note("no index: measuring docstrings of Python, which are encoded first")
+        console.note("no index: docstrings of Python are encoded and measured, in a minute or two")
         with console.progress(), packaged(every_docstring(ASKED), TransformerEncoder()) as made:
             measured = measure_settings(made, sample)
     else:

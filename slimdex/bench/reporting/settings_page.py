@@ -210,4 +210,5 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _machine(about: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items() if number)
     flags = f" ({about['flags']})" if about["flags"] else ""
-    return f"Measured on one thread of {about['processor']}{flags}, with {versions}."
+    load = f", load {about['load']:.1f} before" if "load" in about else ""
+    return f"Measured on one thread of {about['processor']}{flags}{load}, with {versions}."

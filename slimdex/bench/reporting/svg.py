@@ -87,7 +87,8 @@ class Axis:
         low, high = min(values), max(values)
         if linear:
             room = (high - low) * 0.08 or 0.01
-            return cls(title, low - room, high + room, start, stop, linear=True)
+            above = 2 * room  # where the best points are, and their labels
+            return cls(title, low - room, high + above, start, stop, linear=True)
         return cls(title, low / 1.25, high * 1.25, start, stop)
 
     def at(self, value: float) -> float:
