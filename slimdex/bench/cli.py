@@ -109,15 +109,16 @@ def retrieval(options: SetOptions) -> None:
     """Measure quality, memory and time of every method on sets; existing rows are kept."""
     from .engines.registry import missing, packages_of
     from .experiments.retrieval_study import GRID_PEERS, measure_grid
-    from .runner import Runner
+    from .runner import run
 
-    Runner(
+    run(
         "retrieval",
         lambda job: measure_grid(job.task, job.results, job.about, quick=options.quick),
+        options,
         packages_of(GRID_PEERS),
         {"seed": 0},
         absent=[*missing(GRID_PEERS)],
-    ).run(options)
+    )
 
 
 def search(
@@ -130,12 +131,12 @@ def search(
     from .engines.engine import DOCUMENTS
     from .engines.registry import missing, names_of, packages_of
     from .experiments.search_study import QUERIES, QUICK_ROUNDS, ROUNDS, measure_search
-    from .runner import Runner
+    from .runner import run
 
     names = chosen("--only", only, names_of(DOCUMENTS))
     absent = missing(names)
     names = [name for name in names if name not in absent]
-    Runner(
+    run(
         "search",
         lambda job: measure_search(
             job.task,
@@ -146,12 +147,13 @@ def search(
             folder=CACHE,
             rounds=QUICK_ROUNDS if options.quick else ROUNDS,
         ),
+        options,
         sorted({"duckdb", "openvino", *packages_of(names)}),
         {},
-        QUERIES,
-        [*absent],
+        queries=QUERIES,
+        absent=[*absent],
         timed=True,
-    ).run(options)
+    )
 
 
 def peers(
@@ -161,7 +163,7 @@ def peers(
     from .engines.engine import VECTORS
     from .engines.registry import missing, names_of, packages_of
     from .experiments.peer_study import QUERIES, contenders, measure_peers
-    from .runner import Job, Runner
+    from .runner import Job, run
 
     names = chosen("--only", only, names_of(VECTORS))
 
@@ -170,7 +172,7 @@ def peers(
         return measure_peers(job.task, methods, job.results, job.about)
 
     absent, packages = [*missing(names)], packages_of(names)
-    Runner("peers", measure, packages, {"seed": 0}, QUERIES, absent).run(options)
+    run("peers", measure, options, packages, {"seed": 0}, queries=QUERIES, absent=absent)
 
 
 def start(
@@ -305,14 +307,15 @@ def updates(out: Out = MEASURED) -> None:
 def tune(options: SetOptions) -> None:
     """Compare what `slimdex tune` chooses and proves with defaults, oracles and real queries."""
     from .experiments.tuning_study import measure_tuning
-    from .runner import Runner
+    from .runner import run
 
-    Runner(
+    run(
         "tune",
         lambda job: measure_tuning(job.task, job.encoder, job.results, job.about),
+        options,
         ["faiss-cpu", "numpy"],
         {"seed": 0},
-    ).run(options)
+    )
 
 
 def hybrid(
@@ -322,16 +325,17 @@ def hybrid(
 ) -> None:
     """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
     from .experiments.hybrid_study import measure_hybrid
-    from .runner import Runner
+    from .runner import run
 
-    Runner(
+    run(
         "hybrid",
         lambda job: measure_hybrid(
             job.task, job.encoder, CACHE, job.results, job.about, names=names
         ),
+        options,
         ["tantivy", "faiss-cpu", "numpy"],
         {"seed": 0},
-    ).run(options)
+    )
 
 
 def sts(
