@@ -36,14 +36,15 @@ class Experiments(Commands):
         """
         first = args[0] if args else ""
         is_misspelt = did_you_mean(first, self.places) and not Path(first).exists()
-        if first not in (*self.places, "--help") and not is_misspelt:
+        is_named = first in (*self.places, "--help") or is_misspelt
+        if not is_named and not ctx.resilient_parsing:
             args = [NAMES[0], *args]
         return super().parse_args(ctx, args)
 
 
 app = Experiments(
     {name: f"{__name__}:{name}" for name in NAMES},
-    "Measure quality against memory and time. Without a command: `settings`.",
+    "Measure quality against memory and time. Without a command: the settings of an index.",
 )
 
 
@@ -64,13 +65,9 @@ def settings(
     Writes a page of charts. Nothing of the index is changed.
     """
     from slimdex.retrieval.cli import console
-    from slimdex.retrieval.collection import Collection
-    from slimdex.retrieval.encoders.transformer import TransformerEncoder
-    from slimdex.retrieval.quality.evaluation.labels import read_qrels
-    from slimdex.retrieval.sources.source import read_pairs
 
     from .datasets import every_docstring
-    from .experiments.settings_study import Subject, measure_settings, packaged
+    from .experiments.settings_study import measure_settings, own_index, packaged
     from .machine import provenance
     from .reporting.settings_page import HEADS, MEANING, summary_rows, write_page
 
@@ -85,14 +82,11 @@ def settings(
         raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
     if path is None:
         console.note("no index: docstrings of Python are encoded and measured, in a minute or two")
-        with console.progress(), packaged(every_docstring(ASKED), TransformerEncoder()) as made:
-            measured = measure_settings(made, sample)
+        subject = packaged(every_docstring(ASKED))
     else:
-        given = None if qrels is None else (read_pairs(str(queries)), read_qrels(qrels))
-        with console.progress(), Collection.open(path) as collection:
-            build = ("slimdex", "reduce", str(path))
-            own = Subject(collection.index, path.absolute().name, build, given=given)
-            measured = measure_settings(own, sample)
+        subject = own_index(path, queries, qrels)
+    with console.progress(), subject as opened:
+        measured = measure_settings(opened, sample)
     write_page(out, measured, about)
     if as_json:
         console.print_json(measured.as_dict() | {"machine": about})

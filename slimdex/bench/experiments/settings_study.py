@@ -29,8 +29,9 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.quality.evaluation.labels import Qrels, per_query
+from slimdex.retrieval.quality.evaluation.labels import Qrels, per_query, read_qrels
 from slimdex.retrieval.quality.evaluation.measures import labelled, latency
 from slimdex.retrieval.quality.query_pools import ASKED, document_pool, encoded
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers
@@ -38,6 +39,7 @@ from slimdex.retrieval.quality.tuning.metric_choice import CELLS, Cell
 from slimdex.retrieval.quality.tuning.settings_grid import Grid, SettingsGrid
 from slimdex.retrieval.search.answer import IndexRows, nearest
 from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.sources.source import read_pairs
 from slimdex.retrieval.store.snapshot import Snapshot
 from slimdex.retrieval.temporary_files import temporary_parent
 from slimdex.retrieval.user_cache import cache_folder
@@ -271,11 +273,23 @@ def command_of(point: Point, build: Sequence[str]) -> str:
 
 
 @contextmanager
-def packaged(dataset: Dataset, encoder: Encoder) -> Iterator[Subject]:
+def own_index(path: Path, queries: Path | None, qrels: Path | None) -> Iterator[Subject]:
+    """Open an index, with the labelled queries of two files if there are any."""
+    given = None
+    if queries is not None and qrels is not None:
+        given = read_pairs(str(queries)), read_qrels(qrels)
+    with Collection.open(path) as collection:
+        build = ("slimdex", "reduce", str(path))
+        yield Subject(collection.index, path.absolute().name, build, given=given)
+
+
+@contextmanager
+def packaged(dataset: Dataset, encoder: Encoder | None = None) -> Iterator[Subject]:
     """Index docstrings in a temporary folder, without passages and words.
 
-    The vectors are kept in the user's cache.
+    The vectors are kept in the user's cache. The encoder is the default one, unless given.
     """
+    encoder = encoder or TransformerEncoder()
     vectors = kept_vectors(encoder, dataset.texts, cache_folder() / "bench")
     with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
         path = Path(folder) / dataset.name
