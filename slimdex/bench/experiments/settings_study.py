@@ -34,7 +34,7 @@ from slimdex.retrieval.index import Index
 from slimdex.retrieval.quality.evaluation.labels import Qrels, per_query, read_qrels
 from slimdex.retrieval.quality.evaluation.measures import labelled, latency
 from slimdex.retrieval.quality.query_pools import ASKED, document_pool, encoded
-from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers
+from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers, without_own
 from slimdex.retrieval.quality.tuning.metric_choice import CELLS, Cell
 from slimdex.retrieval.quality.tuning.settings_grid import Grid, SettingsGrid
 from slimdex.retrieval.search.answer import IndexRows, nearest
@@ -51,8 +51,8 @@ from ..machine import limit_threads
 SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
 GRID: Grid = tuple((kind, SHARES) for kind in ("pq", "rabitq", "sq4", "sq8", "fp16", "flat"))
 """Kind -> shares of the dimensions to measure."""
-EXACT = "exact"
-"""Name of exact search of the float32 vectors, the reference."""
+TIMED_S, FEWEST = 1.0, 20
+"""Seconds of the searches of a setting that are timed, and their least number."""
 ENOUGH, NEARLY = 0.99, 0.01
 """Recall@10 of the settings to choose, and how far their nDCG@10 may be below the reference's."""
 MADE_OF = "each asks for the document that it was made of, which recall leaves out"
@@ -170,22 +170,29 @@ class Study:
 
     def _point(self, settings: Settings, index: ReducedIndex) -> Point:
         pool, truth = self._questions.pool, self._truth((settings.beta, settings.gamma))
-        asked, hidden = Pool.asked(pool.name, pool.vectors), self.trials.hidden
-        limit_threads(1)
-        try:
-            found, seconds = answers(index, asked, hidden)
-        finally:
-            limit_threads(None)
-        if pool.own.shape[1]:
-            found, _ = answers(index, pool, hidden)
+        count, hidden = NEAREST + pool.own.shape[1], self.trials.hidden
+        _, found = index.search(pool.vectors, count, None, hidden, index.candidates)
+        found = without_own(found, pool.own)[:, :NEAREST]
         return settings.as_dict() | {
             "bytes_per_vector": index.index.row_nbytes,
             "fixed_bytes": index.fixed_nbytes,
             "recall@10": float(agreement(found, truth, NEAREST).mean()),
             "encoder_recall@10": float(agreement(found, self._encoders, NEAREST).mean()),
             **self._by_labels(index),
-            **latency(seconds),
+            **latency(self._seconds(index)),
         }
+
+    def _seconds(self, index: ReducedIndex) -> list[float]:
+        """Time single searches on one thread, as many as fit in `TIMED_S`, at least `FEWEST`."""
+        asked = Pool.asked(ASKED, self._questions.pool.vectors)
+        limit_threads(1)
+        try:
+            _, first = answers(index, asked.part(slice(FEWEST)), self.trials.hidden)
+            count = int(TIMED_S / float(np.median(first)))
+            _, more = answers(index, asked.part(slice(FEWEST, count)), self.trials.hidden)
+        finally:
+            limit_threads(None)
+        return [*first, *more]
 
     def _by_labels(self, index: ReducedIndex) -> dict[str, float]:
         """nDCG@10 and MRR@10 of the documents found."""
