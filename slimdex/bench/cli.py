@@ -180,20 +180,16 @@ def start(
     from tempfile import TemporaryDirectory
 
     from .experiments.start_study import PACKAGES, StartJob, measure_start
-    from .machine import not_installed, provenance
-    from .rows import ResultsFile
-    from .runner import measure_and_tell, note_absent
+    from .machine import not_installed
+    from .runner import note_absent, run_alone
 
     if not install:
         note_absent([*not_installed(PACKAGES)])
     packages = {"duckdb", "openvino", *(each for own in PACKAGES.values() for each in own)}
-    about = provenance(sorted(packages))
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         job = StartJob.of_docstrings(Path(folder), quick=quick)
-        results = ResultsFile(out / f"start-{job.name}.jsonl")
-        measure_and_tell(
-            "start", results, lambda: measure_start(job, results, about, install=install)
-        )
+        measure = partial(measure_start, job, install=install)
+        run_alone("start", out / f"start-{job.name}.jsonl", sorted(packages), measure)
 
 
 def encode(
@@ -243,18 +239,14 @@ def index(
     from slimdex.retrieval.sources.source import read_pairs
 
     from .experiments.index_study import Asked, measure_index
-    from .machine import provenance
-    from .rows import ResultsFile
-    from .runner import measure_and_tell
+    from .runner import run_alone
 
     numbers = [parsed_candidates(word) for word in candidates.split(",")]
     if bad := [number for number in numbers if number is not None and number < 1]:
         raise InputError(f"candidates={bad[0]}; expected 1 or more")
     texts = None if queries is None else [text for _, text in read_pairs(str(queries))]
-    about = provenance(["duckdb", "openvino"])
-    results = ResultsFile(out / f"index-{path.absolute().name}.jsonl")
-    asked = Asked(numbers, where or (), texts)
-    measure_and_tell("index", results, lambda: measure_index(path, asked, results, about))
+    measure = partial(measure_index, path, Asked(numbers, where or (), texts))
+    run_alone("index", out / f"index-{path.absolute().name}.jsonl", ["duckdb", "openvino"], measure)
 
 
 def serve(
@@ -266,14 +258,11 @@ def serve(
     from slimdex.retrieval.sources.source import read_pairs
 
     from .experiments.serve_study import measure_serve
-    from .machine import provenance
-    from .rows import ResultsFile
-    from .runner import measure_and_tell
+    from .runner import run_alone
 
     texts = [text for _, text in read_pairs(str(queries))]
-    about = provenance(["fastapi", "uvicorn", "faiss-cpu", "chromadb"])
-    results = ResultsFile(out / "serve-load.jsonl")
-    measure_and_tell("serve", results, lambda: measure_serve(path, texts, results, about))
+    packages = ["fastapi", "uvicorn", "faiss-cpu", "chromadb"]
+    run_alone("serve", out / "serve-load.jsonl", packages, partial(measure_serve, path, texts))
 
 
 def updates(out: Out = MEASURED) -> None:
@@ -284,18 +273,15 @@ def updates(out: Out = MEASURED) -> None:
     from .engines.engine import CHANGES
     from .engines.registry import missing, names_of, packages_of
     from .experiments.update_study import DOCUMENTS, SECONDS, measure_updates
-    from .machine import provenance
-    from .rows import ResultsFile
-    from .runner import measure_and_tell, note_absent
+    from .runner import note_absent, run_alone
 
     every = names_of(CHANGES)
     absent = missing(every)
     note_absent([*absent])
     names = [name for name in every if name not in absent]
-    about = provenance(["duckdb", *packages_of(every)])
-    results = ResultsFile(out / "processes-random.jsonl")
-    measure = partial(measure_updates, names, DOCUMENTS, SECONDS, results, about)
-    measure_and_tell("processes", results, measure)
+    measure = partial(measure_updates, names, DOCUMENTS, SECONDS)
+    packages = ["duckdb", *packages_of(every)]
+    run_alone("processes", out / "processes-random.jsonl", packages, measure)
 
 
 def tune(options: SetOptions) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slimdex.retrieval.cli import console
@@ -86,6 +87,17 @@ def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
         is_static(model)
     found = [load_dataset(name, options.data) for name in names_of(options.sets, options.data)]
     return found if queries is None else [dataset.asking(queries) for dataset in found]
+
+
+def run_alone(
+    experiment: str,
+    file: Path,
+    packages: Iterable[str],
+    measure: Callable[[ResultsFile, Row], Sequence[str] | None],
+) -> None:
+    """Measure without sets: `measure` is given the file of rows, and columns of every row."""
+    results, about = ResultsFile(file), provenance(packages)
+    measure_and_tell(experiment, results, lambda: measure(results, about))
 
 
 def measure_and_tell(
