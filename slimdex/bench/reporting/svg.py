@@ -159,19 +159,31 @@ def _mark(point: Point, x: float, y: float, side: str | None) -> str:
 
 def _axes(x: Axis, y: Axis) -> list[str]:
     foot, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    found = []
+    found = _titles(x.title, y.title)
     for tick in y.ticks:
-        at = y.at(tick)
-        found.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
-        found.append(f'<text class="tick" x="{LEFT - 6}" y="{at + 4:.1f}">{tick:g}</text>')
+        found.append(f'<path class="grid" d="M{LEFT} {y.at(tick):.1f}H{right}"/>')
+        found.append(_left(y.at(tick), f"{tick:g}"))
     for tick in x.ticks:
-        at = x.at(tick)
-        found.append(f'<path class="grid" d="M{at:.1f} {TOP}V{foot}"/>')
-        found.append(f'<text class="tick below" x="{at:.1f}" y="{foot + 18}">{tick:,g}</text>')
-    middle = (LEFT + right) / 2
-    title = f'<text class="title" x="{middle}" y="{HEIGHT - 8}">{escape(x.title)}</text>'
-    up = f"translate(13 {(TOP + foot) / 2}) rotate(-90)"
-    return [*found, title, f'<text class="title" transform="{up}">{escape(y.title)}</text>']
+        found.append(f'<path class="grid" d="M{x.at(tick):.1f} {TOP}V{foot}"/>')
+        found.append(_below(x.at(tick), f"{tick:,g}"))
+    return found
+
+
+def _titles(x_title: str, y_title: str) -> list[str]:
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    up = f"translate(13 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"
+    return [
+        f'<text class="title" x="{middle}" y="{HEIGHT - 8}">{escape(x_title)}</text>',
+        f'<text class="title" transform="{up}">{escape(y_title)}</text>',
+    ]
+
+
+def _left(y: float, text: str) -> str:
+    return f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}">{text}</text>'
+
+
+def _below(x: float, text: str) -> str:
+    return f'<text class="tick below" x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}">{text}</text>'
 
 
 def heat_map(
@@ -181,39 +193,36 @@ def heat_map(
     rings: Mapping[tuple[float, float], str],
     titles: tuple[str, str],
 ) -> str:
-    """Draw the value of each (row, column) as a cell with its number, darker for more."""
+    """Draw the value of each (row, column) as a cell with its number, darker for more.
+
+    `rings` say why some cells are marked; `titles` are those of rows and columns.
+    """
     rows, columns = (sorted({cell[i] for cell in values}) for i in (0, 1))
     width = (WIDTH - LEFT - RIGHT) / len(columns)
     height = (HEIGHT - TOP - BOTTOM) / len(rows)
     low, high = min(values.values()), max(values.values())
-    found = []
-    for (row, column), value in values.items():
-        x = LEFT + columns.index(column) * width
-        y = HEIGHT - BOTTOM - (rows.index(row) + 1) * height
+    lefts = {column: LEFT + i * width for i, column in enumerate(columns)}
+    tops = {row: HEIGHT - BOTTOM - (i + 1) * height for i, row in enumerate(rows)}
+    found = _titles(titles[1], titles[0])
+    found += [_below(left + width / 2, f"{column:g}") for column, left in lefts.items()]
+    found += [_left(top + height / 2, f"{row:g}") for row, top in tops.items()]
+    for cell, value in values.items():
         shade = 0.05 + 0.5 * (value - low) / ((high - low) or 1.0)
-        ring = rings.get((row, column), "")
-        found.append(
-            f'<g transform="translate({x:.1f} {y:.1f})">'
-            f"<title>{escape(tooltips[row, column])}</title>"
-            f'<rect class="heat" width="{width - 3:.1f}" height="{height - 3:.1f}" rx="3" '
-            f'fill-opacity="{shade:.2f}"/>'
-            + (f'<rect class="ring" width="{width - 3:.1f}" height="{height - 3:.1f}" rx="3"/>')
-            * bool(ring)
-            + f'<text class="cell" x="{width / 2:.1f}" y="{height / 2 + 2:.1f}">{value:.3f}</text>'
-            f'<text class="why" x="{width / 2:.1f}" y="{height / 2 + 17:.1f}">{escape(ring)}</text>'
-            "</g>"
-        )
-    for i, column in enumerate(columns):
-        at = LEFT + (i + 0.5) * width
-        found.append(f'<text class="tick below" x="{at:.1f}" y="{HEIGHT - 30}">{column:g}</text>')
-    for i, row in enumerate(rows):
-        at = HEIGHT - BOTTOM - (i + 0.5) * height + 4
-        found.append(f'<text class="tick" x="{LEFT - 6}" y="{at:.1f}">{row:g}</text>')
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    up = f"translate(13 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"
-    found.append(f'<text class="title" transform="{up}">{escape(titles[0])}</text>')
-    found.append(f'<text class="title" x="{middle}" y="{HEIGHT - 8}">{escape(titles[1])}</text>')
+        at = f"translate({lefts[cell[1]]:.1f} {tops[cell[0]]:.1f})"
+        inside = _cell((width - 3, height - 3), f"{value:.3f}", shade, rings.get(cell, ""))
+        found.append(f'<g transform="{at}"><title>{escape(tooltips[cell])}</title>{inside}</g>')
     return _drawing(name, found)
+
+
+def _cell(size: tuple[float, float], number: str, shade: float, ring: str) -> str:
+    width, height = size
+    box = f'width="{width:.1f}" height="{height:.1f}" rx="3"'
+    ringed = f'<rect class="ring" {box}/>' if ring else ""
+    return (
+        f'<rect class="heat" {box} fill-opacity="{shade:.2f}"/>{ringed}'
+        f'<text class="cell" x="{width / 2:.1f}" y="{height / 2 + 3:.1f}">{number}</text>'
+        f'<text class="why" x="{width / 2:.1f}" y="{height / 2 + 18:.1f}">{escape(ring)}</text>'
+    )
 
 
 def marker(series: int) -> str:
