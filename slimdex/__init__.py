@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from .retrieval.documents import Document as Document
     from .retrieval.documents import Hit as Hit
     from .retrieval.documents import Part as Part
-    from .retrieval.encoders.given_encoder import GivenEncoder as GivenEncoder
+    from .retrieval.encoders.adapters import GivenEncoder as GivenEncoder
     from .retrieval.encoders.over_http.http_encoder import HttpEncoder as HttpEncoder
     from .retrieval.encoders.transformer import TransformerEncoder as TransformerEncoder
     from .retrieval.encoders.word_vectors.static_encoder import StaticEncoder as StaticEncoder
+    from .retrieval.exporting.document_map import write_map as write_map
     from .retrieval.exporting.export import export as export
-    from .retrieval.mapping.document_map import write_map as write_map
-    from .retrieval.quality.tuning.targets import Target as Target
+    from .retrieval.quality.targets import Target as Target
     from .retrieval.remote_collection import RemoteCollection as RemoteCollection
     from .retrieval.search.request import SearchRequest as SearchRequest
     from .retrieval.search.reranking import CrossEncoder as CrossEncoder
@@ -43,7 +43,7 @@ _HOMES = {
     "CorruptError": "indexes.errors",
     "CrossEncoder": "retrieval.search.reranking",
     "Document": "retrieval.documents",
-    "GivenEncoder": "retrieval.encoders.given_encoder",
+    "GivenEncoder": "retrieval.encoders.adapters",
     "Hit": "retrieval.documents",
     "HttpEncoder": "retrieval.encoders.over_http.http_encoder",
     "InUseError": "indexes.errors",
@@ -55,11 +55,11 @@ _HOMES = {
     "Settings": "indexes.settings",
     "SlimdexError": "indexes.errors",
     "StaticEncoder": "retrieval.encoders.word_vectors.static_encoder",
-    "Target": "retrieval.quality.tuning.targets",
+    "Target": "retrieval.quality.targets",
     "TransformerEncoder": "retrieval.encoders.transformer",
     "Whitening": "indexes.reducers.linear",
     "export": "retrieval.exporting.export",
-    "write_map": "retrieval.mapping.document_map",
+    "write_map": "retrieval.exporting.document_map",
 }
 
 __all__ = [

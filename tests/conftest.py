@@ -24,7 +24,7 @@ from slimdex.bench.rows import ResultsFile, Row, key_of
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.runtimes.processor import openvino_library
+from slimdex.retrieval.encoders.runtimes.openvino_runtime import openvino_library
 from slimdex.retrieval.sources.source import open_source
 
 from .chance import CHANCE

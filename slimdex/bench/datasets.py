@@ -18,11 +18,10 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.base import Encoder, encode_queries
+from slimdex.retrieval.encoders.base import Encoder, encode_queries, is_address
 from slimdex.retrieval.encoders.opening import open_encoder
-from slimdex.retrieval.encoders.over_http.address import is_address
 from slimdex.retrieval.locks import FileLock
-from slimdex.retrieval.quality.evaluation.labels import Qrels, read_qrels
+from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
 
 from . import mixed_folder

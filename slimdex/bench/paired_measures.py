@@ -14,8 +14,8 @@ from scipy.stats import bootstrap
 
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.ranking import agreement
-from slimdex.retrieval.quality.evaluation.labels import per_query
-from slimdex.retrieval.quality.evaluation.measures import DEPTH, drop_rows
+from slimdex.retrieval.quality.evaluation import DEPTH, drop_rows
+from slimdex.retrieval.quality.labels import per_query
 
 from .datasets import Dataset
 
@@ -52,8 +52,7 @@ class Judge:
         return out
 
     def _without_own(self, scores: Matrix, rows: Rows) -> tuple[Matrix, Rows]:
-        own = self._dataset.own_rows
-        return drop_rows(scores, rows, own) if (own >= 0).any() else (scores, rows)
+        return drop_rows(scores, rows, self._dataset.own_rows[:, None])
 
     def _per_query(self, scores: Matrix, rows: Rows) -> dict[str, NDArray[np.float64]]:
         data = self._dataset

@@ -1,4 +1,8 @@
-"""Atomic files: written under a temporary name, fsynced, renamed."""
+"""Atomic files: written under a temporary name, fsynced, renamed; and a place for temporary ones.
+
+Temporary files are in the system's folder or, where it has none, in that of an index. In a
+container with a read-only root and one writable volume, no folder of the system is writable.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from dataclasses import dataclass
 from glob import escape
 from itertools import chain
 from pathlib import Path
+from tempfile import gettempdir
 from time import sleep
 from typing import TypeVar
 
@@ -60,6 +65,9 @@ REPLACE_TRIES, REPLACE_SECONDS = 200, 0.01
 """Attempts to replace a file on Windows, and the time between them."""
 FIXED = (MANIFEST, *NAMES)
 """Names of files, or beginnings of them, that every index has."""
+MEMORY_FOLDER = Path("/dev/shm")
+"""Folder in memory, on Linux."""
+_OFFERED: dict[Path, None] = {}
 
 
 def file_name(held: str, generation: int, ending: str | None = None) -> str:
@@ -357,3 +365,26 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def offer(folder: Path) -> None:
+    """Offer a folder for temporary files; it may be one that is about to be created."""
+    _OFFERED[folder] = None
+
+
+def temporary_parent(last: Path | None = None) -> Path:
+    """Return the folder in which to create temporary files; `last` if no other is writable.
+
+    Raises `InputError` if none is writable.
+    """
+    try:
+        return Path(gettempdir())
+    except FileNotFoundError as error:
+        offered = (each if each.exists() else each.parent for each in _OFFERED)
+        for folder in (*offered, MEMORY_FOLDER, last):
+            if folder is not None and os.access(folder, os.W_OK):
+                return folder
+        raise InputError(
+            "temporary files: no folder of the system is writable, and no index's; expected TMPDIR "
+            "to name one that is"
+        ) from error

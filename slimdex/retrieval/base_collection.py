@@ -13,7 +13,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings, as_settings
 
 from .documents import Document, Hit, id_text, id_texts, is_several
-from .search.searchable import Searchable
+from .search.request import Searchable
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

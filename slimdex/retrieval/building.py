@@ -17,16 +17,15 @@ from slimdex.indexes.settings import Settings
 from .atomic_files import is_index, remove_folder
 from .collection import Collection
 from .encoders.base import AUTO, Encoder, passage_tokens
-from .encoders.known_models import ENGLISH, FOR_OTHER_LANGUAGES, named_like
-from .encoders.languages import other_languages
+from .encoders.models import ENGLISH, FOR_OTHER_LANGUAGES, named_like, other_languages
 from .ingest.adding import add_sources
 from .ingest.fitting import refit as refit_index
 from .ingest.writer import Added
 from .locks import WAIT
+from .quality.metric_choice import DEFAULT, chosen_metric
 from .quality.refitting import settled
-from .quality.tuning import metric_choice
-from .quality.tuning.targets import Target
-from .quality.tuning.tuner import FEWEST_A_DIMENSION, chosen_metric, tune
+from .quality.targets import Target
+from .quality.tuning import FEWEST_A_DIMENSION, tune
 from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import left_files, work_folders
@@ -57,9 +56,9 @@ def build(
     Parameters
     ----------
     wait : seconds to wait for changes by other processes.
-    vector_dtype, passages, lexical : as for `Collection.create`; a resumed build keeps its own.
+    vector_dtype, passages, lexical : see `Collection.create`; a resumed build keeps its own.
     workers : processes that encode and code parts of the documents.
-    shared_filesystem : as for `Collection.open`.
+    shared_filesystem : see `Collection.open`.
     """
     if path.exists():
         if not is_index(path):
@@ -114,7 +113,7 @@ def choose_settings(collection: Collection, target: Target | None = None) -> lis
             return tune(index, target, apply=True).said
         except InputError as error:  # the documents are in and must be kept
             notes.append(f"{error}; the settings stay as they are")
-    requested, default = state.requested, metric_choice.DEFAULT
+    requested, default = state.requested, DEFAULT
     is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
     if is_free and index.has_encoder:
         choice = chosen_metric(index, index.opened())
@@ -126,7 +125,7 @@ def choose_settings(collection: Collection, target: Target | None = None) -> lis
 
 
 def add(collection: Collection, sources: Sources, *, refit: str = "auto") -> Added:
-    """Add documents; `refit` is as for `Collection.add`."""
+    """Add documents; for `refit`, see `Collection.add`."""
     index = collection.index
     first = index.state.rows
     added = settled(index, refit, lambda: add_sources(index, sources))
@@ -190,7 +189,7 @@ def language_notes(snapshot: Snapshot, first: int) -> list[str]:
     if not len(rows):
         return []
     sample = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64))]
-    share, language = other_languages(snapshot.store.documents.contents_of(sample))
+    share, language = other_languages(snapshot.store.contents_of(sample))
     if share <= 0.5:
         return []
     return [

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .ingest.writer import Added
     from .quality.migration import Migration
     from .quality.near_duplicates import DuplicateGroup
-    from .quality.tuning.targets import Target, Tuning
+    from .quality.targets import Target, Tuning
     from .sources.given_vectors import GivenVectors
 
 LOG = logging.getLogger("slimdex")
@@ -101,7 +101,7 @@ class Collection(BaseCollection):
             a hit is a document with its best passage. By default the number that the encoder reads,
             if it counts tokens; with "off", the rest of a text stays unread.
         lexical : index the documents' words too, so that searches also find exact words and names.
-        shared_filesystem : as for `open`.
+        shared_filesystem : allow changes on a network file system: see `open`.
 
         Raises `InputError` if the folder exists, or the encoder does not allow the settings or the
         passages.
@@ -136,7 +136,7 @@ class Collection(BaseCollection):
         model : folder, hub id or URL of the encoder's model, if it has moved.
         wait : seconds that a change waits for its turn while other processes write.
         trust_remote_code : run Python code that comes with the encoder's model, if it has any.
-        api_key_file : holds the key of the encoder's server; by default as for `HttpEncoder`.
+        api_key_file : holds the key of the encoder's server; by default that of `HttpEncoder`.
         shared_filesystem : allow changes on a network file system (NFS, SMB, 9p), where locks must
             work between all machines that change the collection. It can be read there in any case.
 
@@ -204,7 +204,7 @@ class Collection(BaseCollection):
         return self.index.read(lambda snapshot: len(snapshot.rows_where(where)))
 
     def _has(self, id: str) -> bool:
-        return bool(self.index.store.ids.known([id]))
+        return bool(self.index.store.known_ids([id]))
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -286,22 +286,22 @@ class Collection(BaseCollection):
     ) -> dict[str, Any]:
         """Bring the collection up to date with files: add, replace and delete their documents.
 
-        What is described in `syncing.sync` holds. Notes are logged as those of `add`.
+        What is described in `ingest.adding.sync` holds. Notes are logged as those of `add`.
 
         Parameters
         ----------
-        sources : files, folders and packages, one or several, as for `slimdex sync`; by default
+        sources : files, folders and packages, one or several, as `slimdex sync` takes; by default
             those of this user's last sync of the collection, or of its `slimdex build`.
         text, id, title : columns of tables; by default found by their names.
         follow_links : whether links that lead out of a folder are followed.
-        refit : as for `add`.
+        refit : see `add`.
 
         Returns numbers of documents "added", "changed", "moved", "deleted", "unchanged" and of all
         "documents"; of texts "encoded"; and whether the collection was "refitted".
 
         Raises `InputError` if a source can't be read, or is missing. Then nothing is changed.
         """
-        from .ingest.syncing import counts
+        from .ingest.adding import counts
         from .quality.refitting import sync_settled
         from .sources.asked_sources import last_sources, named_sources
 
@@ -371,8 +371,9 @@ class Collection(BaseCollection):
         Raises `InputError` if there are no documents, if the queries have no labels and are too few
         to prove the target or, with `apply`, if nothing reaches it.
         """
-        from .quality.tuning.targets import Target
-        from .quality.tuning.tuner import Asked, tune
+        from .quality.labels import Asked
+        from .quality.targets import Target
+        from .quality.tuning import tune
 
         return tune(self.index, target or Target(), Asked.of(queries, labels), apply=apply)
 
@@ -408,14 +409,14 @@ class Collection(BaseCollection):
         Parameters
         ----------
         encoder : the new one.
-        queries, labels : as for `tune`; by default, queries are made of the documents.
+        queries, labels : see `tune`; by default, queries are made of the documents.
         sample : documents to encode besides those that queries ask for; by default 5%, from 2,000
             to 10,000.
 
         Raises `InputError` if there are too few documents.
         """
+        from .quality.labels import Asked
         from .quality.migration import migrate
-        from .quality.tuning.tuner import Asked
 
         made, asked = as_encoder(encoder), Asked.of(queries, labels)
         return self.index.read(lambda snapshot: migrate(self.index, snapshot, made, asked, sample))
@@ -463,7 +464,7 @@ class Collection(BaseCollection):
         Raises `InputError` if the path exists, and `CorruptError` if a file is damaged or missing.
         Then there is no copy.
         """
-        from .store.copying import copy_index
+        from .store.verification import copy_index
 
         return copy_index(self.path, Path(path).absolute()).state.version
 

@@ -102,23 +102,24 @@ def sync(
     """Bring an index up to date with sources, by default with those of its last sync.
 
     If it `compacts`, an index with more deleted rows than documents is compacted. Returns the
-    counts of `syncing.counts`, "gone" (deleted rows that still take space) and "file_notes" as
+    counts of `Collection.sync`, "gone" (deleted rows that still take space) and "file_notes" as
     `Added` has them.
     """
-    from .ingest import syncing
+    from .ingest.adding import counts
+    from .ingest.adding import sync as sync_index
     from .quality.refitting import settled
     from .sources.asked_sources import last_sources
 
     index = collection.index
     opened = (sources or last_sources(collection.path, index.state.origins)).opened()
-    added = settled(index, refit, lambda: syncing.sync(index, opened))
+    added = settled(index, refit, lambda: sync_index(index, opened))
     documents, gone = len(collection), index.snapshot.deleted_count
     if compacts and gone > documents:
         collection.compact()
         gone = 0
     for line in added.notes:
         note(line)
-    return syncing.counts(added, documents) | {"gone": gone, "file_notes": added.file_notes}
+    return counts(added, documents) | {"gone": gone, "file_notes": added.file_notes}
 
 
 def delete(

@@ -97,7 +97,7 @@ class Document:
         document is added.
     vectors : (passages, dim), the encoder's as stored, one without passages; None unless asked for.
         Ignored when the document is added.
-    origin : where it comes from, as `sources.origins` writes it; stored in the index to recognise
+    origin : where it comes from, as `files.input_files` writes it; stored in the index to recognise
         the document, but not returned.
 
     >>> Document("7", "It rained.", title="Weather").content

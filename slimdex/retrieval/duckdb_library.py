@@ -1,11 +1,12 @@
 """DuckDB's extension module, which starts in a quarter of the time of the package around it.
 
 The package `duckdb` adds relations and the values of expressions in Python, for which it imports
-most of the standard library. The store runs SQL only.
+most of the standard library. slimdex runs SQL only, in which it quotes names and texts.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,3 +30,26 @@ def connected(config: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnect
     connection = not_inherited(duckdb.connect(config=dict(config or {})))
     connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of all its cursors
     return connection
+
+
+def identifier(name: str) -> str:
+    """Quote a column's or table's name.
+
+    >>> print(identifier('odd "name'))
+    "odd ""name"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def one_file(path: str) -> str:
+    """Escape a path so that DuckDB's readers don't treat it as a pattern."""
+    return literal(re.sub(r"[*?[]", r"[\g<0>]", path))
+
+
+def literal(text: str) -> str:
+    """Quote a string.
+
+    >>> print(literal("it's"))
+    'it''s'
+    """
+    return "'" + text.replace("'", "''") + "'"

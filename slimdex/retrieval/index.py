@@ -21,28 +21,26 @@ from .atomic_files import (
     check_free,
     is_index,
     no_index,
+    offer,
     publish,
     publish_folder,
     remove,
     sync,
 )
 from .duckdb_library import duckdb
+from .encoders.adapters import GIVEN
 from .encoders.base import Encoder
-from .encoders.given_encoder import GIVEN
 from .encoders.opening import Encoders, weights_faults
 from .lexical.word_index import WordIndex
-from .locks import WAIT, FileLock, check_wait
+from .locks import WAIT, FileLock, check_local, check_wait
 from .store.change import Change
 from .store.document_store import DocumentStore
-from .store.duckdb_connection import DISK_ERRORS, disk_error, refused
-from .store.engine import Engine
+from .store.engine import DISK_ERRORS, Engine, disk_error, refused
 from .store.manifest import Manifest, mark
-from .store.network_filesystems import check_local
 from .store.snapshot import Loaded, Snapshot
 from .store.state import State
 from .store.verification import index_faults
 from .store.work_folder import remove_left_work
-from .temporary_files import offer
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -399,7 +397,7 @@ def check_creatable(path: Path, *, shared_filesystem: bool) -> None:
 
 
 def _opened(snapshot: Snapshot) -> Snapshot:
-    snapshot.store.database.open()
+    snapshot.store.open()
     return snapshot
 
 

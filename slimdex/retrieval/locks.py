@@ -1,7 +1,8 @@
 """Locks between processes, which the system releases when their holder ends, however it ends.
 
 Writers take turns by one lock. A search locks nothing, and does not wait for an import of
-portalocker.
+portalocker. On a network file system, locks of one machine may not hold on another, so changes are
+refused there.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
+from functools import cache
+from pathlib import Path, PurePath
 from time import monotonic, sleep
 from typing import Any, BinaryIO
 
@@ -34,6 +36,17 @@ LONGEST_SIGNATURE = 100
 """Bytes of the holder's name."""
 NAMES = ("writer.lock", "writer.gate")
 """The files that are locked, in an index's folder; what they contain is only for messages."""
+
+NETWORK = {
+    *("9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "ftp", "glusterfs"),
+    *("gpfs", "lustre", "ncpfs", "nfs", "nfs4", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf"),
+    *("virtiofs", "vmhgfs", "webdav"),
+    *("blobfuse", "blobfuse2", "ceph-fuse", "gcsfuse", "goofys", "gvfsd-fuse", "juicefs", "rclone"),
+    *("s3fs", "sshfs", "vmhgfs-fuse"),
+}
+"""Types of file systems that machines share; those of FUSE without "fuse."."""
+WINDOWS_SHARE, REMOTE_DRIVE = "\\\\", "remote"
+"""Start of a path on another machine, and psutil's word for a drive of one, both on Windows."""
 
 
 class FileLock:
@@ -134,7 +147,7 @@ class FileLock:
         return "another process is using it"
 
 
-class HeldLocks:
+class _HeldLocks:
     """Descriptors of locked files of this process.
 
     A forked process has them too, and would hold the locks of one that was killed.
@@ -162,7 +175,7 @@ class HeldLocks:
         self._descriptors.clear()
 
 
-_HELD = HeldLocks()
+_HELD = _HeldLocks()
 
 
 @contextmanager
@@ -250,3 +263,36 @@ def _portalocker() -> Any:
         finally:
             tempfile.tempdir = None
     return portalocker
+
+
+def check_local(path: Path) -> None:
+    """Raise `InputError` if a path is on a network file system, as far as the system tells."""
+    if (kind := network_kind(path)) is not None:
+        raise InputError(
+            f"{path}: on a network file system ({kind}); expected a local disk, or "
+            "shared_filesystem=True if locks work between all machines that change it"
+        )
+
+
+def is_on_share(path: PurePath) -> bool:
+    """Return whether a path names another machine, as on Windows; does not look for it."""
+    return path.drive.startswith(WINDOWS_SHARE)
+
+
+@cache
+def network_kind(path: Path) -> str | None:
+    """Type of the network file system that a path is on; None for a local one."""
+    import psutil
+
+    place = path.resolve()
+    if is_on_share(place):
+        return place.drive
+    mounts = []
+    with suppress(OSError):
+        mounts = psutil.disk_partitions(all=True)
+    around = (mount for mount in reversed(mounts) if place.is_relative_to(mount.mountpoint))
+    mount = max(around, key=lambda mount: len(Path(mount.mountpoint).parts), default=None)
+    if mount is None:
+        return None
+    is_network = mount.fstype.lower().removeprefix("fuse.") in NETWORK
+    return mount.fstype if is_network or REMOTE_DRIVE in mount.opts.split(",") else None

@@ -30,7 +30,7 @@ SENT_BYTES = 4 << 20
 """Bytes of documents that are sent, and committed, together."""
 PAGE = 200
 """Documents of a page, when all are read."""
-EXPECTED = "http://HOST/indexes/NAME"
+URL_FORM = "http://HOST/indexes/NAME"
 
 
 class RemoteCollection(BaseCollection):
@@ -71,9 +71,9 @@ class RemoteCollection(BaseCollection):
         parts = urlsplit(url)
         named = parts.path.rstrip("/").rpartition("/indexes/")[2]
         if parts.scheme not in ("http", "https") or not parts.hostname or not named:
-            raise InputError(f"url {url[:200]!r}; expected {EXPECTED}")
+            raise InputError(f"url {url[:200]!r}; expected {URL_FORM}")
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise InputError(f"url with a password, query or fragment; expected {EXPECTED}")
+            raise InputError(f"url with a password, query or fragment; expected {URL_FORM}")
         if timeout <= 0:
             raise InputError(f"timeout={timeout:g}; expected more than 0 seconds")
         found = cls(JsonServer(url.rstrip("/"), token, timeout))

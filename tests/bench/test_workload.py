@@ -22,7 +22,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "plan.md"

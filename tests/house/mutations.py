@@ -40,7 +40,7 @@ MUTATIONS = [
     Mutation("falling <= np.partition(", "falling < np.partition(", "indexes"),
     Mutation("RRF_K + 1 + np.arange", "RRF_K + np.arange", "retrieval/lexical retrieval/search"),
     Mutation(
-        "[candidates.is_named] += NAMED",
+        "[candidates.is_named] += NAME_BONUS",
         "[candidates.is_named] += 0",
         "retrieval/lexical retrieval/search",
     ),
@@ -64,7 +64,7 @@ MUTATIONS = [
     ),
     Mutation("owners[kept] < 0 and owners[other] < 0", "owners[other] < 0", "retrieval/quality"),
     Mutation("hidden.float() * weights", "hidden.float()", "retrieval/encoders"),
-    Mutation("if vectors.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
+    Mutation("if found.shape[1] != self.dim:", "if False:", "retrieval/encoders/over_http"),
     Mutation("data = runs.pop()[1] + data", "data = runs.pop()[1]", "retrieval/sources"),
     Mutation("return found.lastindex is None", "return True", "retrieval/sources"),
     Mutation("if casts > TEXT_CASTS:", "if casts > 99:", "retrieval/store"),
@@ -86,7 +86,9 @@ MUTATIONS = [
         "retrieval/cli",
     ),
     Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),
-    Mutation("np.argsort(-np.bincount(found", "np.argsort(np.bincount(found", "retrieval/mapping"),
+    Mutation(
+        "np.argsort(-np.bincount(found", "np.argsort(np.bincount(found", "retrieval/exporting"
+    ),
 ]
 
 

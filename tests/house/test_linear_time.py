@@ -20,10 +20,7 @@ from slimdex.retrieval.lexical import tokens
 from slimdex.retrieval.quality.query_pools import sentences
 from slimdex.retrieval.search.excerpts import excerpt, word_places
 from slimdex.retrieval.sources.files import decoding, front_matter, kinds
-from slimdex.retrieval.sources.files.formats import (
-    html_pages,
-    restructured,
-)
+from slimdex.retrieval.sources.files.formats import html_pages, markdown
 
 ROOT = Path(slimdex.__file__).parent
 FUNCTIONS = {"compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub"}
@@ -250,7 +247,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "escapes": visible,
     "an attribute of HTML": raw(lambda data: html_pages.read(b"<meta content='" + data + b"'>")),
     "dates": front_matter.moment,
-    "reStructuredText": restructured.read,
+    "reStructuredText": markdown.read_rst,
     "kinds of files": raw(partial(kinds.kind_of, "")),
     "encodings": raw(decoding.decoded),
 }

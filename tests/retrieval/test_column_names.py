@@ -19,12 +19,14 @@ from slimdex import Collection, Document, Settings, export
 from slimdex.retrieval import store
 from slimdex.retrieval.building import build
 from slimdex.retrieval.documents import OWN_COLUMNS
+from slimdex.retrieval.duckdb_library import identifier
+from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.syncing import sync
-from slimdex.retrieval.sources import origins, tabular
+from slimdex.retrieval.sources import tabular
+from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.source import Sources
-from slimdex.retrieval.sources.tabular.column_names import ID_NAMES, TEXT_NAMES
-from slimdex.retrieval.sql import identifier
+from slimdex.retrieval.sources.tabular.columns import ID_NAMES, TEXT_NAMES
+from slimdex.retrieval.store.columns import column_facts
 from tests.chance import CHANCE, sweep
 from tests.encoders import ReadingEncoder
 
@@ -40,7 +42,7 @@ NOT_METADATA = {*OWN_COLUMNS, *ID_NAMES, *TEXT_NAMES}
 
 @pytest.fixture(autouse=True)
 def _unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(origins, "SETTLED_NS", 0)
+    monkeypatch.setattr(input_files, "SETTLED_NS", 0)
 
 
 def identifiers_of_our_sql() -> set[str]:
@@ -98,7 +100,7 @@ def live(names: Sequence[str], folder: Path) -> None:
         assert held(collection) == told
         collection.reduce(PLAIN)
         check_searches(collection, names, told)
-        collection.index.store.columns.facts()
+        column_facts(collection.index.store)
         check_exports(collection, names, told, folder)
     assert verify(path) == []
     with Collection.open(path, ReadingEncoder()) as collection:

@@ -20,7 +20,7 @@ def kept(path: Path, *metadata: dict[str, Any]) -> list[dict[str, Any]]:
     documents = [Document(f"d{i}", "text", metadata=m) for i, m in enumerate(metadata)]
     with Collection.create(path / "x.index", WordEncoder()) as collection:
         collection.add(documents)
-        found = collection.index.store.documents.read(range(len(documents)))
+        found = collection.index.store.read(range(len(documents)))
     return [dict(found[row].metadata) for row in range(len(documents))]
 
 

@@ -23,7 +23,7 @@ from tests.chance import CHANCE
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
-from .store.test_document_file import relation
+from .store.test_lines import relation
 
 Rows = list[dict[str, Any]]
 
@@ -74,9 +74,7 @@ def without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def held(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """The types of the columns, and each document's metadata."""
     with Collection.open(path, WordEncoder()) as collection:
-        return dict(collection.index.store.columns.types), {
-            d.id: dict(d.metadata) for d in collection
-        }
+        return dict(collection.index.store.columns), {d.id: dict(d.metadata) for d in collection}
 
 
 def row(id: str, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +142,7 @@ def test_a_text_is_read_as_the_column_type_or_refused(tmp_path: Path, way: str) 
     path = tmp_path / "x"
     types = {f"v{i}": type_ for i, (type_, _, _) in enumerate(READ)}
     with Collection.create(path, WordEncoder()) as made, made.index.change() as change:
-        change.store.columns.declare(types)
+        change.store.declare(types)
         change.commit()
     right = {f"v{i}": text for i, (_, text, _) in enumerate(READ)}
     WAYS["dicts"](path, [row("a", right)])

@@ -14,7 +14,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import choose_settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.quality.tuning.metric_choice import DEFAULT
+from slimdex.retrieval.quality.metric_choice import DEFAULT
 from tests.encoders import WordEncoder, direction
 
 

@@ -23,11 +23,11 @@ from slimdex.retrieval.building import add as add_sources
 from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
+from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.ingest.writer import Added
-from slimdex.retrieval.sources import origins
+from slimdex.retrieval.sources.files import input_files
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.formats import mail
 from slimdex.retrieval.sources.source import Sources
@@ -41,7 +41,7 @@ LONG = " ".join(f"sentence number {i} has a few words." for i in range(12))
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(origins, "SETTLED_NS", 0)
+    monkeypatch.setattr(input_files, "SETTLED_NS", 0)
 
 
 def write(**files: str) -> None:
@@ -159,13 +159,13 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     notes: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same size, same times: of a file that has just changed no stamp is kept."""
-    monkeypatch.setattr(origins, "SETTLED_NS", 10**18)
+    monkeypatch.setattr(input_files, "SETTLED_NS", 10**18)
     write(**{"notes/tea.md": "# Tea\n\naaaa"})
     synced("notes")
     found = os.stat("notes/tea.md")
     write(**{"notes/tea.md": "# Tea\n\nbbbb"})
     os.utime("notes/tea.md", ns=(found.st_atime_ns, found.st_mtime_ns))
-    monkeypatch.setattr(origins, "SETTLED_NS", 0)
+    monkeypatch.setattr(input_files, "SETTLED_NS", 0)
     assert counts(synced("notes")) == (0, 1, 0, 0, 1)
     assert "bbbb" in documents()["tea.md"].text
 

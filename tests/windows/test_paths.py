@@ -9,7 +9,7 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.cli import search
 from slimdex.retrieval.cli.search import Queries, SearchOptions
-from slimdex.retrieval.encoders import hub
+from slimdex.retrieval.encoders import models
 from slimdex.retrieval.search.places import file_of
 from slimdex.retrieval.server import service
 from slimdex.retrieval.server.routes import change
@@ -43,9 +43,9 @@ def test_an_index_has_the_name_of_its_folder(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("model", [r"C:\models\e5", "C:/e5", r"models\e5", r"\\nas\x\e5"])
 def test_the_hub_is_not_asked_for_a_path(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "hub_reachable", None)  # calling it would fail
+    monkeypatch.setattr(models, "hub_reachable", None)  # calling it would fail
     with pytest.raises(InputError, match="no such folder"):
-        hub.find_model(model)
+        models.find_model(model)
 
 
 def test_patterns_of_paths_have_either_separator(monkeypatch: pytest.MonkeyPatch) -> None:

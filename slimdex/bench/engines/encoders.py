@@ -22,8 +22,8 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.encoders.model_folder import read_folder
 from slimdex.retrieval.encoders.opening import is_static
-from slimdex.retrieval.encoders.sentence_folder import read_folder
 from slimdex.retrieval.encoders.tokens import DEFAULT_LENGTH, Ids, Tokenizer
 from slimdex.retrieval.extras import extra_of, install_command
 

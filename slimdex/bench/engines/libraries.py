@@ -18,7 +18,7 @@ from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import from_factory
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.atomic_files import size
-from slimdex.retrieval.encoders.runtimes.processor import cores
+from slimdex.retrieval.encoders.runtimes.openvino_runtime import cores
 
 from .engine import Engine, Footprint, padded
 

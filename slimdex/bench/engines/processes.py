@@ -20,7 +20,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
-from slimdex.retrieval.quality.evaluation.measures import latency
+from slimdex.retrieval.quality.evaluation import latency
 
 from ..rows import ResultsFile, Row
 

@@ -20,7 +20,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.search.answer import nearest_documents
 from slimdex.retrieval.search.request import SearchRequest
 

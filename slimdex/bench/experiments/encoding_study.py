@@ -17,8 +17,7 @@ from time import perf_counter
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS
-from slimdex.retrieval.encoders.runtimes.processor import openvino_library
+from slimdex.retrieval.encoders.runtimes.openvino_runtime import HINTS, openvino_library
 
 from ..datasets import DOCSTRINGS, load_dataset, open_local
 from ..engines.encoders import CONTENDERS, Encodes, missing_contenders

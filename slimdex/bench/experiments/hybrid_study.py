@@ -23,18 +23,12 @@ from slimdex.indexes.search.reduced_index import NO_ROWS, ReducedIndex
 from slimdex.retrieval.atomic_files import size
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.encoders.base import Encoder
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
 from slimdex.retrieval.lexical.fusion import AUTO, OFF, Fusion, fusion_of
-from slimdex.retrieval.quality.evaluation.measures import latency, seconds_of
-from slimdex.retrieval.quality.tuning.hybrid_choice import (
-    DEPTH,
-    FUSIONS,
-    Judged,
-    by_labels,
-    fused_orders,
-)
-from slimdex.retrieval.quality.tuning.metric_choice import ndcg
+from slimdex.retrieval.quality.evaluation import latency, seconds_of
+from slimdex.retrieval.quality.hybrid_choice import DEPTH, FUSIONS, by_labels, fused_orders
+from slimdex.retrieval.quality.labels import Judged, ndcg
 from slimdex.retrieval.search.answer import IndexRows, candidates
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.store.snapshot import Snapshot

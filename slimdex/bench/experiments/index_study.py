@@ -25,7 +25,7 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.ranking import agreement
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import Encoder, encode_queries
-from slimdex.retrieval.quality.evaluation.measures import latency
+from slimdex.retrieval.quality.evaluation import latency
 from slimdex.retrieval.quality.query_pools import ASKED, encoded
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, exact_nearest_of
 
@@ -154,11 +154,11 @@ def under_condition(
 ) -> Row:
     """Measure searches by meaning among the rows that a condition allows, and DuckDB's time."""
     index, vectors = collection.index.snapshot.index, encoded(collection.encoder, texts)
-    table, total = collection.index.store.documents, len(index.index)
+    store, total = collection.index.store, len(index.index)
     exact = exact_nearest_of(index, Pool.asked(ASKED, vectors), allowed)
     _, found = index.search(vectors, NEAREST, allowed)
     calls: Calls = {
-        FILTER: lambda _: table.rows_where(condition, total),
+        FILTER: lambda _: store.rows_where(condition, total),
         SEARCH: lambda i: index.search(vectors[i : i + 1], NEAREST, allowed),
         HITS: lambda i: collection.search(vectors[i], NEAREST, where=condition),
     }
@@ -225,7 +225,7 @@ def half_remembered(collection: Collection, count: int, rng: np.random.Generator
     if len(live) < NEAREST:
         raise InputError(f"{collection.path}: {len(live)} documents; expected {NEAREST} or more")
     rows = np.sort(rng.choice(live, min(count, len(live)), replace=False)).tolist()
-    found = collection.index.store.documents.read(rows)
+    found = collection.index.store.read(rows)
     texts = []
     for row in rows:
         words = found[row].content.split()

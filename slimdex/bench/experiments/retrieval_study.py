@@ -16,7 +16,7 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.options import CANDIDATES
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.vectors.vector_file import VectorFile
-from slimdex.retrieval.quality.evaluation.measures import latency
+from slimdex.retrieval.quality.evaluation import latency
 
 from ..datasets import Dataset, encoded
 from ..engines.engine import Documents, Footprint, Seconds

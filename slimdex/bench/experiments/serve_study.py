@@ -29,7 +29,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.base import encode_queries
-from slimdex.retrieval.quality.evaluation.measures import latency
+from slimdex.retrieval.quality.evaluation import latency
 
 from ..engines.databases import Database
 from ..engines.engine import DOCUMENTS, Batch, Place

@@ -26,22 +26,22 @@ from slimdex.indexes.ranking import agreement
 from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
+from slimdex.retrieval.atomic_files import temporary_parent
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.quality.evaluation.labels import Qrels, per_query, read_qrels
-from slimdex.retrieval.quality.evaluation.measures import labelled, latency
+from slimdex.retrieval.quality.evaluation import labelled, latency
+from slimdex.retrieval.quality.labels import Qrels, per_query, read_qrels
+from slimdex.retrieval.quality.metric_choice import CELLS, Cell
 from slimdex.retrieval.quality.query_pools import ASKED, document_pool, encoded
 from slimdex.retrieval.quality.recall_trials import NEAREST, Pool, Trials, answers, without_own
-from slimdex.retrieval.quality.tuning.metric_choice import CELLS, Cell
-from slimdex.retrieval.quality.tuning.settings_grid import Grid, SettingsGrid
+from slimdex.retrieval.quality.settings_search import Grid, SettingsGrid
 from slimdex.retrieval.search.answer import IndexRows, nearest
 from slimdex.retrieval.search.request import SearchRequest
 from slimdex.retrieval.sources.source import read_pairs
 from slimdex.retrieval.store.snapshot import Snapshot
-from slimdex.retrieval.temporary_files import temporary_parent
 from slimdex.retrieval.user_cache import cache_folder
 
 from ..datasets import Dataset
@@ -219,7 +219,7 @@ def measure_settings(subject: Subject, sample: int) -> Measured:
     with TemporaryDirectory(prefix="slimdex-bench-", dir=temporary_parent()) as folder:
         questions = questions_of(subject, snapshot, sample)
         study = Study(snapshot, questions, Path(folder))
-        dim, cell = study.trials.dim, (current.beta, current.gamma)
+        dim, cell = study.trials.vectors.dim, (current.beta, current.gamma)
         grid = SettingsGrid(study.trials, cell, grid=GRID)
         usual = current.candidates or None
         tried = [replace(each, candidates=usual) for each in grid.options]

@@ -32,13 +32,13 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import Encoder
-from slimdex.retrieval.quality.evaluation.labels import per_query
+from slimdex.retrieval.quality.labels import Asked, per_query
+from slimdex.retrieval.quality.metric_choice import CELLS, DEFAULT, Cell, chosen_metric
 from slimdex.retrieval.quality.query_pools import ASKED, document_pool
 from slimdex.retrieval.quality.recall_trials import ERROR, NEAREST, Pool, Trials, answers, recalls
-from slimdex.retrieval.quality.tuning.metric_choice import CELLS, DEFAULT, Cell
-from slimdex.retrieval.quality.tuning.settings_grid import SettingsGrid
-from slimdex.retrieval.quality.tuning.targets import Target
-from slimdex.retrieval.quality.tuning.tuner import Asked, chosen_metric, tune
+from slimdex.retrieval.quality.settings_search import SettingsGrid
+from slimdex.retrieval.quality.targets import Target
+from slimdex.retrieval.quality.tuning import tune
 
 from ..paired_measures import interval
 from ..rows import ResultsFile, Row, key_of
@@ -236,7 +236,7 @@ def measure_coverage(subject: Subject) -> Iterator[Row]:
     real_truth, most = subject.truth(DEFAULT), max(CANDIDATES)
     multiple = kind_named("pq").multiple
     for number, share in enumerate(SHARES, start=1):
-        k = max(round(trials.dim / share / multiple), 1) * multiple
+        k = max(round(trials.vectors.dim / share / multiple), 1) * multiple
         index = trials.built(Settings(k, beta, gamma, "pq", most))
         ranks = trials.ranks(index, pool, truth, most)
         real_ranks = trials.ranks(index, subject.real, real_truth, most)

@@ -22,7 +22,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import progress
-from slimdex.retrieval.quality.evaluation.measures import latency
+from slimdex.retrieval.quality.evaluation import latency
 
 from ..engines.databases import Database
 from ..engines.engine import CHANGES, Batch, Place, Query

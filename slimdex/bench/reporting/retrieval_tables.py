@@ -67,6 +67,14 @@ def default_row(rows: Sequence[Row]) -> Row | None:
     return next((r for r in rows if is_slimdex(r, 2, lambda _: CANDIDATES)), None)
 
 
+def is_default(row: Row) -> bool:
+    """Return whether a row of `bench search` is of the default index.
+
+    Older rows, which have no `code_bytes`, were measured without words and passages.
+    """
+    return row["method"] == SLIMDEX and not row["effort"] and bool(row.get("code_bytes"))
+
+
 def small_row(rows: Sequence[Row]) -> Row | None:
     """Row of slimdex at 1/128 with 1% of the documents as candidates."""
     return next((r for r in rows if is_slimdex(r, 4, one_percent)), None)
@@ -188,20 +196,20 @@ def codes_at(means: Sequence[Row], of: int) -> list[Row]:
     return sorted(best.values(), key=lambda r: -r["ndcg@10_delta"])
 
 
-def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT) -> list[Row]:
-    """Fastest row of each method that reaches the agreement, by one-thread median.
+def fastest_at(rows: Sequence[Row], least: float = FASTEST_AT, by: str = "p50_ms_one") -> list[Row]:
+    """Fastest row of each method that reaches the agreement, by a median.
 
     If none does, the row that is nearest to it.
     """
 
     def rank(row: Row) -> tuple[float, float]:
-        return max(least - row["agreement@10"], 0.0), row["p50_ms_one"]
+        return max(least - row["agreement@10"], 0.0), row[by]
 
     best: dict[str, Row] = {}
     for row in (r for r in rows if "error" not in r):
         if row["method"] not in best or rank(row) < rank(best[row["method"]]):
             best[row["method"]] = row
-    return sorted(best.values(), key=lambda r: r["p50_ms_one"])
+    return sorted(best.values(), key=lambda r: r[by])
 
 
 def resident_bytes(row: Row) -> float:
@@ -285,10 +293,10 @@ EVERY_NOTE = (
 )
 
 
-def headline(rows: Sequence[Row]) -> list[Table]:
+def headline(rows: Sequence[Row], columns: Sequence[Column] = HEADLINE) -> list[Table]:
     """Each set and model: float32, slimdex at 1/64 and at 1/128, with paired intervals."""
     lines = [e | {"ways": {"usual": u, "small": s}} for e, u, s in _headlines(rows)]
-    table = tabulated("nDCG@10 at 1/64 and 1/128 of the memory", "", HEADLINE, lines)
+    table = tabulated("nDCG@10 at 1/64 and 1/128 of the memory", "", columns, lines)
     return [table] if lines else []
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from statistics import fmean
 
 from slimdex.indexes.errors import InputError
 
-from ..experiments.start_study import PACKAGES, SEARCH
 from ..options import MEASURED
 from ..rows import Row, read_rows
-from .retrieval_tables import SLIMDEX, beside_peers, codes_alone, headline
+from . import docs_tables
+from .retrieval_tables import beside_peers, headline, is_default
 from .study_tables import (
-    answers,
     encoders,
     hybrid,
     indexes,
@@ -34,8 +34,7 @@ from .table import Table
 
 VECTORS = ("openvino", "torch", "numpy")
 FAISS = ("faiss-cpu", "numpy")
-LONGEST_SHOWN = 20
-"""Maximum number of lines of a table that is shown unfolded."""
+BENCHMARKS = "docs/research/benchmarks.md"
 HELD_BACK = (
     "On four collections held back, the default gains 3.0 nDCG@10 on average over meaning alone "
     "(-.5, +2.4, +4.8, +5.5; at most 1.6 wide; before words that match by chance counted less)."
@@ -54,6 +53,7 @@ class Experiment:
     libraries : packages whose versions are given below the tables in README and docs.
     section : name in the marks of README and docs; "" if no page has marks for it alone.
     title : start of the titles of its tables in the page; "" if its rows are shown with others'.
+    brief : rows -> tables of README and docs, if these are not all tables.
     """
 
     name: str
@@ -61,13 +61,16 @@ class Experiment:
     libraries: Sequence[str]
     section: str = ""
     title: str = ""
+    brief: Callable[[Sequence[Row]], list[Table]] | None = None
 
 
 EXPERIMENTS = (
     Experiment("retrieval", headline, VECTORS),
     Experiment("peers", beside_peers, VECTORS),
-    Experiment("search", search, ("openvino", "duckdb", *FAISS), "search", "Search"),
-    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index"),
+    Experiment(
+        "search", search, ("openvino", "duckdb", *FAISS), "search", "Search", docs_tables.search
+    ),
+    Experiment("index", indexes, ("duckdb", *FAISS), "index", "Index", docs_tables.indexes),
     Experiment(
         "start",
         start,
@@ -81,18 +84,27 @@ EXPERIMENTS = (
         ("openvino", "torch", "sentence-transformers", "onnxruntime"),
         "encoding",
         "Encoding",
+        docs_tables.encoders,
     ),
-    Experiment("serve", loads, ("fastapi", "uvicorn", "faiss-cpu"), "serve", "Service"),
+    Experiment(
+        "serve",
+        loads,
+        ("fastapi", "uvicorn", "faiss-cpu"),
+        "serve",
+        "Service",
+        docs_tables.loads,
+    ),
     Experiment(
         "processes",
         processes,
         ("duckdb", "sqlite-vec", "lancedb", "chromadb"),
         "processes",
         "Several processes",
+        docs_tables.processes,
     ),
-    Experiment("tune", tuning, FAISS, "tune", "Tuning"),
-    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid"),
-    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity"),
+    Experiment("tune", tuning, FAISS, "tune", "Tuning", docs_tables.tuning),
+    Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", docs_tables.hybrid),
+    Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", docs_tables.similarity),
 )
 
 
@@ -126,82 +138,61 @@ class Section:
     paragraphs: Callable[[Path], list[str]]
 
 
-def _search(folder: Path) -> list[str]:
-    """Tables of quality, memory and peers."""
-    retrieval, peers = read_rows(folder, "retrieval"), read_rows(folder, "peers")
-    parts = [table.markdown() for table in headline(retrieval)]
-    for table in codes_alone(retrieval):
-        parts += [f"**{table.title}** (mean and worst of {table.note})", table.markdown()]
-    for table in beside_peers(peers):
-        parts += [f"**{table.title}** ({table.note})", table.markdown()]
-    return [*parts, _measured_on([*retrieval, *peers], ("faiss-cpu", "torch", "numpy"))]
+def _quality(folder: Path) -> list[str]:
+    """Table of quality at 1/64 and 1/128 of the memory."""
+    rows = read_rows(folder, "retrieval")
+    tables = [table.markdown() for table in headline(rows, docs_tables.QUALITY)]
+    return [*tables, _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
 
 
-def _answers(folder: Path) -> list[str]:
-    """Table of the quality of exact search and of slimdex, each with and without words."""
+def _peers(folder: Path) -> list[str]:
+    """Table of the set with the most peers."""
+    rows = docs_tables.most_compared(read_rows(folder, "peers"))
+    return [*_shown(docs_tables.peers(rows)), _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
+
+
+def _fusion(folder: Path) -> list[str]:
+    """Table of ways to fuse, and what others measured."""
     rows = read_rows(folder, "hybrid")
-    parts = [table.markdown() for table in answers(rows)]
-    return [*parts, HELD_BACK, _measured_on(rows, ("tantivy", "faiss-cpu", "numpy"))]
+    machine = _measured_on(rows, experiment("hybrid").libraries)
+    return [*_shown(docs_tables.fusion(rows)), HELD_BACK, machine]
 
 
 def _tables(experiment: Experiment, folder: Path) -> list[str]:
     """Tables of an experiment, each with its title."""
     rows = read_rows(folder, experiment.name)
-    parts = [text for table in experiment.tables(rows) for text in _titled(table)]
-    return [*parts, _measured_on(rows, experiment.libraries)]
+    tables = (experiment.brief or experiment.tables)(rows)
+    return [*_shown(tables), _measured_on(rows, experiment.libraries)]
 
 
-def _titled(table: Table) -> list[str]:
-    """Format a table below its title; a long one is folded."""
-    if len(table.rows) <= LONGEST_SHOWN:
-        note = f" ({table.note})" if table.note else ""
-        return [f"**{table.title}**{note}", table.markdown()]
-    title = f"<details><summary><b>{table.title}</b></summary>"
-    return [title, table.markdown(), "</details>"]
+def _shown(tables: Sequence[Table]) -> Iterator[str]:
+    """Format tables, each below its title."""
+    for table in tables:
+        if table.title:
+            yield f"**{table.title}**" + (f" ({table.note})" if table.note else "")
+        yield table.markdown()
 
 
 def _default(folder: Path) -> list[str]:
-    """Default index by each encoder: time from a text to documents, memory and disk."""
-    lines = [line for row in read_rows(folder, "search") if (line := default_line(row))]
-    return ["The default settings, with words and passages, give:", *lines] if lines else []
-
-
-def default_line(row: Row) -> str:
-    """Summary of a row of `bench search` for the default index; "" for others.
-
-    Older rows, which have no `code_bytes`, were measured without words and passages.
-    """
-    if row["method"] != SLIMDEX or row["effort"] or not row.get("code_bytes"):
-        return ""
-    columns = ("memory", "memory_files", "store", "store_files")
-    whole, files, grown, grown_files = (f"{row[f'{name}_bytes'] / 1e6:,.0f}" for name in columns)
-    return (
-        f"With {row['model']}, a search of the {row['documents']:,} documents of {row['set']} "
-        f"takes **{row['p50_ms_total_one']:.2f} ms from the text to its documents**, "
-        f"{row['p50_ms_encode_one']:.2f} ms of it for encoding (medians, one thread of "
-        f"{row['processor']}, load {row['load']:.1f} before). The codes of its {row['rows']:,} "
-        f"passages take **{row['code_bytes'] / 1e6:.1f} MB** "
-        f"({row['code_bytes'] / row['rows']:.0f} bytes each instead of float32's "
-        f"{4 * row['dim']:,}), all that the index and its libraries hold in memory is **{grown} "
-        f"MB**, and **{grown_files} MB** are pages of their files, which the system may drop. The "
-        f"process, with Python and the encoder, holds {whole} MB and {files} MB of pages of files. "
-        f"On disk a document takes {row['disk_row_bytes']:,.0f} bytes, with its text and words."
+    """Default index in three rounded numbers, each with a link to its rows."""
+    row = next(row for row in read_rows(folder, "search") if is_default(row))
+    sets = [row for row in read_rows(folder, "hybrid") if row["what"] == "queries"]
+    gain, semantic = (
+        fmean(row["ndcg@10_delta"] for row in sets if row["way"] == way)
+        for way in ("rule", "meaning")
     )
-
-
-def _new_process(folder: Path) -> list[str]:
-    """Seconds from the start of a process to its answer."""
-    rows = read_rows(folder, "start")
-    return [f"{start_line(rows)}.", _measured_on(rows, experiment("start").libraries)]
-
-
-def start_line(rows: Sequence[Row]) -> str:
-    """Seconds of a search in a new process, by slimdex and by other libraries."""
-    seconds = {row["method"]: row["start_s"] for row in rows if "error" not in row}
-    documents = rows[0]["documents"]
-    ours = f"{SEARCH} in a new process, {documents:,} documents: {seconds[SEARCH]:.2f} s"
-    others = [f"{name} {seconds[name]:.2f} s" for name in PACKAGES if name in seconds]
-    return "; ".join([ours, *others])
+    count = len({(row["set"], row["model"]) for row in sets})
+    search = f"{BENCHMARKS}#from-a-text-to-its-documents"
+    return [
+        f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
+        f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
+        f"- **[{gain:+.0f} nDCG@10]({BENCHMARKS}#quality)** against exact search of float32 "
+        f"vectors, the mean of {count} sets ({semantic:+.0f} without BM25).\n"
+        f"- **[{row['p50_ms_total_one']:.0f} ms]({search})** from a question to its documents, "
+        f"among {row['documents']:,}.",
+        f"Default settings; memory and time with {row['model']} on {row['set']}, one thread of "
+        f"{row['processor']}.",
+    ]
 
 
 def _sweep(folder: Path) -> list[str]:
@@ -211,15 +202,15 @@ def _sweep(folder: Path) -> list[str]:
 
 
 SECTIONS = {
-    "sweep": Section(["sweep"], _sweep),
-    "answers": Section(["hybrid"], _answers),
-    "default": Section(["search"], _default),
-    "new-process": Section(["start"], _new_process),
-    "results": Section(["retrieval", "peers"], _search),
-} | {
     study.section: Section([study.name], partial(_tables, study))
     for study in EXPERIMENTS
     if study.section
+} | {
+    "sweep": Section(["sweep"], _sweep),
+    "default": Section(["search", "hybrid"], _default),
+    "quality": Section(["retrieval"], _quality),
+    "peers": Section(["peers"], _peers),
+    "fusion": Section(["hybrid"], _fusion),
 }
 """Name in the marks -> section."""
 

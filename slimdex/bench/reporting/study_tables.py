@@ -38,7 +38,7 @@ BY_SUBTASKS = ("average wmean", "average by subtasks")
 """Column of a row, and its name in tables."""
 
 
-def _time(name: str) -> Callable[[Row], Any]:
+def time_of(name: str) -> Callable[[Row], Any]:
     """Take a time of a row; a dash if its machine was too busy to measure one."""
     return lambda row: row[name] if row.get("load", 0) < BUSY * row["threads"] else NOT_MEASURED
 
@@ -191,21 +191,6 @@ HEADS = {
 WAYS = ("rrf", "0.05", "0.1", "0.3", "0.5")
 BASE = "float32"
 AUTO_IS = Column("labels choose", of_way("auto", "fusion"))
-answers = Declared(
-    "Answers",
-    (
-        *columns_named("", "set", "model"),
-        *columns_named(",d", "documents"),
-        Column("float32", "ndcg@10", ".2f"),
-        Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
-        Column("float32 and BM25", of_way("float32 rule", DIFFERENCE)),
-        Column("slimdex, by meaning", of_way("meaning", DIFFERENCE)),
-        Column("slimdex", of_way("rule", DIFFERENCE)),
-    ),
-    "nDCG@10 times 100, and differences from float32",
-    where={"what": "queries"},
-    lines=by_way(BASE),
-)
 hybrid = together(
     Declared(
         "Lexical beside semantic search",
@@ -260,16 +245,16 @@ hybrid = together(
             *SET_AND_MODEL,
             Column("words: bytes on disk", "words_row_bytes", ",.0f"),
             Column("of them read", "words_memory_row_bytes", ",.0f"),
-            Column("s to index", _time("words_s"), ".1f"),
+            Column("s to index", time_of("words_s"), ".1f"),
             Column("codes: bytes in memory", "ram_row_bytes", ",.0f"),
             Column("vectors: bytes on disk", "disk_row_bytes", ",.0f"),
-            Column("s to build", _time("build_s"), ".1f"),
-            Column("words, p50 ms", _time("p50_ms_words"), ".2f"),
-            Column("meaning", _time("p50_ms_meaning"), ".2f"),
-            Column("to documents by meaning", _time("p50_ms_documents"), ".2f"),
-            Column("by default", _time("p50_ms_fused"), ".2f"),
-            Column("many at once, by meaning", _time("batch_ms_documents"), ".2f"),
-            Column("by default", _time("batch_ms_fused"), ".2f"),
+            Column("s to build", time_of("build_s"), ".1f"),
+            Column("words, p50 ms", time_of("p50_ms_words"), ".2f"),
+            Column("meaning", time_of("p50_ms_meaning"), ".2f"),
+            Column("to documents by meaning", time_of("p50_ms_documents"), ".2f"),
+            Column("by default", time_of("p50_ms_fused"), ".2f"),
+            Column("many at once, by meaning", time_of("batch_ms_documents"), ".2f"),
+            Column("by default", time_of("batch_ms_fused"), ".2f"),
             Column("load", "load", ".1f"),
         ),
         "bytes a vector; searches by vectors that are there; times if the load allowed it",

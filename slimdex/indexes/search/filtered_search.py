@@ -30,7 +30,7 @@ from .rescoring import Metric, Probes
 
 EXACT_ROWS = 20_000
 """Largest number of allowed rows that are all scored. About there, rows of 384 numbers take as long
-to score as to search by codes (docs/research/settled.md)."""
+to score as to search by codes."""
 DEVIATIONS = 6.5
 """With 5, agreement@10 is 0.9999 for default codes and 0.9993 for codes of half the size; with 6
 and with 7, 0.9999 for both. Errors have heavier tails than a normal distribution."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
     from ..encoders.base import Encoder
-    from ..quality.tuning.targets import Target
+    from ..quality.targets import Target
 
 SOURCE = "python:"
 QUERIES = (
@@ -57,12 +57,12 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build an index. After an interruption, the same command goes on where it stopped."""
+    from ..atomic_files import offer
     from ..building import build as build_index
     from ..building import choose_settings
     from ..commands import with_addition
-    from ..encoders.given_encoder import GivenEncoder
+    from ..encoders.adapters import GivenEncoder
     from ..sources.asked_sources import remember_sources
-    from ..temporary_files import offer
 
     wanted = settings.settings()
     aim = _target_beside(wanted, target)
@@ -129,7 +129,7 @@ def _target_beside(settings: Settings, target: TargetOptions) -> Target | None:
 def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-demo.index")) -> None:
     """Index the docstrings of Python's standard library, search them, and compare the memory."""
     from ..collection import Collection
-    from ..quality.evaluation.measures import evaluate_self
+    from ..quality.evaluation import evaluate_self
     from .answers import show_hits
     from .facts import show_evaluation
 

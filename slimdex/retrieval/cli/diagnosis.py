@@ -87,7 +87,7 @@ def _version(package: str) -> str | None:
 def _processor() -> Finding:
     """Ask OpenVINO, which also shows that it starts here."""
     try:
-        from ..encoders.runtimes.processor import cores, fast_precision
+        from ..encoders.runtimes.openvino_runtime import cores, fast_precision
 
         precision = fast_precision()
         threads = cores()
@@ -127,7 +127,7 @@ def on_network(path: Path) -> str:
     """Say that a path is on a network file system; empty for a local one, or if unknown."""
     if _version("psutil") is None:
         return ""
-    from ..store.network_filesystems import network_kind
+    from ..locks import network_kind
 
     kind = network_kind(path)
     return "" if kind is None else f", on a network file system ({kind})"

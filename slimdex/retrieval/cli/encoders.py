@@ -18,7 +18,7 @@ from .sources import Text, note_if_typed
 if TYPE_CHECKING:
     from ..collection import Collection
     from ..encoders.base import Encoder
-    from ..encoders.known_models import KnownModel
+    from ..encoders.models import KnownModel
     from ..quality.migration import Migration
 
 Pooling = Annotated[
@@ -59,7 +59,7 @@ class EncoderOptions:
 
     def opened(self) -> Encoder:
         """Load the encoder."""
-        from ..encoders.hub import DEFAULT_MODEL
+        from ..encoders.models import DEFAULT_MODEL
         from ..encoders.opening import open_encoder
 
         return open_encoder(**asdict(self) | {"model": self.model or DEFAULT_MODEL})
@@ -67,7 +67,7 @@ class EncoderOptions:
 
 def models(as_json: Json = False) -> None:
     """List well-known small encoders; `--model` takes their names."""
-    from ..encoders.known_models import BEIR, KNOWN, MULTILINGUAL
+    from ..encoders.models import BEIR, KNOWN, MULTILINGUAL
 
     if as_json:
         console.print_json({name: asdict(model) for name, model in KNOWN.items()})
@@ -206,7 +206,7 @@ def _compare(
     sample: int | None,
     as_json: bool,
 ) -> None:
-    from ..quality.evaluation.labels import read_qrels
+    from ..quality.labels import read_qrels
     from ..sources.source import read_pairs
 
     labels = read_qrels(qrels) if qrels else None

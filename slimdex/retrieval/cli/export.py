@@ -64,7 +64,7 @@ def map_documents(
     as_json: Json = False,
 ) -> None:
     """Write a page with a map of the documents, for a browser, without a network."""
-    from ..mapping.document_map import write_map
+    from ..exporting.document_map import write_map
 
     collection = Index(index).opened()
     with console.progress(), listening(note=console.note):

@@ -14,7 +14,7 @@ from . import console
 from .opening import Dir, Index, Json, Labels, OpenOptions
 
 if TYPE_CHECKING:
-    from ..quality.evaluation.labels import Qrels
+    from ..quality.labels import Qrels
 
 UNKNOWN = "not known"
 VERDICTS = {
@@ -37,7 +37,7 @@ class LabelOptions:
 
     def read(self) -> tuple[list[tuple[str, str]], Qrels] | None:
         """Read the queries and their labels; None without --queries or without --qrels."""
-        from ..quality.evaluation.labels import read_qrels
+        from ..quality.labels import read_qrels
         from ..sources.source import read_pairs
 
         if self.queries is None or self.qrels is None:
@@ -90,8 +90,8 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure quality, time and memory, compared with uncompressed exact search."""
-    from ..quality.evaluation.measures import evaluate as measure
-    from ..quality.evaluation.measures import evaluate_self
+    from ..quality.evaluation import evaluate as measure
+    from ..quality.evaluation import evaluate_self
 
     if by_itself != (labels.queries is None) or by_itself != (labels.qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
@@ -199,7 +199,7 @@ def _now_and_then(now: float | None, then: float | None) -> str:
 
 def show_evaluation(report: Mapping[str, Any]) -> None:
     """Print what a search finds and costs beside exact search, and explain each measure."""
-    from ..quality.evaluation.measures import COLUMNS, LABELS, explained
+    from ..quality.evaluation import COLUMNS, LABELS, explained
 
     console.line(f"{report['queries']:,} queries, {report['documents']:,} documents")
     console.line("")

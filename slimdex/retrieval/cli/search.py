@@ -149,7 +149,7 @@ def search(
     from slimdex.retrieval import commands
 
     from ..documents import hit_from_json
-    from ..encoders.runtimes.quick_start import quick_start
+    from ..encoders.runtimes.bert_numpy import quick_start
     from ..search.request import first_stage, reranked
     from . import answers
 

@@ -16,8 +16,8 @@ from .opening import Dirs, Index, Model, OpenOptions, SomeDirs, WriteOptions
 
 if TYPE_CHECKING:
     from ..commands import Command
-    from ..server.root_folder import RootFolder
-    from ..server.running import Listening
+    from ..server.access import Listening
+    from ..server.service import RootFolder
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,7 @@ class ListenOptions:
 
     def checked(self) -> Listening:
         """Read the tokens, and check the other options against them."""
-        from ..server.access.hosts import Hosts
-        from ..server.access.tokens import Tokens
-        from ..server.running import Listening
+        from ..server.access import Hosts, Listening, Tokens
 
         tokens = None if self.token_file is None else Tokens.read(self.token_file)
         hosts = Hosts([*(self.allow_host or []), self.host], self.cors or [])
@@ -76,9 +74,9 @@ class RootOptions:
 
     def opened(self, writing: WriteOptions) -> RootFolder | None:
         """Open the folder; the encoder is loaded for the first new index."""
-        from ..encoders.hub import DEFAULT_MODEL
+        from ..encoders.models import DEFAULT_MODEL
         from ..encoders.opening import open_encoder
-        from ..server.root_folder import RootFolder
+        from ..server.service import RootFolder
 
         if self.root is None:
             if self.model is not None:
@@ -105,7 +103,7 @@ def serve(
 
     from ..collection import Collection
     from ..search.reranking import CrossEncoder
-    from ..server.running import run
+    from ..server.app import run
     from ..server.service import Service, named_places
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
     from ..collection import Collection
-    from ..quality.tuning.targets import Target, Tuning
+    from ..quality.targets import Target, Tuning
 
 UNITS = {"": 1, "b": 1}
 UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
@@ -161,7 +161,7 @@ class TargetOptions:
 
     def target(self) -> Target:
         """Return the checked target."""
-        from ..quality.tuning.targets import Target
+        from ..quality.targets import Target
 
         return Target(
             Target.agreement if self.agreement is None else self.agreement,
@@ -222,7 +222,7 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
-    from ..quality.evaluation.labels import read_qrels
+    from ..quality.labels import read_qrels
     from ..sources.source import read_pairs
 
     if qrels is not None and queries is None:

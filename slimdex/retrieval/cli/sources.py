@@ -72,7 +72,7 @@ class SourceOptions:
         Raises `InputError` if there are none, or a column's type is invalid.
         """
         from ..sources.asked_sources import AskedSources
-        from ..sources.tabular.duckdb_readers import checked_types
+        from ..sources.tabular.columns import checked_types
 
         types = self.types or []
         checked_types(types)  # before anything is read
@@ -87,7 +87,7 @@ class SourceOptions:
 
 def note_if_typed(specs: Sequence[str]) -> None:
     """Note that typed input is read, if it is."""
-    from ..sources.text_files import STANDARD_INPUT
+    from ..sources.files.input_files import STANDARD_INPUT
     from . import console
 
     if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():

@@ -1,76 +1,98 @@
-"""Push: incremental upload of an index's rows to Milvus.
+"""Push: incremental upload of an index's rows to Milvus, with a description for searches.
 
 A digest of each row in Milvus is compared with the expected one, so a push sends new and changed
 rows, removes deleted ones, and repairs whatever an earlier push left. Rows of another reducer,
 metric or schema go into a new collection; once it is complete, the alias is moved to it and the
 old one is dropped.
+
+A row's vector is the one that the index's own search ranks by: with rescoring, the encoder's
+vector in the metric of rescoring, otherwise the reduced one. So products of vectors in Milvus are
+the cosines that a hit has without Milvus. The file of the metric or the reducer is stored in a
+small collection, so that a searcher needs no folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+import re
+from base64 import b32encode, b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
 
-from slimdex.indexes.arrays import batches
-from slimdex.indexes.errors import InputError
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import note, progress
+from slimdex.indexes.execution.threads import eigh, product
+from slimdex.indexes.json_text import READABLE, parsed
+from slimdex.indexes.reducers.reducer import load_reducer
+from slimdex.indexes.search.reduced_index import reduced
+from slimdex.indexes.search.rescoring import Rescorer
 
+from ..atomic_files import temporary_parent
 from ..collection import Collection
+from ..documents import Document, Hit, hit_from_json, hit_json
+from ..lexical.tokens import id_terms, stemmer, words_in
+from ..search.answer import hit_of
+from ..store.lines import UnwritableError, line_of, values_of
 from ..store.snapshot import Snapshot
-from .milvus_rows import Pushed, RowSource
-from .milvus_schema import (
+from .milvus_server import (
     BM25,
     DIGEST,
+    HIT,
+    ID,
     KEY,
+    LONGEST_TEXT,
     VECTOR,
+    WORDS,
+    Server,
     alias_of,
     is_ours,
+    kinds_of,
     model_of,
+    part_schema,
     row_schema,
+    stored,
 )
-from .milvus_server import Server
 
 SENT_AT_ONCE, REMOVED_AT_ONCE = 256, 1000
 """Rows per call: servers accept 64 MB, and the texts of a row may have 128 kB."""
+FORMAT = 3
+ROWS_AT_ONCE = 1024
+"""Rows read and compared at a time."""
+PART_CHARACTERS, PARTS_AT_ONCE = 64_000, 100
+"""Of the texts that a file is stored as, and how many are sent or read at a time."""
+RESCORER, REDUCER = "rescorer", "reducer"
+_PLAIN = re.compile(r"[a-z0-9]{1,40}")
+"""Words that every analyzer keeps; some leave out longer ones."""
 
 
 @dataclass(frozen=True)
 class PushResult:
-    """Result of a push.
+    """Result of a push."""
 
-    Attributes
-    ----------
-    rows : now in Milvus.
-    sent, removed : by this push.
-    collection : the alias's collection.
-    is_new : True if this push moved the alias to it.
-    """
-
-    rows: int
-    sent: int
-    removed: int
-    collection: str
-    is_new: bool
+    rows: int  # now in Milvus
+    sent: int  # by this push
+    removed: int  # by this push
+    collection: str  # of the alias
+    is_new: bool  # True if this push moved the alias to it
 
 
 def push(
-    collection: Collection,
-    server: Server,
-    name: str | None = None,
-    leave_out: Sequence[str] = (),
+    collection: Collection, server: Server, name: str | None = None, leave_out: Sequence[str] = ()
 ) -> PushResult:
-    """Update Milvus to match an index.
+    """Update Milvus to match an index, except the columns to `leave_out`.
 
-    Parameters
-    ----------
-    name : by default the folder's, with underscores for characters that Milvus does not accept.
-    leave_out : columns not to push.
-
-    Raises
-    ------
-    InputError
-        If the index never had documents, the server does not answer, or a value does not fit.
-        Pushing again resumes, and mends what two pushes at once left.
+    By default, the name is the folder's, with underscores for characters that Milvus refuses.
+    Raises `InputError` if the index never had documents, the server does not answer, or a value
+    does not fit. Pushing again resumes, and mends what two pushes at once left.
     """
     alias = alias_of(name, collection.path)
     return collection.index.read(lambda snapshot: _push(snapshot, server, alias, leave_out))
@@ -126,3 +148,270 @@ def _update(server: Server, target: str, source: RowSource) -> tuple[int, int]:
         server.remove(target, left[few])
         progress("removing", min(few.stop, len(left)), len(left))
     return sent, len(left)
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """Description of what was pushed, for searches."""
+
+    encoder: dict[str, Any]  # its spec
+    dim: int  # of the encoder's vectors
+    width: int  # dimensions in Milvus
+    ranked_by: str  # "rescorer" or "reducer", whose file is stored
+    sha256: str  # of that file
+    candidates: int | None  # rows to rescore, None for the default
+    kinds: Mapping[str, str]  # columns that have a field -> Milvus' type
+    words: bool  # True if words were pushed, for BM25
+    hybrid: str  # fusion of `auto`: as `tune` chose, or "auto", by rule
+    rows: int
+    format: int = FORMAT
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, left_out: Iterable[str] = ()) -> tuple[Self, bytes]:
+        """Describe an index without some columns, and read the file that its ranking needs."""
+        state, index = snapshot.state, snapshot.index
+        ranked_by = REDUCER if index.metric is None else RESCORER
+        file = (snapshot.path / state.files[ranked_by].name).read_bytes()
+        pushed = cls(
+            encoder=state.encoder,
+            dim=state.dim,
+            width=index.reducer.n_components if index.metric is None else state.dim,
+            ranked_by=ranked_by,
+            sha256=hashlib.sha256(file).hexdigest(),
+            candidates=index.asked_candidates,
+            kinds=kinds_of(snapshot.columns, [*left_out]),
+            words=state.words is not None,
+            hybrid=state.fusion,
+            rows=snapshot.searchable_count,
+        )
+        return pushed, file
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of what all rows of a collection have in common."""
+        common = (
+            self.width,
+            self.ranked_by,
+            self.sha256,
+            dict(self.kinds),
+            self.words,
+            self.format,
+        )
+        return hashlib.sha256(json.dumps(common).encode()).hexdigest()[:12]
+
+    def keep(self, server: Server, target: str, file: bytes) -> None:
+        """Write the description and the file of a collection of rows, as far as they differ."""
+        name = model_of(target)
+        if not server.has_whole(name, [VECTOR]):
+            server.create(name, *part_schema())
+        server.load(name)
+        text, known = b64encode(file).decode(), _parts(server, name)
+        parts = [text[part] for part in batches(len(text), PART_CHARACTERS)]
+        parts.append(json.dumps(asdict(self)))
+        # Part 0, the description, comes last: without it, the file does not count.
+        rows = [
+            {KEY: i % len(parts), "body": body, VECTOR: [1.0, 0.0]}
+            for i, body in enumerate(parts, start=1)
+            if known.get(i % len(parts)) != body
+        ]
+        for few in batches(len(rows), PARTS_AT_ONCE):
+            server.put(name, rows[few])
+
+    @classmethod
+    def kept(cls, server: Server, target: str) -> tuple[Self, bytes]:
+        """Read what `keep` has written; raises `CorruptError` if it is incomplete or damaged."""
+        name = model_of(target)
+        try:
+            if not server.has_whole(name, [VECTOR]):
+                raise ValueError("it does not exist")
+            server.load(name)
+            parts = _parts(server, name)
+            values = parsed(parts.pop(0), READABLE)
+            if values["format"] != FORMAT:
+                raise ValueError(f"format {values['format']}; expected {FORMAT}")
+            pushed = cls(**values)
+            file = b64decode("".join(parts[i] for i in sorted(parts)))
+            if hashlib.sha256(file).hexdigest() != pushed.sha256:
+                raise ValueError("wrong checksum")
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise CorruptError(
+                f"milvus {server.uri}: {name}: damaged ({error}); push again"
+            ) from error
+        return pushed, file
+
+
+def _parts(server: Server, name: str) -> dict[int, str]:
+    every = server.every(name, [KEY, "body"], PARTS_AT_ONCE)
+    return {row[KEY]: row["body"] for rows in every for row in rows}
+
+
+def ranking(ranked_by: str, file: bytes) -> Callable[[Matrix], Matrix]:
+    """Return the function from an encoder's vectors (n, d) to vectors whose products are cosines.
+
+    In the metric of rescoring it is ``(x - shift) gram^(1/2)``, of unit length. The symmetric root
+    is the same on every machine, unlike other roots, whose axes depend on the library.
+    """
+    with TemporaryDirectory(prefix="slimdex-", dir=temporary_parent()) as folder:
+        path = Path(folder) / ranked_by
+        path.write_bytes(file)
+        if ranked_by == REDUCER:
+            reducer = load_reducer(path)
+            return lambda X: reduced(reducer, X)
+        rescorer = Rescorer.load(path)
+    gram, shift = rescorer.gram, rescorer.shift
+    if gram is None:
+        return lambda X: normalize_rows(X - shift)
+    values, axes = eigh(gram.astype(np.float64))
+    root = ((axes * np.sqrt(np.maximum(values, 0.0))) @ axes.T).astype(np.float32)
+    return lambda X: normalize_rows(product(X - shift, root))
+
+
+def key_of(id: str, number: int) -> int:
+    """Key of a document's passage, counted from 0; unchanged when rows are renumbered.
+
+    >>> key_of("7", 0) == key_of("7", 0), key_of("7", 0) == key_of("7", 1)
+    (True, False)
+    """
+    return _number(f"{number}:{id}".encode("utf-8", "surrogatepass"))
+
+
+def _number(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big") >> 1
+
+
+class RowSource:
+    """An index's rows in the form that Milvus stores; `pushed` and `file` are of `Pushed.of`."""
+
+    def __init__(
+        self, snapshot: Snapshot, pushed: Pushed, file: bytes, left_out: Iterable[str]
+    ) -> None:
+        self._snapshot, self._pushed, self._left_out = snapshot, pushed, {*left_out}
+        self._ranking = ranking(pushed.ranked_by, file)
+
+    @cached_property
+    def _keyed(self) -> tuple[Rows, Rows]:
+        """The rows that searches can find (n,), and their keys (n,)."""
+        ids = self._snapshot.store.ids_by_row(self._snapshot.state.rows)
+        rows = self._snapshot.searchable_rows()
+        firsts = self._snapshot.document_rows.documents(rows)
+        each = zip(rows.tolist(), firsts.tolist(), strict=True)
+        keys = np.array([key_of(ids[row], row - first) for row, first in each], dtype=np.int64)
+        if len(np.unique(keys)) < len(keys):
+            raise InputError("two passages have the same key in Milvus; expected other ids")
+        return rows, keys
+
+    def __len__(self) -> int:
+        return len(self._keyed[0])
+
+    def __iter__(self) -> Iterator[tuple[Rows, list[dict[str, Any]]]]:
+        """Yield the rows in batches, each with its entities without vectors."""
+        rows, keys = self._keyed
+        for part in batches(len(rows), ROWS_AT_ONCE):
+            yield rows[part], self._entities(rows[part], keys[part])
+
+    def _entities(self, rows: Rows, keys: Rows) -> list[dict[str, Any]]:
+        firsts = self._snapshot.document_rows.documents(rows)
+        wanted = np.unique(firsts)
+        documents = {
+            first: replace(
+                document,
+                metadata={n: v for n, v in document.metadata.items() if n not in self._left_out},
+            )
+            for first, document in self._snapshot.documents(wanted.tolist()).items()
+        }
+        contents = dict[int, str]()
+        if self._pushed.words:
+            texts = self._snapshot.store.contents_of(wanted)
+            every = self._snapshot.document_rows.all_rows(wanted).tolist()
+            contents = dict(zip(every, texts, strict=True))
+        raw = self._snapshot.index.vectors.map().take(rows, axis=0)
+        entities = []
+        for row, first, key, vector in zip(
+            rows.tolist(), firsts.tolist(), keys.tolist(), raw, strict=True
+        ):
+            document = documents[first]
+            entity = {ID: _short(document, "id", document.id)}
+            for name, kind in self._pushed.kinds.items():
+                value = stored(kind, document.metadata.get(name))
+                entity[name] = _short(document, name, value)
+            entity[HIT] = _hit_text(hit_of(document, row - first, 0.0))
+            if self._pushed.words:
+                entity[WORDS] = words_text(document.id, contents[row])
+            text = json.dumps([*entity.items()], ensure_ascii=False)
+            digest = _number(text.encode("utf-8", "surrogatepass") + vector.tobytes())
+            entities.append({KEY: key, DIGEST: digest, **entity})
+        return entities
+
+    def with_vectors(
+        self, entities: list[dict[str, Any]], rows: Rows, dtype: str
+    ) -> list[dict[str, Any]]:
+        """The entities of rows (n,) with their vectors, of a type that the server stores."""
+        if not entities:
+            return entities
+        vectors = self._ranking(self._snapshot.index.vectors.take(rows)).astype(dtype)
+        return [entity | {VECTOR: vector} for entity, vector in zip(entities, vectors, strict=True)]
+
+
+def _short(document: Document, column: str, value: Any) -> Any:
+    if isinstance(value, str) and (size := len(value.encode())) > LONGEST_TEXT:
+        raise InputError(
+            f"document {document.id!r:.80}: {column} has {size:,} bytes; Milvus takes "
+            f"{LONGEST_TEXT:,} (leave_out={column!r} pushes the others)"
+        )
+    return value
+
+
+def _hit_text(hit: Hit) -> str:
+    """A hit as Milvus stores it; a text that is too long loses its end."""
+    while True:
+        try:
+            line = line_of([hit_json(hit)])
+        except UnwritableError as error:
+            raise InputError(
+                f"document {hit.id!r:.80}: {error} can't be kept in Milvus; expected leave_out to "
+                "name its column"
+            ) from error
+        excess = len(line) - LONGEST_TEXT
+        if excess <= 0:
+            return line.decode()
+        if not hit.text:
+            raise InputError(
+                f"document {hit.id!r:.80}: its columns have {len(line):,} bytes; Milvus takes "
+                f"{LONGEST_TEXT:,}: expected leave_out to name some"
+            )
+        hit = replace(hit, text=hit.text[:-excess])
+
+
+def hit_from(entity: Mapping[str, Any], score: float, found_by: str) -> Hit:
+    """Parse a hit from its pushed text; raises `CorruptError` if the text is invalid."""
+    try:
+        (values,) = values_of(entity[HIT].encode())
+        return hit_from_json(values | {"score": score, "found_by": found_by})
+    except (TypeError, ValueError) as error:
+        raise CorruptError(f"milvus: row {entity[KEY]}: {error}") from error
+
+
+def words_text(id: str, content: str) -> str:
+    """Stems of the words of a row, for BM25, as many as Milvus takes.
+
+    They are those of the local lexical index, in a form that the analyzers of all servers keep.
+
+    >>> words_text("cat.md", "A cat, a cat")
+    ' a cat a cat cat md 2jrpcvwp '
+    """
+    stems = stemmer().analyze(f"{words_in(content)} {id_terms(id)[1]}")
+    text = f" {' '.join(map(word_form, stems))} "  # with spaces around each, to find it whole
+    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT].rpartition(" ")[0] + " "
+
+
+def word_form(word: str) -> str:
+    """A word itself if all its characters are lower-case ASCII letters and digits, or its hash.
+
+    >>> word_form("cat"), word_form("cat.md")
+    ('cat', '2jrpcvwp')
+    """
+    if _PLAIN.fullmatch(word):
+        return word
+    return b32encode(blake2b(word.encode(), digest_size=5).digest()).decode().lower()

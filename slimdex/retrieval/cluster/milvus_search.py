@@ -22,15 +22,28 @@ from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
 from ..lexical.fusion import FOUND_BY, WORDED, Fusion, Whole
 from ..lexical.tokens import stems_of
-from ..lexical.word_index import MOST_WORDS, Found, idfs_of
+from ..lexical.word_index import MOST_WORDS, ScoredRows, idfs_of
 from ..search.answer import BestRows, fusion_for, kept, nearest, vectors_of
-from ..search.request import Hits, SearchRequest, first_stage, reranked
-from ..search.searchable import Searchable
-from .milvus_rows import Pushed, hit_from, ranking, word_form
-from .milvus_schema import BM25, HIT, ID, KEY, LISTS, PROBED, VECTOR, WORDS, alias_of, is_ours
-from .milvus_server import MOST_HITS, READ_AT_ONCE, RefusedError, Server
+from ..search.request import Hits, Searchable, SearchRequest, first_stage, reranked
+from .milvus_push import Pushed, hit_from, ranking, word_form
+from .milvus_server import (
+    BM25,
+    HIT,
+    ID,
+    KEY,
+    LISTS,
+    MOST_HITS,
+    PROBED,
+    READ_AT_ONCE,
+    VECTOR,
+    WORDS,
+    RefusedError,
+    Server,
+    alias_of,
+    is_ours,
+)
 
-NOTHING = Found(np.empty(0, np.float32), np.empty(0, np.int64))
+NOTHING_FOUND = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
 
 
 class MilvusCollection(Searchable):
@@ -46,19 +59,15 @@ class MilvusCollection(Searchable):
     encoder : the one that the index was built with; by default it is loaded from its origin.
     token : for servers that require authentication.
     insecure : allow sending the token to another machine without TLS.
-    model, trust_remote_code : as for `Collection.open`.
+    model, trust_remote_code : see `Collection.open`.
 
     Attributes
     ----------
     server, target : the connection, and the server's collection that the name stands for.
     pushed : what was pushed.
 
-    Raises
-    ------
-    InputError
-        If the server does not answer or lacks the index.
-    CorruptError
-        If data in Milvus that a search requires are damaged.
+    Raises `InputError` if the server does not answer or lacks the index, and `CorruptError` if data
+    in Milvus that a search requires are damaged.
     """
 
     def __init__(
@@ -117,7 +126,7 @@ class MilvusCollection(Searchable):
         return self.server.count(self.target, where or "")
 
     def answer(self, request: SearchRequest) -> Hits:
-        """The hits of each query of a request, as of a `Collection`.
+        """The hits of each query of a request, like those of a `Collection`.
 
         Raises `InputError` as `Collection.search_many`; if words are to count and were not pushed;
         or if the server does not answer or refuses the condition.
@@ -154,29 +163,17 @@ class MilvusCollection(Searchable):
 
 @dataclass(frozen=True)
 class PushedRows:
-    """Rows that a search may find, by their keys: see `SearchedRows`.
-
-    Attributes
-    ----------
-    server, target : the connection, and the collection of rows.
-    total : number of rows.
-    usual : candidates by default for ten results, which set the scales of a fusion.
-    depth : rows to compare by more than their codes.
-    where : of Milvus; "" without one.
-    fusion : of both searches, None for meaning alone.
-    counts : word -> number of rows that have it, of the words searched so far.
-    ids : key -> id of the rows found so far.
-    """
+    """Rows that a search may find, by their keys: see `SearchedRows`."""
 
     server: Server
-    target: str
-    total: int
-    usual: int
-    depth: int
-    where: str
-    fusion: Fusion | None
-    counts: dict[str, int]
-    ids: dict[int, str] = field(default_factory=dict)
+    target: str  # collection of rows
+    total: int  # number of rows
+    usual: int  # candidates by default for ten results, which set the scales of a fusion
+    depth: int  # rows to compare by more than their codes
+    where: str  # of Milvus; "" without one
+    fusion: Fusion | None  # None for meaning alone
+    counts: dict[str, int]  # word -> number of its rows, of the words searched so far
+    ids: dict[int, str] = field(default_factory=dict)  # key -> id, of rows found
 
     def best(self, queries: int, k: int) -> BestRows:
         """Return empty results, for the k best documents of so many queries."""
@@ -194,18 +191,18 @@ class PushedRows:
         each = zip(near, self._worded(texts), strict=True)
         return [Whole(*found, self.total) for found in each]
 
-    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Found]:
+    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
         if not self.where and self.depth == self.usual and k <= self.usual:
             return [whole.near for whole in wholes]
         return self._near(queries, max(k, self.depth), self.where)
 
-    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[Found]:
+    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its keys (n,) that match the condition, and their cosines."""
         return [
             self._near(query[None], len(keys), _among(keys.tolist(), self.where))[0]
             if len(keys)
-            else NOTHING
+            else NOTHING_FOUND
             for query, keys in zip(queries, rows, strict=True)
         ]
 
@@ -238,7 +235,7 @@ class PushedRows:
             found.update((row[KEY], row) for row in rows)
         return found
 
-    def _near(self, queries: Matrix, k: int, where: str = "") -> list[Found]:
+    def _near(self, queries: Matrix, k: int, where: str = "") -> list[ScoredRows]:
         """The k nearest rows to each query (q, d)."""
         k = min(k, MOST_HITS)
         # With a condition, matching rows in lists that are not read would be missed.
@@ -247,12 +244,12 @@ class PushedRows:
         vectors = list(queries.astype(dtype))
         return self._found(VECTOR, vectors, k, where, params)
 
-    def _worded(self, texts: Sequence[str]) -> list[Found]:
+    def _worded(self, texts: Sequence[str]) -> list[ScoredRows]:
         """The `WORDED` best rows for each text by BM25."""
         idfs = [*map(self._idfs, texts)]
         asked = [" ".join(each) for each in idfs if each]
         answers = iter(self._found(BM25, asked, WORDED, "", {}) if asked else ())
-        worded = [next(answers) if each else NOTHING for each in idfs]
+        worded = [next(answers) if each else NOTHING_FOUND for each in idfs]
         # The embedded server's scores are negative.
         return [
             found._replace(scores=np.abs(found.scores), ideal=sum(each.values()))
@@ -271,11 +268,11 @@ class PushedRows:
 
     def _found(
         self, name: str, queries: Sequence[Any], k: int, where: str, params: Mapping[str, Any]
-    ) -> list[Found]:
+    ) -> list[ScoredRows]:
         answers = self.server.nearest(self.target, name, queries, k, where, params, [ID])
         self.ids.update((hit.id, hit["entity"][ID]) for hits in answers for hit in hits)
         return [
-            Found(
+            ScoredRows(
                 np.array([hit.distance for hit in hits], dtype=np.float32),
                 np.array([hit.id for hit in hits], dtype=np.int64),
             )

@@ -18,7 +18,7 @@ from uuid import uuid4
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.workers import PartError
 
-from ..encoders.runtimes.processor import cores, use_cores
+from ..encoders.runtimes.openvino_runtime import cores, use_cores
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -47,10 +47,7 @@ class RayWorkers:
         local models in the same folders.
     workers : 1 or more; by default one per core.
 
-    Raises
-    ------
-    InputError
-        If there is no such cluster, or it has fewer cores.
+    Raises `InputError` if there is no such cluster, or it has fewer cores.
     """
 
     def __init__(self, address: str = LOCAL, workers: int | None = None) -> None:
@@ -143,9 +140,8 @@ def _start(ray: Any, address: str, workers: int | None) -> str:
         )
         return str(context.address_info["session_dir"])
     try:
-        if found := re.search(
-            r"(?<![\w.-])([\w.-]+):(\d+)$", address
-        ):  # Ray would wait for minutes
+        # Ray would wait for minutes.
+        if found := re.search(r"(?<![\w.-])([\w.-]+):(\d+)$", address):
             socket.create_connection((found[1], int(found[2])), ANSWERS_S).close()
         ray.init(address=address, **quiet)
     except (OSError, ValueError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""Adapters to `Encoder` from functions and from other libraries' models."""
+"""Encoders from functions, from other libraries' models, and of given vectors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,26 @@ from slimdex.indexes.json_text import parsed, written
 
 from .base import Encoder, checked_encoder
 
+GIVEN = "given"
+"""Encoder type of an index without an encoder."""
+
+
+def as_encoder(given: Any) -> Encoder:
+    """Wrap a caller's encoder: one of ours, of sentence-transformers, or a function.
+
+    Raises `InputError` if it is none of these.
+
+    >>> lengths = as_encoder(lambda texts: [[len(text), 1.0] for text in texts])
+    >>> lengths.dim, lengths.encode(["four"]).tolist()
+    (2, [[4.0, 1.0]])
+    """
+    if not isinstance(given, type):
+        if all(hasattr(given, name) for name in ("encode_query", "state_dict", "max_seq_length")):
+            return SentenceTransformersEncoder(given)
+        if callable(given) and not hasattr(given, "encode"):
+            return CallableEncoder(given)
+    return checked_encoder(given)
+
 
 class CallableEncoder:
     """Encoder from any function of a list of texts that returns vectors (n, dim).
@@ -21,10 +41,7 @@ class CallableEncoder:
     An index records its module and name only: the caller passes the same function again when
     opening the index.
 
-    Raises
-    ------
-    InputError
-        If the function does not return a numeric matrix with one row per text.
+    Raises `InputError` if the function does not return a numeric matrix with one row per text.
     """
 
     def __init__(self, function: Callable[[list[str]], Any]) -> None:
@@ -113,21 +130,22 @@ class SentenceTransformersEncoder:
         }
 
 
-def as_encoder(given: Any) -> Encoder:
-    """Wrap a caller's encoder: one of ours, of sentence-transformers, or a function.
+class GivenEncoder:
+    """Placeholder for the encoder of an index of given vectors; it can't encode."""
 
-    Raises `InputError` if it is none of these.
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
 
-    >>> lengths = as_encoder(lambda texts: [[len(text), 1.0] for text in texts])
-    >>> lengths.dim, lengths.encode(["four"]).tolist()
-    (2, [[4.0, 1.0]])
-    """
-    if not isinstance(given, type):
-        if all(hasattr(given, name) for name in ("encode_query", "state_dict", "max_seq_length")):
-            return SentenceTransformersEncoder(given)
-        if callable(given) and not hasattr(given, "encode"):
-            return CallableEncoder(given)
-    return checked_encoder(given)
+    def encode(self, texts: Sequence[str]) -> Matrix:
+        """Raise `InputError`: the vectors come from outside."""
+        raise InputError(
+            f"text {texts[0]!r}: this index was built from given vectors and has no encoder; "
+            f"expected vectors of {self.dim} dimensions"
+        )
+
+    def spec(self) -> dict[str, Any]:
+        """Return the dimensions, the only known property."""
+        return {"type": GIVEN, "dim": self.dim}
 
 
 def plain_spec(spec: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Encoder protocols: texts in, vectors out."""
+"""Encoder protocols, and the specs by which an index names its encoder."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, normalize_rows
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import CorruptError, InputError, shortened_repr
+from slimdex.indexes.json_text import written
 
 from ..passages import LEAST_TOKENS
 
 AUTO, OFF = "auto", "off"
-
 ENCODER_PARTS = {"dim": "dim", "encode": "encode(texts)", "spec": "spec()"}
 """Required attributes of an encoder -> their signatures."""
 PLACE = ("model", "revision", "url", "api")
@@ -32,6 +32,34 @@ FINGERPRINT_DIMENSIONS = 64
 """First dimensions of each that are kept."""
 SAME_COSINE = 0.99
 """Least cosine of the same model's vectors: servers round, batch and quantise differently."""
+Lengths = NDArray[np.int64]
+"""(n, 2): tokens of each text, and how many of them are encoded."""
+LARGEST_NUMBER = 1 << 31
+"""Limit of numbers in a spec."""
+SPEC_FIELDS: dict[str, dict[str, type]] = {
+    "given": {"dim": int},
+    "static": {"model": str, "sha256": str, "pooling": str},
+    "transformer": {
+        "model": str,
+        "sha256": str,
+        "pooling": str,
+        "max_length": int,
+        "precision": str,
+    },
+    "http": {"url": str, "model": str, "dim": int, "max_length": int, "fingerprint": str},
+}
+"""Types of encoders that an index can name -> their fields."""
+OPTIONAL_FIELDS: dict[str, type] = {
+    "revision": str,
+    "api": str,
+    "dimensions": int,
+    "head": list,
+    "prompts": list,
+    "trust_remote_code": bool,
+}
+"""Other fields of these, which may be missing or None; lists are of texts."""
+LIST_LENGTHS = {"head": range(LARGEST_NUMBER), "prompts": [2]}
+"""Lists -> how many texts they may have."""
 
 
 class Encoder(Protocol):
@@ -40,19 +68,12 @@ class Encoder(Protocol):
     @property
     def dim(self) -> int:
         """Dimensions of a vector."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """Vectors (n, dim), in the order of the texts."""
-        ...
 
     def spec(self) -> dict[str, Any]:
         """Return the properties that comparable vectors must share, JSON-serialisable."""
-        ...
-
-
-Lengths = NDArray[np.int64]
-"""(n, 2): tokens of each text, and how many of them are encoded."""
 
 
 @runtime_checkable
@@ -61,7 +82,6 @@ class LimitedEncoder(Protocol):
 
     def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
         """Return vectors (n, dim), and each text's tokens and encoded tokens."""
-        ...
 
 
 @runtime_checkable
@@ -74,23 +94,12 @@ class CountingEncoder(Protocol):
 
     def token_counts(self, texts: Sequence[str]) -> Sequence[int]:
         """Count the tokens of each document, including special ones, without truncation."""
-        ...
-
-
-@runtime_checkable
-class AdaptableEncoder(Protocol):
-    """Encoder with several numerical precisions."""
-
-    def in_precision(self, precision: str) -> Encoder:
-        """Return the encoder in another precision."""
-        ...
 
 
 def as_recorded(encoder: Encoder, spec: dict[str, Any]) -> Encoder:
-    """Return the encoder in the precision of a spec, if it states one."""
-    if isinstance(encoder, AdaptableEncoder) and "precision" in spec:
-        return encoder.in_precision(spec["precision"])
-    return encoder
+    """Return the encoder in the precision of a spec, if that states one and the encoder has any."""
+    in_precision: Callable[[str], Encoder] | None = getattr(encoder, "in_precision", None)
+    return in_precision(spec["precision"]) if in_precision and "precision" in spec else encoder
 
 
 def encode_queries(encoder: Encoder, texts: Sequence[str]) -> Matrix:
@@ -128,6 +137,39 @@ def checked_encoder(encoder: Any) -> Encoder:
     return checked
 
 
+def is_address(model: str) -> bool:
+    """Return whether a model's name is the URL of a server."""
+    return model.startswith(("http://", "https://"))
+
+
+def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
+    """Tokens of a passage; None if texts are not cut.
+
+    Requested is "auto" for as many tokens as the encoder reads, if it has a limit and counts; a
+    number; "off" or None.
+
+    Raises `InputError` if it is invalid or out of range, or the encoder can't count.
+
+    >>> passage_tokens("off", object())
+    """
+    if requested is None or requested == OFF:
+        return None
+    most: int | None = getattr(encoder, "max_length", None)
+    counts = isinstance(encoder, CountingEncoder)
+    if requested == AUTO:
+        return most if counts and most is not None and most >= LEAST_TOKENS else None
+    if type(requested) is not int:
+        raise InputError(f"passages={requested!r}; expected auto, off or a number of tokens")
+    if not counts:
+        raise InputError(
+            f"passages={requested}: encoder {type(encoder).__name__} can't count tokens"
+        )
+    if requested < LEAST_TOKENS or (most is not None and requested > most):
+        known = "" if most is None else f" to {most}, what the encoder reads"
+        raise InputError(f"passages={requested}; expected {LEAST_TOKENS}{known or ' or more'}")
+    return requested
+
+
 def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
     """Return whether vectors of two encoders, given by their specs, are comparable.
 
@@ -145,6 +187,17 @@ def is_same_encoder(spec: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def _without(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key not in keys}
+
+
+def check_unchanged(encoder: Encoder, spec: dict[str, Any], *keys: str) -> None:
+    """Raise `InputError` if an encoder differs from an index's, given by its spec, in a key."""
+    found = encoder.spec()
+    for key in keys:
+        if spec.get(key) is not None and found.get(key) != spec[key]:
+            raise InputError(
+                f"model {found['model']!r} has {key} {found.get(key)}; the index was built with "
+                f"{spec[key]}"
+            )
 
 
 def fingerprint(vectors: Matrix) -> str:
@@ -169,34 +222,47 @@ def fingerprint_cosine(one: str, other: str) -> float:
     return float(np.where(are_zero, 1.0, np.vecdot(a, b)).min())
 
 
-def passage_tokens(requested: str | int | None, encoder: Encoder) -> int | None:
-    """Tokens of a passage; None if texts are not cut.
+def check_spec(spec: Any) -> None:
+    """Raise `TypeError` or `ValueError` unless a spec could be that of an index's encoder.
 
-    Parameters
-    ----------
-    requested : "auto" for as many tokens as the encoder reads, if it has a limit and counts them; a
-        number; "off" or None.
-
-    Raises
-    ------
-    InputError
-        If it is invalid or out of range, or the encoder can't count.
-
-    >>> passage_tokens("off", object())
+    Specs of other types are the user's.
     """
-    if requested is None or requested == OFF:
-        return None
-    most: int | None = getattr(encoder, "max_length", None)
-    counts = isinstance(encoder, CountingEncoder)
-    if requested == AUTO:
-        return most if counts and most is not None and most >= LEAST_TOKENS else None
-    if type(requested) is not int:
-        raise InputError(f"passages={requested!r}; expected auto, off or a number of tokens")
-    if not counts:
-        raise InputError(
-            f"passages={requested}: encoder {type(encoder).__name__} can't count tokens"
-        )
-    if requested < LEAST_TOKENS or (most is not None and requested > most):
-        known = "" if most is None else f" to {most}, what the encoder reads"
-        raise InputError(f"passages={requested}; expected {LEAST_TOKENS}{known or ' or more'}")
-    return requested
+    if not isinstance(spec, dict):
+        raise TypeError(f"encoder {shortened_repr(spec)}; expected an object")
+    written(spec)  # which limits its depth
+    if spec.get("type") == "mapped":  # by a slimdex before the first release
+        raise ValueError("an encoder mapped to another one, by an older slimdex; build it again")
+    for name, type_ in _fields(spec).items():
+        may_be_none = (
+            name in OPTIONAL_FIELDS or name == "model"
+        )  # of a static encoder that is not saved
+        if name in spec and not (spec[name] is None and may_be_none):
+            _check_field(name, spec[name], type_)
+
+
+def check_whole(spec: dict[str, Any]) -> None:
+    """Raise `CorruptError` if a field is missing that opening the encoder requires."""
+    if missing := sorted(_fields(spec).keys() - OPTIONAL_FIELDS.keys() - spec.keys()):
+        raise CorruptError(f"encoder {shortened_repr(spec)}: no {', '.join(missing)}")
+
+
+def _fields(spec: dict[str, Any]) -> dict[str, type]:
+    kind = spec.get("type")
+    return (
+        SPEC_FIELDS[kind] | OPTIONAL_FIELDS if isinstance(kind, str) and kind in SPEC_FIELDS else {}
+    )
+
+
+def _check_field(name: str, value: Any, type_: type) -> None:
+    is_right = type(value) is type_
+    if is_right and type_ is list:
+        is_right = all(type(text) is str for text in value) and len(value) in LIST_LENGTHS[name]
+    if not is_right or not all(map(_is_plain, value if type_ is list else [value])):
+        raise TypeError(f"encoder with {name}={shortened_repr(value)}; expected {type_.__name__}")
+
+
+def _is_plain(value: str | int | bool) -> bool:
+    """True for a text of Unicode without NUL, and a number that is positive and not too large."""
+    if isinstance(value, str):
+        return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
+    return isinstance(value, bool) or 1 <= value < LARGEST_NUMBER

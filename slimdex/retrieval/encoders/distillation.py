@@ -27,8 +27,7 @@ from .opening import is_static
 from .transformer import TransformerEncoder
 from .word_vectors.folder import StaticVectors
 from .word_vectors.pieces import unknown_id
-from .word_vectors.static_encoder import StaticEncoder
-from .word_vectors.weights import sif_weights, zipf
+from .word_vectors.static_encoder import StaticEncoder, sif_weights, zipf
 
 DIMENSIONS = 256
 MODEL2VEC_A = 1e-4
@@ -77,10 +76,7 @@ def distill(
     else:
         vectors = _of_transformer(
             TransformerEncoder(
-                model,
-                pooling="mean@-1",
-                precision="fp32",
-                trust_remote_code=trust_remote_code,
+                model, pooling="mean@-1", precision="fp32", trust_remote_code=trust_remote_code
             ),
             dim,
         )

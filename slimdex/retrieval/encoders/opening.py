@@ -12,11 +12,8 @@ from typing import Any
 from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
 from slimdex.indexes.execution.forks import ThreadLock
 
-from .adapters import as_encoder, plain_spec
-from .base import PLACE, Encoder, as_recorded, is_same_encoder
-from .given_encoder import GIVEN, GivenEncoder
-from .over_http.address import is_address
-from .specs import check_whole
+from .adapters import GIVEN, GivenEncoder, as_encoder, plain_spec
+from .base import PLACE, Encoder, as_recorded, check_whole, is_address, is_same_encoder
 
 
 def is_static(model: str) -> bool:
@@ -24,7 +21,7 @@ def is_static(model: str) -> bool:
 
     Raises `InputError` if the model is not found.
     """
-    from .hub import find_model
+    from .models import find_model
     from .word_vectors.folder import static_place
 
     return Path(model).is_file() or static_place(find_model(model).folder) is not None
@@ -38,7 +35,7 @@ def model_place(model: str) -> tuple[str, Path]:
     if Path(model).is_file():
         path = Path(model).resolve()
         return str(path), path
-    from .hub import find_model
+    from .models import find_model
 
     files = find_model(model)
     return files.name, files.folder
@@ -62,7 +59,7 @@ def open_encoder(
     """
     prompts = {"query_prompt": query_prompt, "document_prompt": document_prompt}
     if is_address(model):
-        from .over_http.address import key_for, parse_address
+        from .over_http.connection import key_for, parse_address
         from .over_http.http_encoder import HttpEncoder
 
         requested = None if precision == "auto" else precision
@@ -125,13 +122,24 @@ def encoder_from_spec(
     incomplete.
     """
     check_whole(spec)
-    if spec.get("type") == GIVEN:
+    if not is_loadable(spec):
+        raise InputError(
+            f"this index was built with {spec!r}: pass that encoder to open(), or vectors in "
+            "place of texts"
+        )
+    if spec["type"] == GIVEN:
         return GivenEncoder(spec["dim"])
-    if spec.get("type") == "http":
+    if spec["type"] == "http":
         from .over_http.http_encoder import http_from_spec
 
         return http_from_spec(spec, model=model, api_key_file=api_key_file)
-    if spec.get("type") == "static":
+    place = spec["model"]
+    if model is None and place and Path(place).is_absolute() and not Path(place).exists():
+        raise InputError(
+            f"model {place!r}: no such file or folder; if it has moved, pass model=PATH "
+            "(or record it with `move_model`)"
+        )
+    if spec["type"] == "static":
         from .word_vectors.static_encoder import static_from_spec
 
         return static_from_spec(spec, model=model)
@@ -148,7 +156,7 @@ class Encoders:
     given : one that a caller has.
     moved : a spec, and the folder, hub id or URL where that encoder's model is now. Other specs are
         loaded from where they were: another process may change the encoder.
-    trust_remote_code, api_key_file : as for `Collection.open`.
+    trust_remote_code, api_key_file : options of `Collection.open`.
     """
 
     def __init__(
@@ -175,7 +183,7 @@ class Encoders:
         trust_remote_code: bool = False,
         api_key_file: str | Path | None = None,
     ) -> Encoders:
-        """The encoders of an index, given its encoder's spec; options as for `Collection.open`.
+        """The encoders of an index, given its encoder's spec; for options see `Collection.open`.
 
         Raises `InputError` if `encoder` is another one.
         """
@@ -245,10 +253,10 @@ def weights_faults(spec: dict[str, Any]) -> list[str]:
     if spec.get("type") != "transformer" or spec.get("trust_remote_code"):
         return []
     from ..user_cache import read_in_full
-    from .hub import PACKAGED, find_model
+    from .model_folder import read_folder
+    from .models import PACKAGED, find_model
     from .pooling import parse_pooling
     from .runtimes.network_loader import NetworkLoader
-    from .sentence_folder import read_folder
 
     try:
         check_whole(spec)

@@ -16,7 +16,7 @@ POOLER = "pooler"
 """Mode that uses the model's own layer over the first token."""
 WK = "wk"
 """Mode that weights words by how their vectors change across layers: SBERT-WK."""
-WINDOW = 2
+NEIGHBOURS = 2
 """Neighbouring layers on either side to compare a layer with: m in the paper."""
 LEAST_LAYERS = 3
 """Two layers have one difference only, which has no variance."""
@@ -84,17 +84,9 @@ def parse_pooling(text: str) -> Pooling:
 
 
 def pool(hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling) -> Tensor:
-    """Pool to one vector per text.
+    """Pool the layers' hidden states (batch, seq, width) to a vector per text, (batch, width).
 
-    Parameters
-    ----------
-    hidden_states : a tensor of *Shape:* (batch, seq, width) for each layer.
-    mask : *Shape:* (batch, seq), 1 for tokens; padding may be on either side.
-    pooling : any mode except pooler.
-
-    Returns
-    -------
-    *Shape:* (batch, width).
+    The mask (batch, seq) is 1 for tokens, with padding on either side. The mode is not pooler.
     """
     if pooling.mode == WK:
         chosen = [hidden_states[layer] for layer in pooling.layers] or hidden_states
@@ -146,15 +138,6 @@ def _weighted_words(hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
     weighted by the variance of the cosines of adjacent layers. As in the authors' code, the last
     token, a separator, is excluded. As in the paper but unlike that code, the window of the second
     layer includes the first.
-
-    Parameters
-    ----------
-    hidden_states : at least three tensors of *Shape:* (batch, seq, width).
-    mask : *Shape:* (batch, seq), 1 for tokens.
-
-    Returns
-    -------
-    *Shape:* (batch, width).
     """
     import torch
 
@@ -177,7 +160,9 @@ def _layer_weights(layers: Tensor, units: Tensor) -> Tensor:
     count = layers.shape[2]
     alignment, novelty = [], []
     for i in range(count):
-        around = [j for j in range(max(0, i - WINDOW), min(count, i + WINDOW + 1)) if j != i]
+        around = [
+            j for j in range(max(0, i - NEIGHBOURS), min(count, i + NEIGHBOURS + 1)) if j != i
+        ]
         own = layers[:, :, i]
         rest, inside = own, torch.zeros_like(own[..., 0])
         basis: list[Tensor] = []

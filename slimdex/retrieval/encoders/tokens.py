@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -179,3 +180,13 @@ def random_batch(shape: tuple[int, int], vocabulary: int) -> tuple[Ids, Ids]:
         mask[i, -i:] = 0
     mask[1:][-1:, 1:] = 0
     return ids, mask
+
+
+def read_tokenizer(path: Path) -> Any:
+    """Read a tokenizer of the library `tokenizers`; raises `InputError` for anything else."""
+    from tokenizers import Tokenizer as LibraryTokenizer
+
+    try:
+        return LibraryTokenizer.from_str(path.read_text(encoding="utf-8"))
+    except Exception as error:  # the library raises nothing narrower
+        raise InputError(f"{path}: {error}; expected a tokenizer of the library") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +13,12 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
-from .base import Lengths, several
-from .hub import DEFAULT_MODEL, find_model
-from .known_models import known_prompts
+from .base import Lengths, check_unchanged, several
+from .model_folder import Prompts, read_folder
+from .models import DEFAULT_MODEL, find_model, known_prompts
 from .pooling import POOLER, WK, Pooling, parse_pooling
 from .runtimes.network_loader import NetworkLoader
 from .runtimes.openvino_runtime import PRECISIONS, Batch, OpenVinoRuntime, Runtime
-from .sentence_folder import Prompts, SentenceFolder, read_folder
 from .tokens import Tokenizer, checked_length, groups, token_batches
 
 if TYPE_CHECKING:
@@ -47,6 +45,17 @@ class TransformerEncoder:
     batch_tokens : tokens in a batch, including padding; the default suits the processor.
     trust_remote_code : run Python code that comes with the model; only for authors you trust.
 
+    Attributes
+    ----------
+    dim : dimensions of the vectors.
+    width, layers : width of the model's hidden states; number of layers without the embeddings.
+    max_length : of a text in tokens.
+    pad_id : padding token.
+    flops_per_token : two for each weight, without attention products.
+    folder : contents of the model's folder; without the head if the user chose a pooling.
+    pooling : of hidden states.
+    prompts : prefixes of queries and documents.
+
     Raises
     ------
     InputError
@@ -70,43 +79,25 @@ class TransformerEncoder:
             raise InputError(f"precision={precision!r}; expected {', '.join(PRECISIONS)}")
         given = None if pooling is None else parse_pooling(pooling)
         self._files = find_model(model, with_code=trust_remote_code)
-        self._folder = read_folder(self._files.folder, pooling_given=given is not None)
-        self._pooling = given or parse_pooling(self._folder.pooling)
+        self.folder = read_folder(self._files.folder, pooling_given=given is not None)
+        self.pooling = given or parse_pooling(self.folder.pooling)
         self._loader = NetworkLoader(
-            self._files, self._folder, self._pooling, trusted=trust_remote_code
+            self._files, self.folder, self.pooling, trusted=trust_remote_code
         )
         self._trusted = trust_remote_code
-        own = self._folder.prompts
+        own = self.folder.prompts
         if own == Prompts():
             own = Prompts(*known_prompts(self._files.name))
-        self._prompts = Prompts(
-            own.query if query_prompt is None else query_prompt,
-            own.document if document_prompt is None else document_prompt,
-        )
+        self.prompts = own.replaced(query_prompt, document_prompt)
         self._layer_runtimes: dict[str, Runtime] = {}
-        self._runtime, self._facts, tokenizer = self._loader.load(precision)
+        self._runtime, facts, tokenizer = self._loader.load(precision)
+        self.dim, self.width, self.layers = facts.dim, facts.width, facts.layers
+        self.flops_per_token, self.pad_id = facts.flops_per_token, facts.pad_id
+        self.max_length = checked_length(max_length, self.folder.max_length, facts.longest)
         self._batch_tokens = batch_tokens
         self._tokenizer = Tokenizer(
-            tokenizer,
-            self._facts.pad_id,
-            checked_length(max_length, self._folder.max_length, self._facts.longest),
-            lower_case=self._folder.lower_case,
+            tokenizer, self.pad_id, self.max_length, lower_case=self.folder.lower_case
         )
-
-    @property
-    def dim(self) -> int:
-        """Dimensions of the vectors."""
-        return self._facts.dim
-
-    @property
-    def layers(self) -> int:
-        """Number of layers of the model, without the embeddings."""
-        return self._facts.layers
-
-    @property
-    def width(self) -> int:
-        """Width of the model's hidden states."""
-        return self._facts.width
 
     @property
     def precision(self) -> str:
@@ -124,44 +115,14 @@ class TransformerEncoder:
         return self.batch_tokens * self._runtime.streams
 
     @property
-    def max_length(self) -> int:
-        """Maximum length of a text in tokens."""
-        return self._tokenizer.max_length
-
-    @property
     def runtime(self) -> str:
         """Library, processor and precision in use."""
         return f"{self._runtime.name}, {self._runtime.precision}"
 
     @property
-    def flops_per_token(self) -> int:
-        """Operations per token: two for each weight, without attention products."""
-        return self._facts.flops_per_token
-
-    @property
     def tokenizer(self) -> Any:
         """Tokenizer of `tokenizers`, or of transformers if it is written in Python."""
         return self._tokenizer.wrapped
-
-    @property
-    def pad_id(self) -> int:
-        """Padding token."""
-        return self._facts.pad_id
-
-    @property
-    def pooling(self) -> Pooling:
-        """Pooling of hidden states."""
-        return self._pooling
-
-    @property
-    def prompts(self) -> Prompts:
-        """Prefixes of queries and documents."""
-        return self._prompts
-
-    @property
-    def folder(self) -> SentenceFolder:
-        """Contents of the model's folder; without the head if the user chose a pooling."""
-        return self._folder
 
     def network(self) -> SentenceNetwork:
         """Load the network in torch, on the CPU, in float32."""
@@ -177,7 +138,7 @@ class TransformerEncoder:
         """Count the tokens of each document, with special ones and prompt, without truncation."""
         counts = list[int]()
         for group in groups(texts):
-            found = self._tokenizer.ids_and_lengths(texts[group], self._prompts.document)
+            found = self._tokenizer.ids_and_lengths(texts[group], self.prompts.document)
             counts += [length for _, length in found]
         return counts
 
@@ -188,14 +149,14 @@ class TransformerEncoder:
             "model": self._files.name,
             "sha256": self._loader.sha256,
             "revision": self._files.revision,
-            "pooling": str(self._pooling),
+            "pooling": str(self.pooling),
             "max_length": self.max_length,
             "precision": self.precision,
         }
-        if self._folder.head:
-            spec["head"] = [type(part).__name__ for part in self._folder.head]
-        if self._prompts != Prompts():
-            spec["prompts"] = [self._prompts.query, self._prompts.document]
+        if self.folder.head:
+            spec["head"] = [type(part).__name__ for part in self.folder.head]
+        if self.prompts != Prompts():
+            spec["prompts"] = [self.prompts.query, self.prompts.document]
         if self._trusted:
             spec["trust_remote_code"] = True
         return spec
@@ -203,9 +164,7 @@ class TransformerEncoder:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the spec only: another process loads the model from its folder."""
         made = partial(
-            encoder_from_spec,
-            trust_remote_code=self._trusted,
-            batch_tokens=self._batch_tokens,
+            encoder_from_spec, trust_remote_code=self._trusted, batch_tokens=self._batch_tokens
         )
         return made, (self.spec(),)
 
@@ -219,7 +178,7 @@ class TransformerEncoder:
         if isinstance(self._runtime, OpenVinoRuntime):
             return self._with(OpenVinoRuntime(self._runtime.model, precision))
         other = self._with(self._runtime)
-        other._runtime, other._facts, _ = other._loader.load(precision)
+        other._runtime, _, _ = other._loader.load(precision)
         return other
 
     def _with(self, runtime: Runtime) -> TransformerEncoder:
@@ -229,7 +188,7 @@ class TransformerEncoder:
 
     def encode(self, texts: str | Sequence[str]) -> Matrix:
         """Encode documents to vectors (n, dim), in order; (1, dim) for one text."""
-        return self._encode(several(texts), self._prompts.document)
+        return self._encode(several(texts), self.prompts.document)
 
     def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
         """Encode documents; return vectors (n, dim), and (n, 2) with tokens and encoded tokens.
@@ -238,7 +197,7 @@ class TransformerEncoder:
         """
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         lengths = np.zeros((len(texts), 2), dtype=np.int64)
-        return self._run(self._runtime, texts, self._prompts.document, out, lengths), lengths
+        return self._run(self._runtime, texts, self.prompts.document, out, lengths), lengths
 
     def encode_ids(self, ids: Sequence[list[int]]) -> Matrix:
         """Encode token ids, including special ones, to vectors (n, dim)."""
@@ -250,7 +209,7 @@ class TransformerEncoder:
 
     def encode_queries(self, texts: str | Sequence[str]) -> Matrix:
         """Encode queries to vectors (n, dim), with the query prompt."""
-        return self._encode(several(texts), self._prompts.query)
+        return self._encode(several(texts), self.prompts.query)
 
     def encode_layers(self, texts: str | Sequence[str], mode: str = "mean") -> NDArray[np.float32]:
         """Return pooled vectors of all layers, (n, layers + 1, width), from one pass.
@@ -263,10 +222,10 @@ class TransformerEncoder:
         if pooling != Pooling(mode) or mode in (POOLER, WK):
             raise InputError(f"mode={mode!r}; expected cls, mean, max or last")
         texts = several(texts)
-        out = np.empty((len(texts), self.layers + 1, self._facts.width), dtype=np.float32)
+        out = np.empty((len(texts), self.layers + 1, self.width), dtype=np.float32)
         if mode not in self._layer_runtimes:
             self._layer_runtimes[mode] = self._loader.load_layers(mode, self.precision)
-        return self._run(self._layer_runtimes[mode], texts, self._prompts.document, out)
+        return self._run(self._layer_runtimes[mode], texts, self.prompts.document, out)
 
     def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
         if len(texts) == 1:
@@ -316,22 +275,12 @@ def encoder_from_spec(
     `model` is the model's location if it has moved. Raises `InputError` if its weights differ, or
     it has custom code that must be trusted again.
     """
-    if spec.get("type") != "transformer":
-        raise InputError(
-            f"this index was built with {spec!r}: pass that encoder to open(), or vectors in "
-            "place of texts"
-        )
     if spec.get("trust_remote_code") and not trust_remote_code:
         raise InputError(
             f"model {spec['model']!r} has custom code; expected trust_remote_code=True, "
             "for authors you trust"
         )
     query, document = spec.get("prompts", ("", ""))
-    if model is None and Path(spec["model"]).is_absolute() and not Path(spec["model"]).is_dir():
-        raise InputError(
-            f"model {spec['model']!r}: no such folder; if it has moved, pass model=PATH "
-            "(or record it with `move_model`)"
-        )
     encoder = TransformerEncoder(
         model or spec["model"],
         pooling=None if "head" in spec else spec["pooling"],
@@ -342,11 +291,7 @@ def encoder_from_spec(
         trust_remote_code=bool(spec.get("trust_remote_code")),
         batch_tokens=batch_tokens,
     )
-    found = encoder.spec()
-    for key in ("sha256", "pooling", "head", *(["revision"] if model is None else [])):
-        if spec.get(key) is not None and found.get(key) != spec[key]:
-            raise InputError(
-                f"model {found['model']!r} has {key} {found.get(key)}; "
-                f"the index was built with {spec[key]}"
-            )
+    check_unchanged(
+        encoder, spec, "sha256", "pooling", "head", *(["revision"] if model is None else [])
+    )
     return encoder

@@ -1,4 +1,1 @@
-"""Export of an index's rows, or of its encoder and reducer, in formats of other programs.
-
-`export` dispatches to the formats, one file each.
-"""
+"""Export of rows, of an encoder with its reducer, or of a map, for other programs."""

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.reducers.layers import Dense
 
 from ..atomic_files import check_new, publish_file, publish_folder
 from ..collection import Collection
 from ..store.snapshot import Snapshot
 from . import faiss_folder, row_files, sentence_transformers_folder
-from .reduced_model import ReducedModel
 from .selection import FULL, REDUCED, VECTORS, Selection
 
 FILES = {
@@ -29,25 +29,15 @@ FORMATS = (*FILES, FAISS, MODEL)
 
 @dataclass(frozen=True)
 class Exported:
-    """Description of an export.
+    """Description of an export."""
 
-    Attributes
-    ----------
-    to : format.
-    path : file or folder.
-    vectors : "reduced" or "full".
-    dim : dimensions of a vector.
-    rows, documents : numbers of rows and documents; None for models.
-    notes : notes for the user.
-    """
-
-    to: str
-    path: Path
-    vectors: str
-    dim: int
-    rows: int | None
-    documents: int | None
-    notes: list[str]
+    to: str  # format
+    path: Path  # of a file or folder
+    vectors: str  # "reduced" or "full"
+    dim: int  # dimensions of a vector
+    rows: int | None  # None for models
+    documents: int | None  # None for models
+    notes: list[str]  # for the user
 
 
 def export(
@@ -73,11 +63,8 @@ def export(
         files and "reduced" for folders: FAISS, whose index reduces queries itself, and models.
     where : a DuckDB expression on the documents' columns that selects documents.
 
-    Raises
-    ------
-    InputError
-        If the path exists, the format is unknown, no document is selected, a library is missing, or
-        the format can't represent the index's reducer or encoder.
+    Raises `InputError` if the path exists, the format is unknown, no document is selected, a
+    library is missing, or the format can't represent the index's reducer or encoder.
     """
     path = Path(path)
     if to not in FORMATS:
@@ -89,9 +76,12 @@ def export(
         raise InputError(f"to={to!r}, where={where!r}; expected none: a model holds no documents")
     check_new(path, "file" if to in FILES else "folder")
     if to == MODEL:
-        model = ReducedModel.of(collection, kind)
-        notes = publish_folder(path, lambda new: sentence_transformers_folder.write(model, new))
-        return Exported(to, path, kind, model.dim, None, None, notes)
+        encoder, layers = sentence_transformers_folder.reduced_model(collection, kind)
+        dims = [len(layer.weight) for layer in layers if isinstance(layer, Dense)]
+        notes = publish_folder(
+            path, lambda new: sentence_transformers_folder.write(encoder, layers, new)
+        )
+        return Exported(to, path, kind, [encoder.dim, *dims][-1], None, None, notes)
 
     def written(new: Path, snapshot: Snapshot) -> Exported:
         selection = Selection.of(snapshot, kind, where)

@@ -27,9 +27,11 @@ def write(selection: Selection, folder: Path) -> list[str]:
 
     Raises `InputError` for reduced vectors of a reducer that is not linear.
     """
-    is_full = selection.vectors == FULL
-    front = None if is_full else _front(selection)
-    index = _flat(selection) if is_full else _coded(selection)
+    front: Dense | None = None
+    if selection.vectors == FULL:
+        index = _filled(FaissIndex(FLAT, selection.dim, len(selection)), selection)
+    else:
+        front, index = _front(selection), _coded(selection)
     weight, bias = (None, None) if front is None else (front.weight, front.bias)
     index.with_transform(weight, bias).save(folder / INDEX)
     _write_ids(selection, folder / IDS)
@@ -55,10 +57,6 @@ def _coded(selection: Selection) -> FaissIndex:
     if len(selection) == len(index):
         return index.copy()
     return _filled(index.copy(empty=True), selection)
-
-
-def _flat(selection: Selection) -> FaissIndex:
-    return _filled(FaissIndex(FLAT, selection.dim, len(selection)), selection)
 
 
 def _filled(index: FaissIndex, selection: Selection) -> FaissIndex:

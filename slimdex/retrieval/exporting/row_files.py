@@ -17,7 +17,7 @@ from slimdex.indexes.execution.progress import progress
 
 from ..documents import Hit, json_of
 from ..extras import require
-from ..sources.tabular.column_names import kept_names
+from ..sources.tabular.columns import kept_names
 from .selection import Selection
 
 if TYPE_CHECKING:
@@ -32,14 +32,8 @@ def write_parquet(selection: Selection, path: Path) -> list[str]:
     If texts are cut, `text` is the passage, followed by its number and position as in a hit, and
     `passage_id` (document id, "#", number) is unique.
 
-    Returns
-    -------
-    Notes on columns that are renamed in the file.
-
-    Raises
-    ------
-    InputError
-        If pyarrow is missing, or Parquet does not support a column's type.
+    Returns notes on renamed columns. Raises `InputError` if pyarrow is missing, or Parquet does not
+    support a column's type.
     """
     require("to='parquet'", "export", "pyarrow")
     import pyarrow as pa

@@ -26,16 +26,11 @@ class Selection:
     """Rows of a snapshot, in order: all searchable rows, or a subset.
 
     A row is a passage if texts are cut, otherwise a document.
-
-    Attributes
-    ----------
-    rows : (n,), row numbers in the index.
-    vectors : `REDUCED` or `FULL`.
     """
 
     snapshot: Snapshot
-    rows: Rows
-    vectors: str
+    rows: Rows  # (n,), numbers in the index
+    vectors: str  # `REDUCED` or `FULL`
 
     @classmethod
     def of(cls, snapshot: Snapshot, vectors: str, where: str | None = None) -> Selection:
@@ -80,7 +75,7 @@ class Selection:
     def ids(self, rows: Rows) -> list[str]:
         """Document ids of some rows, one per row."""
         firsts, place = np.unique(self.firsts(rows), return_inverse=True)
-        found = self.snapshot.store.ids.of(firsts)
+        found = self.snapshot.store.ids_of(firsts)
         return [found[i] for i in place.tolist()]
 
     def hits(self, rows: Rows) -> list[Hit]:

@@ -1,9 +1,10 @@
-"""Export to sentence-transformers: a model folder that computes the reduced vectors."""
+"""Export to sentence-transformers: a model folder, the encoder followed by its reducer's layers."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
-from slimdex.indexes.reducers.layers import Dense, Layer
+from slimdex.indexes.reducers.layers import Dense, Layer, layers_of
 
-from ..encoders import sentence_folder
-from ..encoders.folder_checks import read_json
-from ..encoders.hub import HUB_FILES
-from ..encoders.sentence_folder import MODULES, POOLING_MODES
+from ..collection import Collection
+from ..encoders import model_folder
+from ..encoders.model_folder import MODULES, POOLING_MODES, read_json
+from ..encoders.models import HUB_FILES
 from ..encoders.transformer import TransformerEncoder
 from ..encoders.word_vectors.folder import CONFIG, SENTENCE_TRANSFORMERS, TOKENIZER, WEIGHTS
 from ..encoders.word_vectors.static_encoder import StaticEncoder
-from .reduced_model import ReducedModel, definition_of, rows_of
+from .selection import FULL
 
-PROMPTS, LIMITS = "config_sentence_transformers.json", "sentence_bert_config.json"
-NAME = "sentence-transformers"
+PROMPTS_FILE, LIMITS_FILE = "config_sentence_transformers.json", "sentence_bert_config.json"
+FORMAT_NAME = "sentence-transformers"
 PADDING = ("pad_token", "eos_token", "unk_token")
 """Padding tokens, in order of preference; decoders have none of their own."""
 
@@ -65,24 +67,46 @@ class _Folder:
         """Write `modules.json` and the prompts."""
         _write_json(self._folder / MODULES, self._modules)
         settings = {"prompts": prompts, "default_prompt_name": None, "similarity_fn_name": "cosine"}
-        _write_json(self._folder / PROMPTS, settings)
+        _write_json(self._folder / PROMPTS_FILE, settings)
 
 
-def write(model: ReducedModel, folder: Path) -> list[str]:
+def reduced_model(
+    collection: Collection, vectors: str
+) -> tuple[TransformerEncoder | StaticEncoder, list[Layer]]:
+    """The encoder of an index, and the layers of its reducer; no layers for full vectors.
+
+    Raises `InputError` if the index is empty, its vectors were supplied by the user, its encoder is
+    not one of slimdex, or its reducer can't be expressed as layers.
+    """
+    if vectors != FULL and collection.index.is_empty:
+        raise InputError(f"{collection.path} holds no documents; expected some to reduce by")
+    layers = [] if vectors == FULL else layers_of(collection.index.snapshot.index.reducer)
+    encoder: Any = collection.encoder
+    if not isinstance(encoder, TransformerEncoder | StaticEncoder):
+        raise InputError(
+            f"{collection.path}: encoder {encoder.spec().get('type')!r}; expected a "
+            "TransformerEncoder or a StaticEncoder, whose network is known"
+        )
+    return encoder, layers
+
+
+def write(
+    encoder: TransformerEncoder | StaticEncoder, layers: Sequence[Layer], folder: Path
+) -> list[str]:
     """Write a folder that `SentenceTransformer(folder)` loads; return notes for the user.
 
     Raises `InputError` for an encoder that the library can't represent: pooling over several
     layers, by a pooler or SBERT-WK; custom model code; prompts that it would lower-case; word
     vectors whose unknown words would change the mean.
     """
-    made, encoder, prompts = _Folder(folder), model.encoder, dict[str, str]()
+    made, prompts = _Folder(folder), dict[str, str]()
     if isinstance(encoder, StaticEncoder):
-        _add_static(made, model, encoder)
+        _add_static(made, encoder, layers)
     else:
         _add_transformer(made, folder, encoder)
         own = {"query": encoder.prompts.query, "document": encoder.prompts.document}
         prompts = own if any(own.values()) else {}
-    for layer in model.layers:
+    for layer in layers:
         made.add_layer(layer)
     made.finish(prompts)
     progress("exporting", 1, 1)
@@ -97,26 +121,27 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
     mode = {ours: name for name, ours in POOLING_MODES.items()}.get(encoder.pooling.mode)
     if mode is None or encoder.pooling.needs_all_layers:
         raise InputError(
-            f"to={NAME!r}, pooling {str(encoder.pooling)!r}; expected "
+            f"to={FORMAT_NAME!r}, pooling {str(encoder.pooling)!r}; expected "
             f"{', '.join(POOLING_MODES.values())}, of the last layer"
         )
     prompts = encoder.prompts.query + encoder.prompts.document
     if encoder.folder.lower_case and prompts != prompts.lower():
         raise InputError(
-            f"to={NAME!r}, prompts {prompts!r} of a lower-casing model; expected lower-case "
+            f"to={FORMAT_NAME!r}, prompts {prompts!r} of a lower-casing model; expected lower-case "
             "prompts, as the library lower-cases them too"
         )
     if encoder.spec().get("trust_remote_code"):
-        raise InputError(f"to={NAME!r}, a model with custom code; expected one without")
+        raise InputError(f"to={FORMAT_NAME!r}, a model with custom code; expected one without")
     source = encoder.folder
     _copy_transformer(source.transformer, made.add("Transformer", in_place=True))
     _write_json(
-        folder / LIMITS, {"max_seq_length": encoder.max_length, "do_lower_case": source.lower_case}
+        folder / LIMITS_FILE,
+        {"max_seq_length": encoder.max_length, "do_lower_case": source.lower_case},
     )
     pooling = {"word_embedding_dimension": encoder.width, "pooling_mode": mode}
     _write_json(made.add("Pooling") / CONFIG, pooling | {"include_prompt": True})
     for part in source.head:
-        if isinstance(part, sentence_folder.Dense):
+        if isinstance(part, model_folder.Dense):
             place = made.add("Dense")
             shutil.copyfile(part.folder / CONFIG, place / CONFIG)
             shutil.copyfile(part.weights, place / WEIGHTS)
@@ -127,7 +152,7 @@ def _add_transformer(made: _Folder, folder: Path, encoder: TransformerEncoder) -
 def _copy_transformer(source: Path, folder: Path) -> None:
     """Copy a transformer and its tokenizer, set to float32 and right padding."""
     for path in {path for pattern in HUB_FILES for path in source.glob(pattern)}:
-        if path.name not in (MODULES, PROMPTS) and not path.match("sentence_*_config.json"):
+        if path.name not in (MODULES, PROMPTS_FILE) and not path.match("sentence_*_config.json"):
             shutil.copyfile(path, folder / path.name)
     config = read_json(folder / CONFIG)
     config.pop("torch_dtype", None)
@@ -139,16 +164,20 @@ def _copy_transformer(source: Path, folder: Path) -> None:
         _write_json(path, tokens | {"padding_side": "right", "pad_token": padding})
 
 
-def _add_static(made: _Folder, model: ReducedModel, encoder: StaticEncoder) -> None:
+def _add_static(made: _Folder, encoder: StaticEncoder, layers: Sequence[Layer]) -> None:
     counts_unknown = encoder.vectors.dropped is not None and not encoder.vectors.normalize
-    if counts_unknown and not model.is_scale_invariant:
+    is_scale_invariant = bool(layers) and getattr(layers[0], "bias", None) is None
+    if counts_unknown and not is_scale_invariant:
         raise InputError(
-            f"to={NAME!r}, word vectors: the library counts unknown words in its means, which "
-            "changes vectors after the mean is subtracted; expected beta=0, or unit vectors"
+            f"to={FORMAT_NAME!r}, word vectors: the library counts unknown words in its means, "
+            "which changes vectors after the mean is subtracted; expected beta=0, or unit vectors"
         )
     place = made.add("StaticEmbedding")
-    _write_tensors(place / WEIGHTS, {SENTENCE_TRANSFORMERS: rows_of(encoder)})
-    (place / TOKENIZER).write_text(definition_of(encoder), encoding="utf-8")
+    _write_tensors(place / WEIGHTS, {SENTENCE_TRANSFORMERS: _token_rows(encoder)})
+    definition = json.loads(encoder.vectors.as_in_a_folder().definition or "")
+    # For texts of any length, without special tokens.
+    definition |= {"post_processor": None, "truncation": None, "padding": None}
+    (place / TOKENIZER).write_text(json.dumps(definition, ensure_ascii=False), encoding="utf-8")
     if encoder.vectors.normalize:
         made.add("Normalize")
 
@@ -160,3 +189,17 @@ def _write_tensors(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2), encoding="utf-8")
+
+
+def _token_rows(encoder: StaticEncoder) -> Matrix:
+    """Weighted token vectors (tokens, dim); zero for the dropped token."""
+    whole = encoder.vectors.as_in_a_folder()
+    rows = whole.vectors if whole.mapping is None else whole.vectors[whole.mapping]
+    weights = encoder.weights
+    if weights is not None:
+        missing = len(rows) - len(weights)
+        rows = rows * np.pad(weights, (0, missing))[:, None]
+    rows = np.array(rows, dtype=np.float32)
+    if whole.dropped is not None:
+        rows[whole.dropped] = 0.0
+    return rows

@@ -1,12 +1,14 @@
-"""Adding: documents are prepared, then staged and committed in the writers' turn."""
+"""Adding and syncing: documents are prepared, then staged and committed in the writers' turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from slimdex.indexes.arrays import Rows
@@ -17,8 +19,8 @@ from ..index import Index
 from ..sources.given_vectors import GivenVectors, as_given
 from ..sources.tabular.records import as_documents
 from ..store.change import Change
+from ..store.columns import columns_with_values, widened
 from ..store.document_store import DocumentStore
-from ..store.metadata_columns import widened
 from . import writer
 from .encoding import EncodingError, append_vectors
 from .preparing import Prepared, prepared
@@ -26,11 +28,9 @@ from .staging import Addition, ChangedOriginsError, DuplicateKeyError, Staged
 from .writer import Added
 
 if TYPE_CHECKING:
+    from ..sources.files.input_files import Reading
     from ..sources.source import Sources
-    from .made_up_ids import MadeUpIds
-
-Missing = Callable[[DocumentStore, int], Rows]
-"""The field of `Addition`."""
+    from .source_ids import SourceIds
 
 
 def add_documents(
@@ -38,7 +38,7 @@ def add_documents(
 ) -> Added:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read = as_documents(documents)
-    new = [index.store.columns.new(types) for types in read.columns]
+    new = [index.store.new_columns(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
     return add(index, Addition(read.documents, new, given))
 
@@ -46,23 +46,21 @@ def add_documents(
 def add_sources(
     index: Index,
     sources: Sources,
-    choose_ids: Callable[[DocumentStore], MadeUpIds] | None = None,
-    missing: Callable[[MadeUpIds], Missing] | None = None,
+    choose_ids: Callable[[DocumentStore], SourceIds] | None = None,
+    missing: Callable[[SourceIds], Callable[[DocumentStore, int], Rows]] | None = None,
 ) -> Added:
     """Add the documents of sources; it starts over if others choose the same ids meanwhile.
 
-    Parameters
-    ----------
-    choose_ids : choose the ids that documents lack; by default `MadeUpIds.of`.
-    missing : find the documents to delete, given these ids.
+    `choose_ids` chooses the ids that documents lack, by default `SourceIds.of`; given these,
+    `missing` returns the function that finds the documents to delete: see `Addition`.
     """
-    from ..sources.column_agreement import agree_with
-    from .made_up_ids import MadeUpIds
+    from ..sources.tabular.column_agreement import agree_with
+    from .source_ids import SourceIds
 
     while True:
         store = index.store
-        notes = agree_with(store.columns.with_values, sources.opened)
-        ids = choose_ids(store) if choose_ids else MadeUpIds.of(sources.opened, index.state, store)
+        notes = agree_with(columns_with_values(store), sources.opened)
+        ids = choose_ids(store) if choose_ids else SourceIds.of(sources.opened, index.state, store)
         addition = Addition(
             sources.documents(ids.readings),
             sources.columns(store),
@@ -72,13 +70,41 @@ def add_sources(
             missing(ids) if missing else None,
         )
         try:
-            with _places_named(index, sources, ids):
+            with _places_named(sources, ids.readings):
                 added = add(index, addition)
         except ChangedOriginsError:
             note("others have added files of the same names meanwhile; the addition starts over")
             continue
         notes = [*notes, *ids.notes, *added.notes, *sources.left_out()]
         return replace(added, notes=notes, file_notes=sources.file_notes())
+
+
+def sync(index: Index, sources: Sources) -> Added:
+    """Add what is new, replace what has changed, delete what is gone; other documents stay.
+
+    Files with unchanged path, size and times are not read. A text that the index already has, in a
+    document that is replaced or deleted, is not encoded again. Documents of a file that exists but
+    can't be read stay.
+
+    Raises `InputError` if a source is standard input, which can't be read again, or the index was
+    built from given vectors; or as `Collection.add` does. Then nothing is changed.
+    """
+    from ..sources.files.input_files import STANDARD_INPUT
+    from .source_ids import SourceIds
+
+    if any(source.place.startswith("stdin ") for source in sources.opened):
+        raise InputError(f"{STANDARD_INPUT}: standard input; expected files, folders or packages")
+    if not index.has_encoder:
+        raise InputError(f"{index.path}: built from given vectors; expected an encoder's")
+
+    def ids_with_known(store: DocumentStore) -> SourceIds:
+        ids = SourceIds.of(sources.opened, index.state, store)
+        known = [replace(each, known=store.known_origins(each.place)) for each in ids.readings]
+        return replace(ids, readings=known)
+
+    return add_sources(
+        index, sources, ids_with_known, lambda ids: partial(_gone_rows, sources, ids.readings)
+    )
 
 
 def add(index: Index, addition: Addition) -> Added:
@@ -90,7 +116,7 @@ def add(index: Index, addition: Addition) -> Added:
         raise InputError(f"{index.path}: built from given vectors; expected vectors for these")
     index.check_writable()  # before texts are encoded, which takes long
     with prepared(index, addition) as ready, ready.staged() as (change, staged):
-        notes = widened(change.base.columns, change.store.columns.types)
+        notes = widened(change.base.columns, change.store.columns)
         encoded, added = _committed(change, ready, staged)
     return replace(
         added,
@@ -121,18 +147,51 @@ def _committed(change: Change, ready: Prepared, staged: Staged) -> tuple[int, Ad
 
 
 @contextmanager
-def _places_named(index: Index, sources: Sources, ids: MadeUpIds) -> Iterator[None]:
+def _places_named(sources: Sources, readings: Sequence[Reading]) -> Iterator[None]:
     """Name the files of documents in errors about them."""
     try:
         yield
     except DuplicateKeyError as error:
         raise InputError(
-            f"id {error.id!r} occurs twice, in {sources.place(error.first, ids.readings)} and "
-            f"{sources.place(error.second, ids.readings)}; expected each id once"
+            f"id {error.id!r} occurs twice, in {sources.place(error.first, readings)} and "
+            f"{sources.place(error.second, readings)}; expected each id once"
         ) from error
     except EncodingError as error:
-        from .made_up_ids import MadeUpIds  # whose origins may be known by now
-
-        again = MadeUpIds.of(sources.opened, index.state, index.store)
-        place = sources.place_of(error.ids[0], again.readings)
+        place = sources.place_of(error.ids[0], readings)
         raise InputError(str(error) if place is None else f"{place}: {error}") from error
+
+
+def _gone_rows(
+    sources: Sources, readings: Sequence[Reading], store: DocumentStore, first: int
+) -> Rows:
+    """Rows before `first` of documents whose files are gone, once the sources are read."""
+    from ..sources.files.file_source import FileSource
+
+    # Documents whose origins have changed since are left to the next sync, which reads them.
+    places = [each.place for each in readings if each.known <= store.known_origins(each.place)]
+    missing = store.gone_from(places, [*sources.origins(readings)], first)
+    read = [*zip(sources.opened, readings, strict=True)]
+    gone = [
+        row
+        for row, id, place in missing
+        if any(
+            place == reading.place
+            and (not isinstance(source, FileSource) or source.may_go(id, reading.prefix or ""))
+            for source, reading in read
+        )
+    ]
+    return np.array(gone, dtype=np.int64)
+
+
+def counts(added: Added, documents: int) -> dict[str, Any]:
+    """Count what a sync did; `documents` is the number of documents after it."""
+    return {
+        "added": added.documents - added.replaced - added.moved,
+        "changed": added.replaced,
+        "moved": added.moved,
+        "deleted": added.deleted - added.moved,
+        "unchanged": documents - added.documents,
+        "documents": documents,
+        "encoded": added.encoded,
+        "refitted": added.refitted,
+    }

@@ -21,18 +21,18 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ..atomic_files import publish
 from ..index import Index
 from ..store.change import Change
-from ..store.derived_documents import with_new_documents
-from ..store.derived_lexical import with_new_words
+from ..store.derived import with_new_documents, with_new_words
 from ..store.manifest import BlockFile, Checksums, Manifest
-from ..store.passages_table import DocumentRows
+from ..store.merging import compacted, is_numbered
+from ..store.passages import DocumentRows
 from ..store.readings import ReadingFile, Readings
 from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Segment, State
 from ..store.work_folder import work_folder
 
-TRIES = 3
+ATTEMPTS = 3
 Copies = tuple[Manifest, ReducedIndex | None]
-"""What names files without deleted rows; the index in memory, None if nothing is committed yet."""
+"""Manifest of files without deleted rows; the index in memory, None if none is fitted yet."""
 
 
 def compact(index: Index) -> int:
@@ -46,7 +46,7 @@ def compact(index: Index) -> int:
     checksum.
     """
     index.check_writable()
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(ATTEMPTS)):
         if not index.snapshot.deleted_count:
             break
         with nullcontext() if left else index.turn(), work_folder(index.path) as folder:
@@ -99,12 +99,12 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
         fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
         files={role: file for role, file in old.files.items() if role != "origins"},
     )
-    if not snapshot.store.is_numbered(old.rows):
+    if not is_numbered(snapshot.store, old.rows):
         raise CorruptError(f"{snapshot.path}: damaged documents; see `slimdex verify`")
     segments = list[Segment]()
     if state.rows:
         path = folder / state.new_name("segment")
-        segments.append(snapshot.store.compacted(path, state.rows))
+        segments.append(compacted(snapshot.store, path, state.rows))
     state = replace(state, segments=segments)
     state, files = _with_readings(snapshot.store.readings, state, live, folder)
     files.append(vectors)
@@ -139,7 +139,7 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
 
 def _with_checksums(manifest: Manifest, files: Sequence[BlockFile]) -> Manifest:
     tails = {file.path.name: (0, list(file.blocks())) for file in files}
-    checksums = Checksums().followed_by(tails, manifest.state.file_names)
+    checksums = Checksums().with_tails(tails, manifest.state.file_names)
     return replace(manifest, checksums=checksums)
 
 
@@ -152,7 +152,7 @@ def _with_readings(
     entries[:, 0] = np.searchsorted(live, entries[:, 0])
     if not len(entries):
         return replace(state, readings=None, readings_count=0), []
-    file = ReadingFile(folder / state.new_name("readings")).followed_by(entries)
+    file = ReadingFile(folder / state.new_name("readings")).append(entries)
     return replace(state, readings=file.path.name, readings_count=file.count), [file]
 
 

@@ -162,10 +162,10 @@ class KeptVectors:
     def of(cls, change: Change, gone: Rows = NO_ROWS) -> KeptVectors:
         """Digests of the documents that staged ones replace, and of the documents `gone`."""
         state = change.state
-        documents = np.union1d(change.store.ids.replaced(state.rows), gone)
+        documents = np.union1d(change.store.replaced_rows(state.rows), gone)
         collected = list[bytes]()
         for part in batches(len(documents), READ_AT_ONCE):
-            collected += digests_of(change.store.documents.contents_of(documents[part]))
+            collected += digests_of(change.store.contents_of(documents[part]))
         rows = change.document_rows().all_rows(documents)
         return cls.sorted(np.array(collected, dtype=DIGEST), rows)
 

@@ -23,7 +23,7 @@ from ..store.change import AppendedFile, Change
 from ..store.readings import PartlyRead
 from .encoded_texts import EncodedTexts, KeptVectors
 
-WINDOW = 1024
+WINDOW_ROWS = 1024
 """Rows encoded at a time; a kill loses those of a window or, if several processes encode, of the
 current window of each."""
 STEP_CHARACTERS = 16_384
@@ -44,34 +44,30 @@ class EncodingError(InputError):
 
 
 def encode_texts(
-    change: Change,
-    encoder: Encoder,
-    rows: slice,
-    gone: Rows,
-    known: EncodedTexts,
+    change: Change, encoder: Encoder, rows: slice, gone: Rows, known: EncodedTexts
 ) -> int:
-    """Encode the texts of new rows that have no vector yet, for `append_vectors`; return how many.
+    """Encode the texts of new rows, for `append_vectors`; return their number.
 
-    Texts of replaced documents, and of those in `gone`, have theirs. Raises `EncodingError` if
+    Those of replaced documents, and of documents in `gone`, have vectors. Raises `EncodingError` if
     other processes fail to encode some.
     """
     kept, work = KeptVectors.of(change, gone), _Work(change, encoder, rows)
-    encoding, encoded = Encoding(encoder, change.state.dim, work.did), 0
+    encoding, count = Encoding(encoder, change.state.dim, work.did), 0
     windows = (
         work.begin(_window(change, kept, known, part, work.most))
-        for part in batches(rows.stop, WINDOW, rows.start)
+        for part in batches(rows.stop, WINDOW_ROWS, rows.start)
     )
     try:
         for window, (vectors, lengths) in change.workers.map(encoding, windows):
             if window.texts:
                 known.put(window.texts, vectors, lengths)
-            encoded += len(window.texts)
+            count += len(window.texts)
             work.finish(window)
     except PartError as error:
         part = error.part.rows
-        raise EncodingError(change.store.ids.between(part.start, part.stop), str(error)) from error
+        raise EncodingError(change.store.ids_between(part.start, part.stop), str(error)) from error
     known.look_up_all()
-    return encoded
+    return count
 
 
 def append_vectors(
@@ -82,21 +78,20 @@ def append_vectors(
     known: EncodedTexts,
     given: GivenVectors | None = None,
 ) -> tuple[AppendedFile, int]:
-    """Append the vectors of new rows to the file, as a part of the change that commits them.
+    """Append the vectors of new rows to the file; return the file, and the number of texts encoded.
 
-    They are given, those of replaced documents or of `gone` ones, known, or else encoded. Returns
-    the file and its new blocks, and the number of texts that were encoded.
+    Vectors are given, those of replaced documents or of `gone` ones, known, or else encoded.
     """
     vectors = change.vectors(rows.start)
     grown = AppendedFile(vectors, vectors.nbytes)
-    encoded = 0
+    count = 0
     if given is not None:
-        for part in batches(len(given), WINDOW):
+        for part in batches(len(given), WINDOW_ROWS):
             vectors.append(given.rows(part.start, part.stop))
             progress("taking vectors", part.stop, len(given))
         return grown, 0
     kept = KeptVectors.of(change, gone)
-    for part in batches(rows.stop, WINDOW, rows.start):
+    for part in batches(rows.stop, WINDOW_ROWS, rows.start):
         window = _window(change, kept, known, part)
         new: Matrix = np.zeros((0, change.state.dim), dtype=np.float32)
         lengths = NO_LENGTHS
@@ -105,34 +100,24 @@ def append_vectors(
         X, partly = _assembled(change, window, new, lengths)
         vectors.append(X)
         change.store.readings.put(partly)
-        encoded += len(window.texts)
-    return grown, encoded
+        count += len(window.texts)
+    return grown, count
 
 
 @dataclass(frozen=True)
 class Window:
-    """Rows whose vectors are appended together, and the texts to encode.
-
-    Attributes
-    ----------
-    texts, todo : texts to encode, and their places in the window.
-    empty : places of empty texts, whose vector is zero.
-    kept, old : places whose vectors are those of other rows, and these rows.
-    known : places of texts that were encoded before.
-    vectors, lengths : of the known ones.
-    characters : of all its texts, as counted by `_Work`.
-    """
+    """Rows whose vectors are appended together, and the texts to encode."""
 
     rows: slice
-    texts: Sequence[str]
-    todo: Rows
-    empty: Rows
-    kept: Rows
-    old: Rows
-    known: Rows
-    vectors: Matrix
-    lengths: Lengths
-    characters: int
+    texts: Sequence[str]  # to encode
+    todo: Rows  # places of these in the window
+    empty: Rows  # places of empty texts, whose vector is zero
+    kept: Rows  # places whose vectors are those of other rows
+    old: Rows  # these rows
+    known: Rows  # places of texts that were encoded before
+    vectors: Matrix  # of the known ones
+    lengths: Lengths  # of the known ones
+    characters: int  # of all its texts, as counted by `_Work`
 
 
 @dataclass(frozen=True)
@@ -152,13 +137,9 @@ class Encoding:
 
 
 def _window(
-    change: Change,
-    kept: KeptVectors,
-    known: EncodedTexts,
-    rows: slice,
-    most: int = sys.maxsize,
+    change: Change, kept: KeptVectors, known: EncodedTexts, rows: slice, most: int = sys.maxsize
 ) -> Window:
-    contents = change.store.documents.contents(rows.start, rows.stop)
+    contents = change.store.contents(rows.start, rows.stop)
     if len(contents) != rows.stop - rows.start:
         raise CorruptError(
             f"{change.path}: {len(contents)} passages in the rows {rows.start} to "
@@ -193,12 +174,12 @@ def _assembled(
     X[window.kept] = change.vectors().take(window.old)
     before = change.store.readings.of(window.old)
     same_rows = zip(window.kept.tolist(), window.old.tolist(), strict=True)
-    partly = {start + i: before[row] for i, row in same_rows if row in before}
-    partly |= {start + i: (0, 0) for i in window.empty.tolist()}
-    for places, read in ((window.todo, lengths), (window.known, window.lengths)):
-        for i in np.flatnonzero(read[:, 0] > read[:, 1]).tolist():
-            partly[start + int(places[i])] = int(read[i, 0]), int(read[i, 1])
-    return X, partly
+    return X, {
+        **{start + i: before[row] for i, row in same_rows if row in before},
+        **{start + i: (0, 0) for i in window.empty.tolist()},
+        **partly_read(start + window.todo, lengths),
+        **partly_read(start + window.known, window.lengths),
+    }
 
 
 def _characters(texts: Sequence[str], most: int) -> int:
@@ -220,7 +201,7 @@ class _Work:
         tokens: int | None = getattr(encoder, "max_length", None)
         self.most = sys.maxsize if tokens is None else CHARACTERS_PER_TOKEN * tokens
         self._documents, self._last_row = rows.stop - rows.start, rows.stop
-        characters = change.store.documents.characters(rows.start, rows.stop, self.most)
+        characters = change.store.count_characters(rows.start, rows.stop, self.most)
         self._total = characters + TEXT_CHARACTERS * self._documents
         self._finished = self._done = 0
 
@@ -253,42 +234,46 @@ def encoded(
     encoder: Encoder,
     texts: Sequence[str],
     dim: int,
-    did: Callable[[Sequence[str]], None] | None = None,
+    did: Callable[[Sequence[str]], object] | None = None,
 ) -> tuple[Matrix, Lengths]:
     """Vectors (n, dim) of texts; (n, 2) tokens and tokens read, 0 if all are read.
 
-    `did` is told the texts of each step.
+    `did` receives the texts of each step.
     """
-    out = np.zeros((len(texts), dim), dtype=np.float32)
+    vectors: Matrix = np.zeros((len(texts), dim), dtype=np.float32)
     lengths: Lengths = np.zeros((len(texts), 2), dtype=np.int64)
-    for places, vectors, partly in encoded_steps(encoder, texts, dim):
-        out[places] = vectors
-        for place, read in partly.items():
-            lengths[place] = read
-        if did is not None:
-            did([texts[i] for i in places])
-    return out, lengths
-
-
-def encoded_steps(
-    encoder: Encoder, texts: Sequence[str], dim: int
-) -> Iterator[tuple[list[int], Matrix, PartlyRead]]:
-    """Yield positions of some of the texts, their vectors, and those read only in part, by
-    position.
-    """
     tokens: int = getattr(encoder, "tokens_at_once", 0)  # which keep it busy
     enough = max(STEP_CHARACTERS, 4 * CHARACTERS_PER_TOKEN * tokens)
-    for positions in steps([len(text) for text in texts], enough):
-        vectors, lengths = measured(encoder, [texts[i] for i in positions], dim)
-        partly = {
-            positions[i]: (tokens, read)
-            for i, (tokens, read) in enumerate(lengths.tolist())
-            if read < tokens
-        }
-        yield positions, vectors, partly
+    for places in steps([len(text) for text in texts], enough):
+        step = [texts[i] for i in places]
+        vectors[places], read = _measured(encoder, step, dim)
+        if len(read):
+            lengths[places] = np.where(read[:, :1] > read[:, 1:], read, 0)
+        if did is not None:
+            did(step)
+    return vectors, lengths
 
 
-def measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, Lengths]:
+def reporting(stage: str, total: int) -> Callable[[Sequence[str]], None]:
+    """Return a function that receives texts and reports how many it has received of all."""
+    done = 0
+
+    def did(texts: Sequence[str]) -> None:
+        nonlocal done
+        done += len(texts)
+        progress(stage, done, total)
+
+    return did
+
+
+def partly_read(rows: Rows, lengths: Lengths) -> PartlyRead:
+    """Tokens, and tokens read, of each row that the encoder read only in part."""
+    is_cut = lengths[:, 0] > lengths[:, 1]
+    read = zip(rows[is_cut].tolist(), lengths[is_cut].tolist(), strict=True)
+    return {row: (total, part) for row, (total, part) in read}
+
+
+def _measured(encoder: Encoder, texts: Sequence[str], dim: int) -> tuple[Matrix, Lengths]:
     """Vectors (n, dim); and (n, 2) the tokens of each text and those read, (0, 2) if unknown.
 
     Raises `InputError` if the encoder does not return one finite vector per text.

@@ -19,7 +19,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
 from ..store.change import AppendedFile, Change
-from ..store.derived_documents import with_documents
+from ..store.derived import with_documents
 from ..store.index_files import encode_rows, fit, save_codes
 from ..store.manifest import Manifest, Undo
 from ..store.snapshot import Loaded
@@ -31,7 +31,7 @@ ROLES = ("reducer", "rescorer", "codes")
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FitResult:
     """A fit of a snapshot's rows: the index in memory, with notes for the user.
 
     The state is the snapshot's, but with the settings, the figures and the files of the fit, which
@@ -48,7 +48,7 @@ def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
     """Fit reducer, metric and codes with other settings; returns notes for the user.
 
     Rows that others add during the fit are coded with it. If others renumber the rows, or
-    replace their vectors, it starts over. `undo` is as for `Change.commit`.
+    replace their vectors, it starts over. `undo`: see `Change.commit`.
     """
     notes = list[str]()
     while True:
@@ -67,7 +67,7 @@ def refit(index: Index, settings: Settings, undo: Undo = "alone") -> list[str]:
         ]
 
 
-def _fitted(index: Index, settings: Settings, folder: Path) -> tuple[Fitted, Manifest] | None:
+def _fitted(index: Index, settings: Settings, folder: Path) -> tuple[FitResult, Manifest] | None:
     """Fit the newest commit in another folder; None if its rows are replaced meanwhile."""
     before, moments = index.read(lambda snapshot: (snapshot.manifest, snapshot.moments()))
     try:
@@ -79,7 +79,7 @@ def _fitted(index: Index, settings: Settings, folder: Path) -> tuple[Fitted, Man
         return None
 
 
-def fit_in(folder: Path, index: Index, state: State, moments: Moments) -> Fitted:
+def fit_in(folder: Path, index: Index, state: State, moments: Moments) -> FitResult:
     """Fit a state's vectors, which have these moments, by its requested settings.
 
     The files are written to another folder.
@@ -89,10 +89,10 @@ def fit_in(folder: Path, index: Index, state: State, moments: Moments) -> Fitted
     vectors = state.vector_file(index.path, state.rows)
     state = fit(folder, replace(state, requested=requested), vectors, moments, chosen)
     coded, state = encode_rows(folder, state, vectors, index.workers)
-    return Fitted(state, coded, folder, notes)
+    return FitResult(state, coded, folder, notes)
 
 
-def commit_fit(change: Change, fitted: Fitted, state: State, undo: Undo = "alone") -> list[str]:
+def commit_fit(change: Change, fitted: FitResult, state: State, undo: Undo = "alone") -> list[str]:
     """Commit a fit with the next state, whose rows may be more; returns notes for the user."""
     path, fitted_state = change.path, fitted.state
     state = replace(

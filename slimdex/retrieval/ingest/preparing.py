@@ -21,7 +21,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import note, progress
+from slimdex.indexes.execution.progress import note
 from slimdex.indexes.execution.workers import HERE
 
 from ..documents import Document
@@ -30,38 +30,29 @@ from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..passages import Count
 from ..store.change import Change
-from ..store.derived_lexical import write_words
+from ..store.derived import write_words
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
 from .encoded_texts import EncodedTexts, digests_of
-from .encoding import WINDOW, encode_texts, encoded
-from .long_documents import contents_of, counter
-from .staging import Addition, Staged, checked_document, stage
+from .encoding import WINDOW_ROWS, encode_texts, encoded, reporting
+from .staging import Addition, Staged, checked_document, contents_of, counter, stage
 
-FEW, FEW_CHARACTERS = WINDOW, 1 << 20
+FEW, FEW_CHARACTERS = WINDOW_ROWS, 1 << 20
 """Most documents that are prepared in memory, and their characters: the work that a kill costs."""
 
 
 class Prepared:
-    """An addition whose documents are read and encoded.
-
-    Attributes
-    ----------
-    addition : the addition, whose documents can be read again.
-    terms : make the terms for the lexical index, and remember those of few documents.
-    words : folder with the words of the index and of many documents, unless others have changed it.
-    encoded : number of texts that were encoded.
-    """
+    """An addition whose documents are read, but can be read again, and encoded."""
 
     def __init__(self, index: Index, addition: Addition) -> None:
-        self.addition, self.encoded, self.terms = addition, 0, TERMS
-        self.words: Path | None = None
-        self._index = index
+        self.addition, self._index = addition, index
+        self.encoded = 0  # texts
+        self.terms = TERMS  # of the lexical index; those of few documents are remembered
+        self.words: Path | None = None  # those of many documents, unless others change the index
         self._known: EncodedTexts | None = None
         self._count: Count = self._tokens_of
-        # Many documents are staged before the turn.
-        self._begun: tuple[Change, Staged] | None = None
+        self._begun: tuple[Change, Staged] | None = None  # many documents, before the turn
 
     @contextmanager
     def staged(self) -> Iterator[tuple[Change, Staged]]:
@@ -75,7 +66,9 @@ class Prepared:
                 self.discard()
                 self.words = None
                 with index.change() as change:
-                    yield change, self._staged(change)
+                    is_same = self._known is not None and self._known.spec == change.state.encoder
+                    count = self._count if is_same else self._tokens_of
+                    yield change, stage(change, self.addition, count)
         if self._known is not None:
             self._known.drop_used()
 
@@ -85,7 +78,7 @@ class Prepared:
         state = snapshot.state
         self._known = EncodedTexts(None, state.encoder, state.dim)
         documents = [checked_document(document) for document in documents]
-        rows = snapshot.store.ids.look_up([document.id for document in documents])
+        rows = snapshot.store.look_up([document.id for document in documents])
         if state.settings is not None:
             self._index.read(lambda newest: (newest.loaded(), newest.words))
         if self.addition.vectors is not None:
@@ -127,10 +120,6 @@ class Prepared:
         """The index's encoder."""
         return self._index.encoder
 
-    def _staged(self, change: Change) -> Staged:
-        is_same = self._known is not None and change.base.state.encoder == self._known.spec
-        return stage(change, self.addition, self._count if is_same else self._tokens_of)
-
     def _tokens_of(self, texts: Sequence[str]) -> Sequence[int]:
         return counter(self.encoder())(texts)
 
@@ -144,7 +133,7 @@ class Prepared:
         """Encode texts, except those of documents that these replace, by id."""
         state, changed = snapshot.state, _changed(snapshot, documents, rows)
         texts = list[str]()
-        for part in batches(len(changed), WINDOW):
+        for part in batches(len(changed), WINDOW_ROWS):
             texts += contents_of(changed[part], state.passages, self._count)
         if state.settings is None and texts:
             state.requested.check_count(len(texts))
@@ -155,18 +144,15 @@ class Prepared:
         if self.addition.missing is not None:
             gone = np.union1d(gone, self.addition.missing(store, state.rows))
         kept = set[bytes]()
-        for part in batches(len(gone), WINDOW):
-            kept.update(digests_of(store.documents.contents_of(gone[part])))
+        for part in batches(len(gone), WINDOW_ROWS):
+            kept.update(digests_of(store.contents_of(gone[part])))
         digests = digests_of(unique)
         new = [text for text, digest in zip(unique, digests, strict=True) if digest not in kept]
-
-        def did(texts: Sequence[str]) -> None:
-            self.encoded += len(texts)
-            progress("encoding", self.encoded, len(new))
-
         if new:
-            known.put(new, *encoded(self._index.encoder_of(state), new, state.dim, did))
+            encoder, did = self._index.encoder_of(state), reporting("encoding", len(new))
+            known.put(new, *encoded(encoder, new, state.dim, did))
             known.look_up_all()
+            self.encoded = len(new)
 
     def _find_terms(
         self, state: State, documents: Sequence[Document], texts: Sequence[str]
@@ -198,10 +184,15 @@ def _changed(
 ) -> Sequence[Document]:
     """Documents whose text, title or parts differ from those of the same id."""
     changed = list[Document]()
-    for part in batches(len(documents), WINDOW):
+    for part in batches(len(documents), WINDOW_ROWS):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
-        old = {each.id: each for each in snapshot.store.documents.read(rows).values()}
-        changed += [each for each in documents[part] if not _is_same(each, old.get(each.id))]
+        found = snapshot.store.read(rows).values()
+        old = {each.id: (each.title, each.text, (*each.parts,)) for each in found}
+        changed += [
+            each
+            for each in documents[part]
+            if old.get(each.id) != (each.title, each.text, (*each.parts,))
+        ]
     return changed
 
 
@@ -220,7 +211,7 @@ class _Kept:
                     yield from pickle.load(self._file)
             return
         self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115
-        while few := list(islice(self._documents, WINDOW)):
+        while few := list(islice(self._documents, WINDOW_ROWS)):
             yield from few
             try:
                 pickle.dump(few, self._file)
@@ -233,12 +224,6 @@ class _Kept:
         if self._file is not None:
             with suppress(OSError):  # a full disk, after the commit
                 self._file.close()
-
-
-def _is_same(new: Document, old: Document | None) -> bool:
-    if old is None:
-        return False
-    return (new.title, new.text, (*new.parts,)) == (old.title, old.text, (*old.parts,))
 
 
 def _characters(document: Any) -> int:

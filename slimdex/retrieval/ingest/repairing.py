@@ -5,24 +5,24 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+
 from slimdex.indexes.codes.kinds import KINDS
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.options import AUTO
+from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
+from ..encoders.base import Encoder
 from ..index import Index
 from ..locks import WAIT
-from ..store.verification import (
-    derived_faults,
-    replacement_faults,
-    segment_faults,
-    vector_faults,
-)
+from ..store.verification import derived_faults, replacement_faults, segment_faults, vector_faults
 from ..store.work_folder import remove_left_work
 from . import writer
-from .reencoding import encode_lost
+from .encoding import encoded, partly_read, reporting
 from .replacing import undo
 
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
+FROM_A_COPY = "restore the file from a copy"
 
 
 def verify(path: str | Path) -> list[str]:
@@ -55,15 +55,10 @@ def repair(
     untrusted : rebuild all that is derived from documents and vectors without reading it first. A
         FAISS file from others may contain anything, and so may its checksum in the manifest.
     wait : seconds to wait for changes by other processes.
-    shared_filesystem : as for `Collection.open`.
+    shared_filesystem : see `Collection.open`.
 
-    Raises
-    ------
-    CorruptError
-        If a segment is damaged, or vectors are damaged and `encode` is false. Then nothing is
-        changed.
-    InputError
-        If an untrusted index has its own FAISS factory string.
+    Raises `CorruptError` if a segment is damaged, or vectors are and `encode` is false, and
+    `InputError` if an untrusted index has its own FAISS factory string.
     """
     place = Path(path).absolute()
     index = Index.open(place, wait=wait, shared_filesystem=shared_filesystem)
@@ -74,7 +69,10 @@ def repair(
             index.move_model(model)
         lost = vector_faults(index.snapshot)
         if lost and not encode:
-            raise CorruptError(f"{lost[0]}; {_way_out(index)}")
+            way_out = f"`slimdex repair {index.path} --encode` encodes these documents again"
+            if not index.has_encoder:
+                way_out = f"vectors given from elsewhere can't be rebuilt: {FROM_A_COPY}"
+            raise CorruptError(f"{lost[0]}; {way_out}")
         if lost:
             encode_lost(index)
         if damaged := replacement_faults(index.snapshot):
@@ -82,16 +80,9 @@ def repair(
             lost += damaged
         if untrusted:
             return lost + _replaced(index)
-        derived = derived_faults(index.snapshot)
-        if derived:
+        if derived := derived_faults(index.snapshot):
             writer.rebuild(index)
         return lost + derived
-
-
-def _way_out(index: Index) -> str:
-    if not index.has_encoder:
-        return "vectors given from elsewhere can't be rebuilt: restore the file from a copy"
-    return f"`slimdex repair {index.path} --encode` encodes these documents again"
 
 
 def _replaced(index: Index) -> list[str]:
@@ -109,3 +100,48 @@ def _replaced(index: Index) -> list[str]:
     kept |= {segment.name for segment in state.segments} | {state.readings or state.vectors}
     names = sorted(state.file_names - kept)
     return [f"{index.path / name}: untrusted" for name in names]
+
+
+def encode_lost(index: Index) -> None:
+    """Encode the documents whose blocks of vectors are missing or damaged; then rebuild.
+
+    Raises `CorruptError` if the vectors were given.
+    """
+    if not index.has_encoder:
+        raise CorruptError(
+            f"{index.path / index.state.vectors}: vectors given from elsewhere can't be "
+            f"encoded again; {FROM_A_COPY}"
+        )
+    encoder = index.encoder
+    with index.turn():
+        _encode_blocks(index, encoder)
+        writer.rebuild(index)
+
+
+def _encode_blocks(index: Index, encoder: Encoder) -> None:
+    """Encode the blocks without a valid checksum, each in a commit.
+
+    A block is durable before it gets its checksum: after an interruption, the next attempt encodes
+    the rest.
+    """
+    snapshot = index.snapshot
+    state = snapshot.state
+    path, dtype = index.path / state.vectors, STORED[state.stored]
+    file = VectorFile.preallocated(path, state.dim, state.rows, dtype)
+    known = snapshot.manifest.checksums.of(state.vectors)
+    lost = [block for block, digest in file.blocks() if known.get(block) != digest]
+    did = reporting("encoding", sum(len(file.rows_of_block(block)) for block in lost))
+    for block in lost:
+        part = file.rows_of_block(block)
+        contents = snapshot.store.contents(part.start, part.stop)
+        has_text = np.array([bool(text) for text in contents])
+        rows, vectors = np.array(part), np.zeros((len(part), state.dim), dtype=np.float32)
+        texts = [text for text in contents if text]
+        did([""] * (len(part) - len(texts)))
+        vectors[has_text], lengths = encoded(encoder, texts, state.dim, did)
+        digest = file.overwrite(block, vectors)
+        with index.change() as change:
+            change.replace_block(state.vectors, block, digest)
+            empty = dict.fromkeys(rows[~has_text].tolist(), (0, 0))
+            change.store.readings.put({**empty, **partly_read(rows[has_text], lengths)})
+            change.commit()

@@ -29,29 +29,21 @@ from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
 from ..store.state import Replacement, State
 from ..store.work_folder import work_folder
-from .encoding import encoded_steps
-from .fitting import Fitted, commit_fit, fit_in
+from .encoding import encoded, partly_read
+from .fitting import FitResult, commit_fit, fit_in
 
-WINDOW = 256
+COMMITTED_ROWS = 256
 """Rows encoded between two commits, lost by a kill."""
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """Result of a run.
+    """Result of a run."""
 
-    Attributes
-    ----------
-    rows : documents or passages that have a new vector.
-    total : all of them.
-    finished : True if the new vectors are in use.
-    notes : of the fit, for the user.
-    """
-
-    rows: int
-    total: int
-    finished: bool = False
-    notes: tuple[str, ...] = ()
+    rows: int  # documents or passages that have a new vector
+    total: int  # all of them
+    finished: bool = False  # True if the new vectors are in use
+    notes: tuple[str, ...] = ()  # of the fit, for the user
 
 
 def replace_vectors(index: Index, encoder: Encoder, seconds: float | None = None) -> Replaced:
@@ -139,19 +131,15 @@ def _encode_window(index: Index, encoder: Encoder) -> None:
 
 def _next_rows(state: State) -> Rows:
     first = state.replacement.rows if state.replacement else state.rows
-    return np.arange(first, min(first + WINDOW, state.rows))
+    return np.arange(first, min(first + COMMITTED_ROWS, state.rows))
 
 
 def _encoded(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, PartlyRead]:
     """Vectors (n, dim) of rows, zero for deleted ones and those without text."""
     out: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
     places = np.flatnonzero(~np.isin(rows, snapshot.hidden))
-    texts = snapshot.texts(rows[places])
-    partly = dict[int, tuple[int, int]]()
-    for positions, vectors, read in encoded_steps(encoder, texts, encoder.dim):
-        out[places[positions]] = vectors
-        partly |= {int(rows[places[i]]): lengths for i, lengths in read.items()}
-    return out, partly
+    out[places], lengths = encoded(encoder, snapshot.texts(rows[places]), encoder.dim)
+    return out, partly_read(rows[places], lengths)
 
 
 def _append(change: Change, vectors: Matrix, partly: PartlyRead) -> None:
@@ -199,7 +187,7 @@ def _finish(index: Index, encoder: Encoder) -> list[str] | None:
                 return _commit(change, fitted, snapshot, moments)
 
 
-def _commit(change: Change, fitted: Fitted, before: Snapshot, moments: Moments) -> list[str]:
+def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moments) -> list[str]:
     """Replace the vectors by the fitted ones and those of the rows added since."""
     state = _replaced(change.next_state())
     vectors = state.vector_file(change.path, state.rows)

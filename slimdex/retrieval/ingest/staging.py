@@ -1,4 +1,8 @@
-"""Staging: documents are validated and written to a draft, unseen by readers."""
+"""Staging: documents are validated, written to a draft that readers don't see, and cut.
+
+Documents longer than a passage are cut before they are encoded. Most texts are short: those with
+few bytes are skipped, and only the others' tokens are counted.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +14,26 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.unicode_text import check_unicode
 
-from ..documents import Document, check_columns, id_text
-from ..passages import Count
+from ..documents import Document, check_columns, content, id_text
+from ..encoders.base import CountingEncoder, Encoder
+from ..passages import LONGEST_UNIT, Count, Passage, divided
 from ..sources.given_vectors import ChosenVectors, GivenVectors, check_vectors
 from ..store.change import Change
 from ..store.document_store import DocumentStore
-from ..store.passages_table import part_fault
-from .long_documents import cut_staged
+from ..store.passages import Cut, DocumentRows, part_fault
 
 INSERTED, INSERTED_CHARACTERS = 1024, 1 << 24
 """Documents, and their characters, written at a time."""
 INSERTED_VALUES = 1 << 20
 """Values of metadata written at a time."""
+SURE = 3 / 4
+"""Bytes per token of a passage that are always safe: no tokenizer makes more tokens than bytes, and
+special tokens and a prompt take the rest."""
+READ_AT_ONCE = 1024
 
 
 class DuplicateKeyError(InputError):
@@ -44,23 +53,14 @@ class ChangedOriginsError(InputError):
 
 @dataclass(frozen=True)
 class Staged:
-    """Documents written to a draft.
+    """Documents written to a draft."""
 
-    Attributes
-    ----------
-    first, stop : their rows are those from `first` to before `stop`.
-    unchanged : documents skipped as identical to existing ones.
-    gone : first rows of live documents to delete with the addition's commit.
-    moved : number of these that are added under another id.
-    vectors : their given vectors, if any.
-    """
-
-    first: int
+    first: int  # their rows are first .. stop - 1
     stop: int
-    unchanged: int
-    gone: Rows
-    moved: int
-    vectors: GivenVectors | None = None
+    unchanged: int  # number of documents skipped as identical to existing ones
+    gone: Rows  # first rows of live documents to delete with the addition's commit
+    moved: int  # number of these that are added under another id
+    vectors: GivenVectors | None = None  # given ones
 
     @property
     def rows(self) -> slice:
@@ -72,22 +72,15 @@ class Staged:
 class Addition:
     """Documents to add, and what is known of them.
 
-    Attributes
-    ----------
-    columns : name -> DuckDB type of metadata columns, a mapping for each source; others are typed
-        by their values.
-    vectors : one for each document; by default the encoder's.
-    known_origins, origins : files of made-up ids when those of these documents were chosen, and
-        with the files of these documents: see `made_up_ids`.
-    missing : called once these documents are staged, with the store that has them and the first row
-        of them; returns the first rows of the documents to delete in the same commit. With it,
-        documents to add are optional.
+    Once they are staged, `missing` receives the store and the first row of these documents, and
+    returns the first rows of documents to delete in the same commit. With it, documents to add are
+    optional.
     """
 
     documents: Iterable[Document]
-    columns: Sequence[Mapping[str, str]] = ()
-    vectors: GivenVectors | None = None
-    known_origins: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[Mapping[str, str]] = ()  # of each source, name -> DuckDB type; or by values
+    vectors: GivenVectors | None = None  # one for each document; by default the encoder's
+    known_origins: Mapping[str, str] = field(default_factory=dict)  # see `SourceIds`
     origins: Mapping[str, str] = field(default_factory=dict)
     missing: Callable[[DocumentStore, int], Rows] | None = None
 
@@ -108,28 +101,28 @@ def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
     if vectors is not None:
         _check_dimensions(vectors, change.state.dim)
     for types in addition.columns:
-        store.columns.declare(types)
+        store.declare(types)
     # so far one row each; ids of a few are known to differ
     stop, is_unique, documents = first, False, iter(addition.documents)
     while batch := _some(documents):
         is_unique = stop == first and len({each.id for each in batch}) == len(batch)
-        store.documents.insert(stop, batch)
+        store.insert(stop, batch)
         stop += len(batch)
     count = stop - first
     if not count and missing is None:
         raise InputError("no documents; expected at least one")
     is_first = vectors is None and change.state.settings is None
-    if count and is_first and not store.documents.has_text(first):
+    if count and is_first and not store.has_text(first):
         raise InputError(f"none of {count} documents has a text; expected at least one with text")
     if vectors is not None and count and len(vectors) != count:
         raise InputError(
             f"{vectors.name}: {len(vectors)} rows for {count} documents; expected one for each"
         )
-    if count and not is_unique and (twice := store.ids.duplicate(first)):
+    if count and not is_unique and (twice := store.duplicate_id(first)):
         id, row, other = twice
         raise DuplicateKeyError(id, row - first, other - first)
     gone = missing(store, first) if missing else NO_ROWS
-    moved = store.origins.moved(first, gone) if len(gone) else 0
+    moved = store.count_moved(first, gone) if len(gone) else 0
     unchanged = _unchanged(change, first, stop, vectors)
     if vectors is not None and len(unchanged):
         vectors = ChosenVectors(vectors, without(np.arange(stop - first), unchanged - first))
@@ -168,12 +161,12 @@ def _check_dimensions(vectors: GivenVectors, dim: int) -> None:
 def _unchanged(change: Change, first: int, staged: int, vectors: GivenVectors | None) -> Rows:
     """Drop the staged documents that exist unchanged; return their rows, in order."""
     store = change.store
-    unchanged, existing = store.ids.unchanged(first, staged) if first else (NO_ROWS, NO_ROWS)
+    unchanged, existing = store.unchanged_rows(first, staged) if first else (NO_ROWS, NO_ROWS)
     if vectors is not None and len(unchanged):
         same = _have_vectors(change, existing, ChosenVectors(vectors, unchanged - first))
         unchanged, existing = unchanged[same], existing[same]
     if len(unchanged):
-        store.origins.adopt(unchanged, existing)
+        store.adopt_origins(unchanged, existing)
         store.drop_rows(unchanged, first)
     return unchanged
 
@@ -227,3 +220,82 @@ def _check_parts(document: Document) -> None:
                 f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
             )
         start = part.start
+
+
+def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> int:
+    """Cut the documents of the rows first .. staged, so far one row each, if the index cuts texts.
+
+    `count` counts tokens as the encoder does; None if no text is to be cut. Returns the new value
+    of `staged`: rows are renumbered.
+    """
+    store, tokens = change.store, change.state.passages
+    long_documents: list[tuple[int, int]] = []  # new first row, number of rows
+    more, has_parts = 0, False
+    for part in batches(staged, READ_AT_ONCE, first):
+        cuts = dict[int, Cut]()
+        parts = store.uncut(part.start, part.stop)
+        has_parts |= bool(parts)
+        long = dict[int, tuple[str, str]]()
+        if count is not None and tokens is not None:
+            longer = store.longer_texts(part.start, part.stop, int(SURE * tokens))
+            long = _long({row: (title, text) for row, title, text in longer}, tokens, count)
+        short = sorted(parts.keys() - long.keys())
+        whole = store.whole_passages(short) if short else {}
+        for row in sorted(parts.keys() | long.keys()):
+            document_parts = parts.get(row, ())
+            if row in long and count is not None and tokens is not None:
+                passages = divided(*long[row], document_parts, count, tokens)
+                progress("cutting", row + 1 - first, staged - first)
+            else:
+                passages = [whole[row]]
+            cuts[row + more] = Cut(passages, document_parts)
+            if len(passages) > 1:
+                long_documents.append((row + more, len(passages)))
+                more += len(passages) - 1
+        store.insert_cuts(cuts)
+    if has_parts:
+        store.drop_uncut()
+    if long_documents:
+        progress("cutting", staged - first, staged - first)
+        firsts, counts = np.array(long_documents, dtype=np.int64).T
+        store.make_room(DocumentRows(firsts, counts))
+    return staged + more
+
+
+def _long(
+    texts: Mapping[int, tuple[str, str]], tokens: int, count: Count
+) -> dict[int, tuple[str, str]]:
+    """Return the titles and texts with more than this number of tokens."""
+    long = {i: each for i, each in texts.items() if len(each[1]) > LONGEST_UNIT * tokens}
+    rest = {i: content(*each) for i, each in texts.items() if i not in long}
+    counts = count([*rest.values()]) if rest else ()
+    return long | {i: texts[i] for i, n in zip(rest, counts, strict=True) if n > tokens}
+
+
+def contents_of(documents: Sequence[Document], tokens: int | None, count: Count) -> list[str]:
+    """Texts to encode of documents that are cut into passages of so many tokens; None for none."""
+    contents, long = list[str](), dict[int, tuple[str, str]]()
+    if tokens is not None:
+        texts = {i: (document.title, document.text) for i, document in enumerate(documents)}
+        sizes = {i: len(content(*each).encode(errors="replace")) for i, each in texts.items()}
+        long = _long({i: texts[i] for i in texts if sizes[i] > SURE * tokens}, tokens, count)
+    for i, document in enumerate(documents):
+        title, text = document.title, document.text
+        if i in long and tokens is not None:
+            cut = Cut(divided(title, text, document.parts, count, tokens))
+            contents += cut.contents(text)
+        elif document.parts:
+            contents += Cut([Passage(0, len(text), title)]).contents(text)
+        else:
+            contents.append(content(title, text))
+    return contents
+
+
+def counter(encoder: Encoder) -> Count:
+    """The encoder's count of tokens; raises `InputError` if it can't count them."""
+    if not isinstance(encoder, CountingEncoder):
+        raise InputError(
+            f"encoder {type(encoder).__name__} can't count tokens, by which this index cuts texts; "
+            "expected one with token_counts(texts)"
+        )
+    return encoder.token_counts

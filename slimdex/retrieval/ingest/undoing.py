@@ -19,7 +19,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ..index import Index
 from ..lexical.word_index import WordIndex
 from ..store.change import AppendedFile, Change
-from ..store.derived_lexical import word_faults
+from ..store.derived import word_faults
 from ..store.index_files import load_index, save_codes
 from ..store.manifest import Manifest
 from ..store.state import State
@@ -28,16 +28,10 @@ from .fitting import ROLES
 
 @dataclass(frozen=True)
 class Undone:
-    """Result of undoing.
+    """Result of undoing."""
 
-    Attributes
-    ----------
-    restored : deleted or replaced documents that came back.
-    removed : documents that are gone again.
-    """
-
-    restored: int
-    removed: int
+    restored: int  # deleted or replaced documents that came back
+    removed: int  # documents that are gone again
 
 
 def undo(index: Index) -> Undone:
@@ -60,7 +54,7 @@ def undo(index: Index) -> Undone:
             hybrid=before.state.hybrid,
             requested=before.state.requested,
         )
-        change.store.origins.forget_places(np.union1d(restored, removed))
+        change.store.forget_places(np.union1d(restored, removed))
         change.commit(state, delete=removed, restore=restored, grown=grown)
         rows = head.document_rows
         return Undone(rows.number(restored), rows.number(removed))
@@ -114,11 +108,7 @@ def _fitted_as(change: Change, state: State, before: State) -> tuple[State, list
         return change.with_moments(replace(state, certificate=None), Moments(state.dim)), []
     moments = before.files["moments"]
     moments.check(change.path)
-    state = replace(
-        state,
-        files=state.files | {"moments": moments},
-        certificate=before.certificate,
-    )
+    state = replace(state, files=state.files | {"moments": moments}, certificate=before.certificate)
     if _fit(state) == _fit(before):
         return state, []
     files = {role: file for role, file in state.files.items() if role not in ROLES}

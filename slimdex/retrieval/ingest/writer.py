@@ -24,10 +24,15 @@ from ..index import Index
 from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex
 from ..store.change import AppendedFile, Change
-from ..store.derived_documents import with_documents, with_new_documents
-from ..store.derived_lexical import new_words, with_new_words, with_words
+from ..store.derived import (
+    new_words,
+    with_documents,
+    with_new_documents,
+    with_new_words,
+    with_words,
+)
 from ..store.index_files import encode_rows, fit, save_codes
-from ..store.passages_table import DocumentRows
+from ..store.passages import DocumentRows
 from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Certificate, State
 from ..store.work_folder import work_folder
@@ -36,28 +41,17 @@ from .staging import Staged
 
 @dataclass(frozen=True)
 class Added:
-    """Result of an addition.
+    """Result of an addition."""
 
-    Attributes
-    ----------
-    documents : number added.
-    replaced : number of these that replaced an older document.
-    unchanged : skipped as identical to existing ones.
-    refitted : True if the reducer and the codes were refitted afterwards.
-    deleted : documents that disappeared from their source.
-    moved : number of these that were added under another id.
-    encoded : texts encoded; the others kept their vectors.
-    file_notes : "path" and "note" of each file that was left out or could not be read.
-    """
-
-    documents: int
-    replaced: int
+    documents: int  # number added
+    replaced: int  # number of these that replaced an older document
     notes: list[str]
-    unchanged: int = 0
-    refitted: bool = False
-    deleted: int = 0
-    moved: int = 0
-    encoded: int = 0
+    unchanged: int = 0  # skipped as identical to existing ones
+    refitted: bool = False  # True if the reducer and the codes were refitted afterwards
+    deleted: int = 0  # documents that disappeared from their source
+    moved: int = 0  # number of these that were added under another id
+    encoded: int = 0  # texts encoded; the others kept their vectors
+    # "path" and "note" of each file that was left out or could not be read:
     file_notes: list[dict[str, str]] = field(default_factory=list)
 
 
@@ -76,7 +70,7 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
     """
     with index.change() as change:
         if ids is not None:
-            rows = change.base.store.ids.rows(ids)
+            rows = change.base.store.live_rows(ids)
         else:
             rows = change.base.rows_where(where or "")
         commit_deletion(change, rows)
@@ -94,16 +88,12 @@ def add_staged(
 ) -> Added:
     """Commit staged documents; delete those that are gone, and older ones of the same ids.
 
-    Parameters
-    ----------
-    change : the one that has staged them.
-    appended : file of vectors, with those of the documents.
-    terms, words : make the terms of the new rows; a folder with them, if it is written already.
-    are_given : True unless the vectors are the encoder's.
+    Their vectors are in `appended`; they `are_given` unless the encoder's. `words` is a folder with
+    the terms of the new rows, if they are indexed already.
     """
     before, old, gone = change.base, change.base.state, staged.gone
     vectors = change.vectors(staged.stop)
-    replaced_documents = change.store.ids.replaced(old.rows)
+    replaced_documents = change.store.replaced_rows(old.rows)
     rows = change.document_rows(staged.stop)
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
     state = replace(change.next_state(), rows=staged.stop)

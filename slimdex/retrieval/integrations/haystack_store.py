@@ -15,7 +15,8 @@ from haystack.errors import FilterError
 
 from ..collection import Collection
 from ..documents import Document as OwnDocument
-from ..encoders.given_encoder import GivenEncoder
+from ..documents import Hit
+from ..encoders.adapters import GivenEncoder
 from ..encoders.opening import open_encoder
 from ..search.request import SearchRequest
 from ..store.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
@@ -33,7 +34,7 @@ class SlimdexDocumentStore:
     Parameters
     ----------
     path : the index's folder; created if it does not exist.
-    model : the encoder of a new index, as for `slimdex build --model`.
+    model : the encoder of a new index; see `slimdex build --model`.
     dim : instead of a model: documents come with embeddings of this dimension.
     """
 
@@ -50,8 +51,7 @@ class SlimdexDocumentStore:
 
     def to_dict(self) -> dict[str, Any]:
         """Serialise for a pipeline's file."""
-        told: dict[str, Any] = default_to_dict(self, **self._asked)
-        return told
+        return dict(default_to_dict(self, **self._asked))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -67,8 +67,7 @@ class SlimdexDocumentStore:
         """Return the documents that match filters; all documents without filters."""
         if not len(self.collection):
             return []
-        found = self.collection.get(where=self._where(filters) or "true")
-        return [_document(one.id, one.text, one.metadata) for one in found]
+        return [*map(_document, self.collection.get(where=self._where(filters) or "true"))]
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -119,7 +118,7 @@ class SlimdexDocumentStore:
             texts=texts, vectors=vectors, limit=top_k, where=self._where(filters)
         )
         (hits,) = self.collection.answer(request)
-        return [_document(hit.id, hit.text, hit.metadata, hit.score) for hit in hits]
+        return [_document(hit, hit.score) for hit in hits]
 
     def _vectors(self, documents: list[Document]) -> Any:
         if self.collection.index.has_encoder:
@@ -184,8 +183,9 @@ def _check(operator: str, value: Any) -> None:
             raise FilterError(f"{operator} {value!r:.100}; expected a number or a date") from error
 
 
-def _document(id: str, text: str, columns: Any, score: float | None = None) -> Document:
-    return Document(id=id, content=text or None, meta=as_metadata(columns), score=score)
+def _document(found: Hit | OwnDocument, score: float | None = None) -> Document:
+    meta = as_metadata(found.metadata)
+    return Document(id=found.id, content=found.text or None, meta=meta, score=score)
 
 
 @component
@@ -204,14 +204,13 @@ class SlimdexRetriever:
     def to_dict(self) -> dict[str, Any]:
         """Serialise for a pipeline's file."""
         store = self.document_store.to_dict()
-        told: dict[str, Any] = default_to_dict(self, document_store=store, top_k=self.top_k)
-        return told
+        return dict(default_to_dict(self, document_store=store, top_k=self.top_k))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Create from the result of `to_dict`."""
-        told = data["init_parameters"]
-        told["document_store"] = SlimdexDocumentStore.from_dict(told["document_store"])
+        values = data["init_parameters"]
+        values["document_store"] = SlimdexDocumentStore.from_dict(values["document_store"])
         made: Self = default_from_dict(cls, data)
         return made
 

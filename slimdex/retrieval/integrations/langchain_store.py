@@ -105,13 +105,14 @@ class SlimdexVectorStore(VectorStore):
     ) -> list[str]:
         """Add texts, replacing those of the same ids; return the ids."""
         texts = list(texts)
-        told = list(ids) if ids is not None else [None] * len(texts)
+        given = list(ids) if ids is not None else [None] * len(texts)
         rows = metadatas if metadatas is not None else [{} for _ in texts]
-        if not len(texts) == len(told) == len(rows):
+        if not len(texts) == len(given) == len(rows):
             raise InputError(
-                f"{len(texts)} texts, {len(told)} ids, {len(rows)} metadata; expected equal numbers"
+                f"{len(texts)} texts, {len(given)} ids, {len(rows)} metadata; expected "
+                "equal numbers"
             )
-        names = [str(uuid4()) if id in (None, "") else id_text(id) for id in told]
+        names = [str(uuid4()) if id in (None, "") else id_text(id) for id in given]
         documents = {
             id: OwnDocument(id, text, metadata=as_columns(row))
             for id, text, row in zip(names, texts, rows, strict=True)
@@ -131,8 +132,7 @@ class SlimdexVectorStore(VectorStore):
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Documents with these ids; unknown ids are ignored."""
         known = [id for id in ids if id in self.collection]
-        found = self.collection.get(known) if known else []
-        return [_document(own.id, own.text, own.metadata) for own in found]
+        return [*map(_document, self.collection.get(known) if known else [])]
 
     def similarity_search(
         self,
@@ -150,7 +150,7 @@ class SlimdexVectorStore(VectorStore):
         filter : required metadata: name -> value, or a list of values.
         where : a DuckDB condition on the columns.
         """
-        return [_found(hit) for hit in self._hits(query, k, filter, where)]
+        return [_document(hit) for hit in self._hits(query, k, filter, where)]
 
     def similarity_search_with_score(
         self,
@@ -162,7 +162,7 @@ class SlimdexVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[tuple[Document, float]]:
         """Documents closest to a query, with their cosines."""
-        return [(_found(hit), hit.score) for hit in self._hits(query, k, filter, where)]
+        return [(_document(hit), hit.score) for hit in self._hits(query, k, filter, where)]
 
     def similarity_search_by_vector(
         self,
@@ -175,7 +175,7 @@ class SlimdexVectorStore(VectorStore):
     ) -> list[Document]:
         """Documents closest to a vector."""
         vector = np.array(embedding, dtype=np.float32)
-        return [_found(hit) for hit in self._hits(vector, k, filter, where)]
+        return [_document(hit) for hit in self._hits(vector, k, filter, where)]
 
     def max_marginal_relevance_search(
         self,
@@ -197,7 +197,7 @@ class SlimdexVectorStore(VectorStore):
         vectors = encoder.encode([hit.text for hit in hits])
         asked = encode_queries(encoder, [query])[0]
         chosen = maximal_marginal_relevance(asked, list(vectors), lambda_mult, k)
-        return [_found(hits[i]) for i in chosen]
+        return [_document(hits[i]) for i in chosen]
 
     def _hits(self, query: Any, k: int, filter: Filter, where: str | None) -> list[Hit]:
         if not len(self.collection):
@@ -215,9 +215,6 @@ def _named(name: str, value: Any) -> Compare:
     return Compare(column_of(name), "IN" if isinstance(value, list | tuple) else "=", value)
 
 
-def _found(hit: Hit) -> Document:
-    return _document(hit.id, hit.text, hit.metadata)
-
-
-def _document(id: str, text: str, metadata: Any) -> Document:
-    return Document(id=id, page_content=text, metadata=as_metadata(metadata))
+def _document(found: Hit | OwnDocument) -> Document:
+    metadata = as_metadata(found.metadata)
+    return Document(id=found.id, page_content=found.text, metadata=metadata)

@@ -26,7 +26,7 @@ from slimdex.indexes.settings import Settings
 
 from ..collection import Collection
 from ..documents import Document, id_text
-from ..encoders.given_encoder import GivenEncoder
+from ..encoders.adapters import GivenEncoder
 from ..search.request import SearchRequest
 from ..store.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
 from .metadata import as_columns, as_metadata, column_of

@@ -25,23 +25,21 @@ from slimdex.indexes.arrays import LARGEST, Matrix, Rows, as_matrix, normalize_r
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 
-from ..atomic_files import STORED_ENDINGS
+from ..atomic_files import STORED_ENDINGS, temporary_parent
 from ..collection import Collection
 from ..documents import Document
-from ..encoders.adapters import as_encoder
+from ..encoders.adapters import GivenEncoder, as_encoder
 from ..encoders.base import AUTO, OFF, Encoder, passage_tokens
-from ..encoders.given_encoder import GivenEncoder
-from ..encoders.hub import PACKAGED, is_hub_id
+from ..encoders.models import PACKAGED, is_hub_id
 from ..encoders.opening import open_encoder
 from ..encoders.transformer import TransformerEncoder
-from ..quality.evaluation.measures import DEPTH, deep, measured, nearest_of, ranked
+from ..quality.evaluation import DEPTH, deep, nearest_of, ranked
 from ..quality.query_pools import encoded
 from ..search.answer import nearest_documents
 from ..search.request import SearchRequest
 from ..sources.given_vectors import as_given, check_vectors
-from ..temporary_files import temporary_parent
 
-Found = dict[str, dict[str, float]]
+Answers = dict[str, dict[str, float]]
 """Query id -> document id -> score, mteb's format of answers."""
 Ranked = tuple[list[float], list[int]]
 """Scores of a query, best first, and the rows of their documents."""
@@ -66,33 +64,20 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Description and sizes of an index, in bytes.
-
-    Attributes
-    ----------
-    documents, vectors : counts; each passage of a text has a vector.
-    settings : the effective ones, which a small corpus may have changed: see `notes`.
-    candidates : vectors rescored per query.
-    stored : format of the full vectors on disk: fp16 or int8.
-    ram_bytes : codes, reducer and metric, without ids and the system's caches.
-    ram_bytes_per_vector, ram_bytes_fixed : its parts, as in `slimdex info`.
-    disk_bytes : full vectors and derived files, without texts.
-    float32_bytes : uncompressed vectors in memory.
-    compression : float32_bytes / ram_bytes.
-    """
+    """Description and sizes of an index, in bytes."""
 
     documents: int
-    vectors: int
+    vectors: int  # each passage of a text has one
     dimensions: int
-    settings: Mapping[str, Any]
-    candidates: int
-    stored: str
-    ram_bytes: int
+    settings: Mapping[str, Any]  # effective; a small corpus may have changed them: see `notes`
+    candidates: int  # vectors rescored per query
+    stored: str  # format of the full vectors on disk: fp16 or int8
+    ram_bytes: int  # codes, reducer and metric, without ids and the system's caches
     ram_bytes_per_vector: float
     ram_bytes_fixed: int
-    disk_bytes: int
-    float32_bytes: int
-    compression: float
+    disk_bytes: int  # full vectors and derived files, without texts
+    float32_bytes: int  # uncompressed vectors in memory
+    compression: float  # float32_bytes / ram_bytes
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -153,11 +138,8 @@ class SlimdexIndex(_OneCorpus):
     ----------
     sizes : those of the index built last; None if there is none, or it has no documents.
 
-    Raises
-    ------
-    InputError
-        For invalid settings, vectors that are not finite or differ in dimension, and a model whose
-        similarity is not the cosine.
+    Raises `InputError` for invalid settings, vectors that are not finite or differ in dimension,
+    and a model whose similarity is not the cosine.
     """
 
     def __init__(
@@ -248,7 +230,7 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
     Parameters
     ----------
     model : an encoder of mteb, for instance from `mteb.get_model`.
-    settings, vector_dtype, folder : as for `SlimdexIndex`.
+    settings, vector_dtype, folder : see `SlimdexIndex`.
 
     Attributes
     ----------
@@ -290,8 +272,8 @@ class SlimdexSearch(_OneCorpus):
 
     Parameters
     ----------
-    encoder : as for `Collection.create`, or the folder or name of a model.
-    settings, vector_dtype, passages, lexical : as for `Collection.create`.
+    encoder : the folder or name of a model, or an encoder; see `Collection.create`.
+    settings, vector_dtype, passages, lexical : see `Collection.create`.
     folder : where to keep the indexes, one per task, split and subset; by default temporary.
     meta : metadata for the results; by default derived from the encoder.
 
@@ -311,7 +293,9 @@ class SlimdexSearch(_OneCorpus):
         folder: str | Path | None = None,
         meta: ModelMeta | None = None,
     ) -> None:
-        self.encoder = _opened(encoder)
+        if isinstance(encoder, str | Path):
+            encoder = open_encoder(str(encoder))
+        self.encoder = TransformerEncoder() if encoder is None else as_encoder(encoder)
         self.settings = (settings or Settings()).checked(self.encoder.dim)
         self.vector_dtype, self.passages, self.lexical = vector_dtype, passages, lexical
         self._kept = None if folder is None else Path(folder)
@@ -332,7 +316,14 @@ class SlimdexSearch(_OneCorpus):
         """
         self.clear()
         place = Place(task_metadata.name, hf_split, hf_subset)
-        self._collection = collection = self._created(place)
+        self._collection = collection = Collection.create(
+            (self._kept or self._temporary()) / f"{'-'.join(place)}.index",
+            self.encoder,
+            self.settings,
+            vector_dtype=self.vector_dtype,
+            passages=self.passages,
+            lexical=self.lexical,
+        )
         if not len(corpus):
             return
         added = collection.add(_documents(corpus), refit="never")
@@ -345,7 +336,7 @@ class SlimdexSearch(_OneCorpus):
         top_k: int,
         top_ranked: Mapping[str, list[str]] | None = None,
         **kwargs: Any,
-    ) -> Found:
+    ) -> Answers:
         """Find the documents closest to each query.
 
         Raises `InputError` if no corpus was indexed, a query is not text, or lists are to be
@@ -356,27 +347,17 @@ class SlimdexSearch(_OneCorpus):
         if self._collection is None:
             raise InputError("search: no corpus; expected `index` before, for each search")
         collection, names = self._collection, [str(id) for id in queries["id"]]
-        found: Found = {name: {} for name in names}
+        found: Answers = {name: {} for name in names}
         if len(collection) and names:
             texts = _texts(queries)
             asked = list(zip(texts, encoded(self.encoder, texts)[:, None], strict=True))
-            ids = collection.index.store.ids.by_row(collection.index.state.rows)
+            ids = collection.index.store.ids_by_row(collection.index.state.rows)
             more = not set(ids).isdisjoint(names)  # `evaluate` asks for one more, to drop
             answers = _answers(collection, asked, top_k, more)
             for name, (scores, rows) in zip(names, answers, strict=True):
                 found[name] = {ids[row]: score for row, score in zip(rows, scores, strict=True)}
         self.clear()
         return found
-
-    def _created(self, place: Place) -> Collection:
-        return Collection.create(
-            (self._kept or self._temporary()) / f"{'-'.join(place)}.index",
-            self.encoder,
-            self.settings,
-            vector_dtype=self.vector_dtype,
-            passages=self.passages,
-            lexical=self.lexical,
-        )
 
 
 def as_experiment(
@@ -400,10 +381,10 @@ def as_experiment(
 def meta_of(encoder: Encoder) -> ModelMeta:
     """mteb's metadata of an encoder's model, or metadata from the encoder's spec."""
     spec = encoder.spec()
-    told = str(spec.get("model") or spec.get("name") or spec.get("type"))
-    told = PACKAGED[told].hub_id if told in PACKAGED else told
-    known = MODEL_REGISTRY.get(told)
-    name = told if "/" in told and is_hub_id(told) else f"local/{Path(told).name}"
+    model = str(spec.get("model") or spec.get("name") or spec.get("type"))
+    model = PACKAGED[model].hub_id if model in PACKAGED else model
+    known = MODEL_REGISTRY.get(model)
+    name = model if "/" in model and is_hub_id(model) else f"local/{Path(model).name}"
     digest = str(spec.get("sha256", ""))[:16]
     own = {
         "name": name,
@@ -413,14 +394,6 @@ def meta_of(encoder: Encoder) -> ModelMeta:
         "similarity_fn_name": ScoringFunction.COSINE,
     }
     return ModelMeta.create_empty(own) if known is None else known.model_copy(update=own)
-
-
-def _opened(encoder: Any) -> Encoder:
-    """Open an encoder of any accepted form."""
-    if encoder is None:
-        return TransformerEncoder()
-    named = isinstance(encoder, str | Path)
-    return open_encoder(str(encoder)) if named else as_encoder(encoder)
 
 
 def _documents(corpus: Any) -> Iterator[Document]:
@@ -445,10 +418,7 @@ def _texts(queries: Any) -> list[str]:
 
 
 def _answers(
-    collection: Collection,
-    asked: Sequence[tuple[str | None, Matrix]],
-    top_k: int,
-    more: int = 0,
+    collection: Collection, asked: Sequence[tuple[str | None, Matrix]], top_k: int, more: int = 0
 ) -> list[Ranked]:
     """Answer texts, or None, with their vectors (1, d), by default searches.
 
@@ -465,10 +435,10 @@ def _answers(
         search = partial(nearest_of, collection.index, vector)
         if text is not None:
             search = partial(ranked, collection.index, text, vector)
-        searches = measured(search, min(top_k, DEPTH + more), more)
+        beyond = None
         if top_k > DEPTH + more:
-            searches.append((partial(coded, vector) if rescores else search, top_k))
-        answers.append(deep(searches))
+            beyond = partial(coded, vector) if rescores else search, top_k
+        answers.append(deep(search, min(top_k, DEPTH + more), more, beyond))
     return answers
 
 
@@ -482,16 +452,16 @@ def _on_cpu(embeddings: Any) -> Any:
 def _check_similarity(similarity: Similarity, queries: Matrix, documents: Matrix) -> None:
     """Raise `InputError` if a similarity ranks documents (n, d) differently from the cosine.
 
-    mteb does not tell its backends the similarity, so it is computed on examples; a dot product
+    mteb does not give its backends the similarity, so it is computed on examples; a dot product
     or a distance of unit vectors ranks equally.
     """
     documents = documents[documents.any(axis=1)]
     if not len(documents) or not len(queries):
         return
-    told = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
+    given = np.asarray(_on_cpu(similarity(queries, documents)), dtype=np.float64)
     cosines = normalize_rows(queries) @ normalize_rows(documents).T
-    least = 1e-4 * float(np.ptp(told))
-    for own, cosine in zip(told, cosines, strict=True):
+    least = 1e-4 * float(np.ptp(given))
+    for own, cosine in zip(given, cosines, strict=True):
         is_nearer = cosine[:, None] - cosine[None] > GAP
         if (is_nearer & (own[:, None] < own[None] - least)).any():
             raise InputError(

@@ -11,7 +11,7 @@ from mteb.abstasks.task_metadata import TaskMetadata
 
 from slimdex.indexes.errors import InputError
 
-from ..quality.evaluation.labels import read_qrels
+from ..quality.labels import read_qrels
 from ..sources.source import open_source, read_pairs
 
 SUBSET = "default"
@@ -62,10 +62,7 @@ def folder_task(
     drop_self : remove a document with the query's own id from its answers.
     language : of the texts, in mteb's notation.
 
-    Raises
-    ------
-    InputError
-        If the folder does not exist; on loading, if a file is invalid.
+    Raises `InputError` if the folder does not exist or, on loading, if a file is invalid.
     """
     source = Path(folder)
     if not (source / "corpus.jsonl").is_file():

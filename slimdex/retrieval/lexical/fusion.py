@@ -5,8 +5,8 @@ theoretical minimum and the maximum of the query; rows without a query word get 
 Gai and Ingber (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") found it the best and
 most robust of the functions they compared. The rule adds bonuses to cosines, as large as the query
 suggests (`weighting`). Reciprocal rank fusion (RRF: Cormack, Clarke and Büttcher 2009) sums
-``1 / (60 + rank)``, without scaling or weight. A row whose name equals the query gets `NAMED` more,
-which ranks it first.
+``1 / (60 + rank)``, without scaling or weight. A row whose name equals the query gets `NAME_BONUS`
+more, which ranks it first.
 
 Maxima, ranks and BM25 scores are those of the query in the whole collection (`Whole`), so a row's
 fused score is the same in every search: BM25 counts for the `WORDED` best rows there, and is 0 for
@@ -25,7 +25,7 @@ from slimdex.indexes.arrays import Rows, contains
 from slimdex.indexes.errors import InputError
 
 from .weighting import word_bonuses
-from .word_index import Found
+from .word_index import ScoredRows
 
 OFF, RRF = "off", "rrf"
 AUTO: Final = "auto"
@@ -37,9 +37,9 @@ LEAST_COSINE = -1.0
 FOUND_BY = ("meaning", "words", "both", "name")
 """Ways to find a row, in the results of a search by their places."""
 MEANING, WORDS, NAME = 0, 1, 3
-NAMED = 2.0
+NAME_BONUS = 2.0
 """Exceeds the difference between any two fused scores of rows without the name."""
-EXPECTED = "off, auto, rrf, or a weight from 0 to 1"
+FUSIONS = "off, auto, rrf, or a weight from 0 to 1"
 
 
 class Whole(NamedTuple):
@@ -52,8 +52,8 @@ class Whole(NamedTuple):
     total : number of rows that a search can find.
     """
 
-    near: Found
-    words: Found
+    near: ScoredRows
+    words: ScoredRows
     total: int
 
 
@@ -78,7 +78,7 @@ class Candidates(NamedTuple):
     whole: Whole
 
     @classmethod
-    def joined(cls, near: Found, others: Found, whole: Whole) -> Candidates:
+    def joined(cls, near: ScoredRows, others: ScoredRows, whole: Whole) -> Candidates:
         """Join the rows found by both searches.
 
         Parameters
@@ -121,9 +121,9 @@ class Fusion:
     ----------
     weight : of the lexical scores, 0 to 1; `AUTO` for the rule; None for reciprocal rank fusion.
 
-    >>> near = Found(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
-    >>> no_others = Found(np.empty(0, np.float32), np.empty(0, np.int64))
-    >>> words = Found(np.array([5.0], np.float32), np.array([7]))
+    >>> near = ScoredRows(np.array([0.9, 0.4], np.float32), np.array([3, 7]))
+    >>> no_others = ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
+    >>> words = ScoredRows(np.array([5.0], np.float32), np.array([7]))
     >>> found = Candidates.joined(near, no_others, Whole(near, words, 2))
     >>> [found.rows[found.order(Fusion(w).scores(found))].tolist() for w in (0.1, 0.5)]
     [[3, 7], [7, 3]]
@@ -152,7 +152,7 @@ class Fusion:
         else:
             scores = (1 - self.weight) * _spread(candidates.cosines, LEAST_COSINE, near.scores)
             scores += self.weight * _spread(candidates.bm25, 0.0, words.scores)
-        scores[candidates.is_named] += NAMED
+        scores[candidates.is_named] += NAME_BONUS
         return scores
 
 
@@ -175,7 +175,7 @@ def fusion_of(requested: str | float) -> Fusion | None:
     except (TypeError, ValueError):
         weight = -1.0
     if isinstance(requested, bool) or not 0 <= weight <= 1:  # also refuses NaN
-        raise InputError(f"hybrid={requested!r}; expected {EXPECTED}")
+        raise InputError(f"hybrid={requested!r}; expected {FUSIONS}")
     return Fusion(weight) if weight else None
 
 

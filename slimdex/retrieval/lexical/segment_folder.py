@@ -25,9 +25,8 @@ from typing import Any
 from slimdex.indexes.errors import CorruptError, SlimdexError
 from slimdex.indexes.json_text import READABLE, parsed
 
-from ..atomic_files import sync
+from ..atomic_files import MEMORY_FOLDER, sync, temporary_parent
 from ..locks import FileLock
-from ..temporary_files import MEMORY, temporary_parent
 
 LITTLE_BYTES = 1 << 20
 """Free bytes below which a disk counts as full."""
@@ -57,7 +56,7 @@ def short_lived_folder(path: Path) -> Iterator[Path]:
     A caller that needs it for longer than `NEW_S` must lock `OWNER` in it. A short-lived thread of
     tantivy may create a lock file there while the folder is removed.
     """
-    parent = MEMORY if has_memory(0) else temporary_parent(path.absolute().parent)
+    parent = MEMORY_FOLDER if has_memory(0) else temporary_parent(path.absolute().parent)
     for old in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
             if time() - old.stat().st_mtime > NEW_S and not FileLock(old, OWNER).is_held():
@@ -75,7 +74,10 @@ def short_lived_folder(path: Path) -> Iterator[Path]:
 def has_memory(nbytes: int) -> bool:
     """True if there is a folder in memory that has room for so many bytes."""
     try:
-        return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > nbytes + SPARE_BYTES
+        return (
+            os.access(MEMORY_FOLDER, os.W_OK)
+            and shutil.disk_usage(MEMORY_FOLDER).free > nbytes + SPARE_BYTES
+        )
     except OSError:
         return False
 

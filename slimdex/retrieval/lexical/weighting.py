@@ -21,8 +21,8 @@ a filter allows. The four factors limit what words can do where they are likely 
 - ``p(row)``: a row that has one word of many matches by chance, unless its cosine is near the
   best. The sum says how much of the query the row answers by either; at 1 the whole bonus counts.
 
-But for the exponent, the formula has no fitted number. docs/hybrid.md compares it with constant
-weights.
+But for the exponent, the formula has no fitted number. docs/research/fusion.md compares it with
+constant weights.
 """
 
 from __future__ import annotations

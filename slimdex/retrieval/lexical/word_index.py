@@ -56,13 +56,13 @@ COMMON, FEWEST_COMMON = 0.2, 100_000
 there it costs little, and a word that most texts of one subject share can matter."""
 BLANK = " "
 """Name of rows without id and text; names of documents have no spaces at their ends."""
-NAMED = 10.0
+NAME_BOOST = 10.0
 """Boost of a name that equals the query; exceeds the score of any other words."""
 MOST_NAMED = 1000
 """Most rows found by an exact name; tantivy allocates memory for that many."""
 
 
-class Found(NamedTuple):
+class ScoredRows(NamedTuple):
     """Search results: rows (n,), best first, and their scores (n,).
 
     `named` (m,) are the rows whose name equals the query; if it occurs nowhere, within one edit.
@@ -170,7 +170,7 @@ class WordIndex:
                     f"{path}: cut to {size:,} bytes while it was open; expected {expected:,}"
                 )
 
-    def search(self, text: str, k: int, hidden: Rows | None = None) -> Found:
+    def search(self, text: str, k: int, hidden: Rows | None = None) -> ScoredRows:
         """Return the k best rows for a query by BM25; `hidden` rows, sorted, are never returned.
 
         Words that more than `COMMON` of the rows have are left out of a large index, if others can
@@ -178,7 +178,7 @@ class WordIndex:
         """
         words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
         if not words or not k or not len(self):
-            return Found(np.empty(0, np.float32), np.empty(0, np.int64))
+            return ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
         self.check_files()
         k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
         idfs = idfs_of({word: self._count(STEMS, word) for word in words}, len(self))
@@ -195,7 +195,7 @@ class WordIndex:
             if kept.sum() >= k or len(hits.rows) < ask:
                 best = hits.rows[kept][:k]
                 named = best[np.isin(best, named)]
-                return Found(hits.scores[kept][:k], best, named, sum(idfs.values()))
+                return ScoredRows(hits.scores[kept][:k], best, named, sum(idfs.values()))
             ask = min(8 * ask, len(self) + 1)
 
     def faults(self, rows: int) -> list[str]:
@@ -236,14 +236,14 @@ class WordIndex:
     def _query(self, words: Iterable[str], names: list[Any]) -> Any:
         query, schema, should = _tantivy().Query, self._index.schema, _tantivy().Occur.Should
         terms = [query.term_query(schema, STEMS, word, "freq") for word in words]
-        terms += [query.boost_query(name, NAMED) for name in names]
+        terms += [query.boost_query(name, NAME_BOOST) for name in names]
         return query.boolean_query([(should, term) for term in terms])
 
     def _count(self, field: str, term: str) -> int:
         with tantivy_errors(self.path):
             return int(self._searcher.doc_freq(field, term))
 
-    def _searched(self, query: Any, k: int) -> Found:
+    def _searched(self, query: Any, k: int) -> ScoredRows:
         with tantivy_errors(self.path):
             hits = self._searcher.search(query, k, count=False).hits
             rows = self._searcher.fast_field_values(ROW, [place for _, place in hits])
@@ -252,7 +252,7 @@ class WordIndex:
         if len(numbers) and numbers.max() >= len(self):
             raise CorruptError(f"{self.path}: damaged: words of a missing row")
         order = np.lexsort((numbers, -scores))  # ties by row, independent of segments
-        return Found(scores[order], numbers[order].astype(np.int64))
+        return ScoredRows(scores[order], numbers[order].astype(np.int64))
 
 
 def idfs_of(counts: Mapping[str, int], total: int) -> dict[str, float]:

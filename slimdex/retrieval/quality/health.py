@@ -26,11 +26,11 @@ from slimdex.indexes.reducers.linear import Linear
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
+from ..atomic_files import temporary_parent
 from ..index import Index
 from ..store.index_files import sampled_error
 from ..store.snapshot import Snapshot
 from ..store.state import Certificate, State
-from ..temporary_files import temporary_parent
 from .query_pools import ASKED, document_pool
 from .recall_trials import ERROR, NEAREST, Pool, answers, built, exact_nearest_of
 
@@ -45,28 +45,17 @@ like them it is 9% more with 700 rows, 5% with 2,000."""
 
 @dataclass(frozen=True)
 class Drift:
-    """Figures of drift.
+    """Figures of drift: shares of variance, and errors of the codes."""
 
-    Attributes
-    ----------
-    rows : documents, or passages if texts are cut, that can be found.
-    since : rows added after the fit.
-    fitted : rows that the reducer was fitted on.
-    variance_then, variance_now : share kept by the reducer's axes, at the fit and now.
-    variance_best : share that axes fitted to the current documents would keep.
-    error_then, error_old, error_new : error of the codes at the fit, and now that of rows from
-        before and from after the fit.
-    """
-
-    rows: int
-    since: int
-    fitted: int
-    variance_then: float | None
-    variance_now: float | None
-    variance_best: float | None
-    error_then: float | None
-    error_old: float | None
-    error_new: float | None
+    rows: int  # documents, or passages if texts are cut, that can be found
+    since: int  # rows added after the fit
+    fitted: int  # rows that the reducer was fitted on
+    variance_then: float | None  # kept by the reducer's axes, at the fit
+    variance_now: float | None  # and now
+    variance_best: float | None  # of axes fitted to the current documents
+    error_then: float | None  # at the fit
+    error_old: float | None  # now, of rows from before the fit
+    error_new: float | None  # and from after it
 
     @property
     def is_large(self) -> bool:
@@ -159,8 +148,8 @@ def health(index: Index, snapshot: Snapshot, sample: int) -> dict[str, Any]:
         ``old_rows`` and ``new_rows``.
     ``agreement`` : ``estimate`` of agreement@10 and its lower ``bound``, wrong with probability
         ``error``; number of ``queries``, and their ``pool``.
-    ``certified`` : the certified agreement or None; ``verdict`` : whether it "holds", is "not
-        proved" any more, or "broken"; None if it was certified by given queries.
+    ``certified`` : the certified agreement or None; ``verdict`` : "holds", "not
+        proved" (any more) or "broken"; None if it was certified by given queries.
     ``refit`` : ``estimate`` and ``bound`` after a new fit, its ``seconds``, and
         ``found_of_its_order``, the share of its exact ten that the index finds now; None if no
         documents came after the fit, or the reducer is trained.

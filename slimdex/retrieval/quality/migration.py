@@ -18,30 +18,32 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.bounds import betting_bound
 from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.execution.progress import note, progress
+from slimdex.indexes.execution.progress import note
 from slimdex.indexes.ranking import top_k
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.rescoring import Rescorer
 
 from ..encoders.base import Encoder
 from ..index import Index
-from ..ingest.encoding import encoded_steps
+from ..ingest.encoding import encoded as encoded_documents
+from ..ingest.encoding import reporting
 from ..store.snapshot import Snapshot
+from .labels import Asked, Judged, labelled_queries, ndcg
 from .query_pools import dropped, encoded
 from .recall_trials import ERROR
-from .tuning.hybrid_choice import Judged
-from .tuning.metric_choice import ndcg
-from .tuning.tuner import Asked, labelled_queries
 
 STAY, ENCODE = "stay", "encode again"
 SECONDS_AN_HOUR = 3600
-QUERIES = 500
-FEWEST = 10
-MOST, LEAST, SHARE = 10_000, 2_000, 0.05
+MOST_QUERIES = 500
+FEWEST_SAMPLED = 10
+MOST_SAMPLED, LEAST_SAMPLED, SAMPLED_SHARE = 10_000, 2_000, 0.05
 """Default sample: 5% of the documents, but between these."""
-DEEP = 100
+RANKED_ROWS = 100
 """Rows that are read to find ten documents of several passages."""
-MADE, LABELLED = "half of the words of a sentence, its document to find", "queries with labels"
+MADE_OF_SENTENCES, LABELLED = (
+    "half of the words of a sentence, its document to find",
+    "queries with labels",
+)
 
 Values = NDArray[np.float64]
 """nDCG@10 of each query (q,)."""
@@ -49,46 +51,26 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Option:
-    """One option and its quality.
+    """One option and its quality."""
 
-    Attributes
-    ----------
-    name : `STAY` or `ENCODE`.
-    estimate : mean nDCG@10 of the queries, 0 to 1.
-    bound : lower bound of the mean over all such queries, wrong with probability 5%.
-    gain : difference of the means from staying; None for that, and without the old encoder.
-    gain_bound : its lower bound.
-    hours : estimated time of encoding.
-    """
-
-    name: str
-    estimate: float
-    bound: float
-    gain: float | None = None
-    gain_bound: float | None = None
-    hours: float = 0.0
+    name: str  # `STAY` or `ENCODE`
+    estimate: float  # mean nDCG@10 of the queries, 0 to 1
+    bound: float  # lower bound of the mean over all such queries, wrong with probability 5%
+    gain: float | None = None  # over staying; None for that, and without the old encoder
+    gain_bound: float | None = None  # its lower bound
+    hours: float = 0.0  # estimated time of encoding
 
 
 @dataclass(frozen=True)
 class Migration:
-    """Result of `Collection.migrate`.
+    """Result of `Collection.migrate`."""
 
-    Attributes
-    ----------
-    options : measured, first to stay, if the old encoder can be loaded.
-    advice : name of the recommended option.
-    why : the reason for it.
-    searched : documents or passages that the queries searched, encoded by both.
-    pool : description of the queries.
-    queries : their number.
-    """
-
-    options: Sequence[Option]
-    advice: str
-    why: str
-    searched: int
-    pool: str
-    queries: int
+    options: Sequence[Option]  # measured, first to stay, if the old encoder can be loaded
+    advice: str  # name of the recommended option
+    why: str  # the reason for it
+    searched: int  # documents or passages that the queries searched, encoded by both
+    pool: str  # description of the queries
+    queries: int  # their number
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -96,11 +78,7 @@ class Migration:
 
 
 def migrate(
-    index: Index,
-    snapshot: Snapshot,
-    encoder: Encoder,
-    asked: Asked | None,
-    count: int | None,
+    index: Index, snapshot: Snapshot, encoder: Encoder, asked: Asked | None, count: int | None
 ) -> Migration:
     """Compare another encoder with the index's own; see `Collection.migrate`."""
     sample = Sample.drawn(snapshot.opened(), asked, count)
@@ -158,20 +136,21 @@ class Sample:
         """
         rng, live = np.random.default_rng(0), snapshot.searchable_rows()
         if count is None:
-            count = min(MOST, max(LEAST, round(SHARE * len(live))))
-        if (most := min(count, len(live))) < FEWEST:
+            count = min(MOST_SAMPLED, max(LEAST_SAMPLED, round(SAMPLED_SHARE * len(live))))
+        if (most := min(count, len(live))) < FEWEST_SAMPLED:
             raise InputError(
-                f"a sample of {most:,} of {len(live):,} {snapshot.noun}; expected {FEWEST} or more"
+                f"a sample of {most:,} of {len(live):,} {snapshot.noun}; expected "
+                f"{FEWEST_SAMPLED} or more"
             )
         if asked is not None and asked.labels:
             pool, queries = LABELLED, labelled_queries(snapshot, asked)
             if not queries:
                 raise InputError("no query has a label of a document; expected some")
-            order = rng.permutation(len(queries))[:QUERIES]
+            order = rng.permutation(len(queries))[:MOST_QUERIES]
             queries = [queries[i] for i in order.tolist()]
         else:
             # drawn with replacement, so that the queries are independent
-            pool, rows = MADE, rng.choice(live, QUERIES)
+            pool, rows = MADE_OF_SENTENCES, rng.choice(live, MOST_QUERIES)
             firsts = snapshot.document_rows.documents(rows).tolist()
             pairs = zip(snapshot.texts(rows), firsts, strict=True)
             queries = [Judged(dropped(text, rng), {row: 1}) for text, row in pairs if text.strip()]
@@ -183,14 +162,10 @@ class Sample:
 
     def encoded(self, snapshot: Snapshot, encoder: Encoder) -> tuple[Matrix, float]:
         """Encode the searched rows; returns vectors in their order, and seconds for each."""
-        out: Matrix = np.zeros((len(self.searched), encoder.dim), dtype=np.float32)
         texts = snapshot.texts(self.searched)
-        start, done = perf_counter(), 0
-        for positions, vectors, _ in encoded_steps(encoder, texts, encoder.dim):
-            out[positions] = vectors
-            done += len(positions)
-            progress("encoding a sample", done, len(texts))
-        return out, (perf_counter() - start) / len(texts)
+        start, did = perf_counter(), reporting("encoding a sample", len(texts))
+        vectors, _ = encoded_documents(encoder, texts, encoder.dim, did)
+        return vectors, (perf_counter() - start) / len(texts)
 
     def judged(
         self, snapshot: Snapshot, queries: Matrix, documents: Matrix, moments: Moments
@@ -207,7 +182,7 @@ class Sample:
         out = np.empty(len(queries))
         for i, probe in enumerate(rescorer.probes(queries).each()):
             query = self.queries[i]
-            rows = top_k(probe.scores(documents, norms), firsts, DEEP)[1][0].tolist()
+            rows = top_k(probe.scores(documents, norms), firsts, RANKED_ROWS)[1][0].tolist()
             ranked = [first for first in dict.fromkeys(rows) if first != query.own]
             out[i] = ndcg(ranked, query.labels)
         return out

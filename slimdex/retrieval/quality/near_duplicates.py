@@ -34,7 +34,7 @@ from ..store.snapshot import Snapshot
 
 AXES = 128
 """Coordinates of a short row."""
-SAMPLE = 4096
+SAMPLED_ROWS = 4096
 """Rows that the axes are chosen by."""
 ROWS_TOGETHER, ROWS_AGAINST = 512, 8192
 """Rows compared at once with later ones, and the number of these."""
@@ -53,16 +53,10 @@ class NearDuplicate(NamedTuple):
 
 @dataclass(frozen=True)
 class DuplicateGroup:
-    """Near-duplicates of a document.
+    """Near-duplicates of a document."""
 
-    Attributes
-    ----------
-    kept : id of the document that was added first.
-    others : near-duplicates of it, in the order of addition.
-    """
-
-    kept: str
-    others: list[NearDuplicate]
+    kept: str  # id of the document that was added first
+    others: list[NearDuplicate]  # in the order of addition
 
 
 class Pairs(NamedTuple):
@@ -85,7 +79,7 @@ def near_duplicates(snapshot: Snapshot, min_score: float = 0.95) -> list[Duplica
     if not len(joined):
         return []
     named = np.union1d(joined, owners[joined])
-    found = snapshot.store.ids.of(rows[named])
+    found = snapshot.store.ids_of(rows[named])
     ids = dict(zip(named.tolist(), found, strict=True))
     groups: dict[int, DuplicateGroup] = {}
     for other, kept in zip(joined.tolist(), owners[joined].tolist(), strict=True):
@@ -111,7 +105,7 @@ def delete_near_duplicates(index: Index, min_score: float = 0.95) -> list[Duplic
         with index.change() as change:
             if change.base.manifest == manifest:
                 note(f"deleting {len(ids):,} of {len(change.base):,} documents")
-                commit_deletion(change, change.base.store.ids.rows(ids))
+                commit_deletion(change, change.base.store.live_rows(ids))
                 return groups
 
 
@@ -230,7 +224,7 @@ def short_rows(vectors: VectorFile, rows: Rows) -> Matrix:
 
     Of unit rows; their products are upper bounds of the cosines.
     """
-    sample = normalize_rows(vectors.take(rows[:: max(len(rows) // SAMPLE, 1)]))
+    sample = normalize_rows(vectors.take(rows[:: max(len(rows) // SAMPLED_ROWS, 1)]))
     _, axes = eigh(product(sample.T, sample))
     axes = axes[:, : -AXES - 1 : -1]
     short = np.empty((len(rows), axes.shape[1] + 1), dtype=np.float32)

@@ -26,7 +26,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
 from ..encoders.base import Encoder, encode_queries
-from ..store.passages_table import DocumentRows
+from ..store.passages import DocumentRows
 from ..store.snapshot import Snapshot
 from .recall_trials import Pool
 

@@ -46,21 +46,12 @@ Ranks = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pool:
-    """Queries to measure an index with.
+    """Queries to measure an index with."""
 
-    Attributes
-    ----------
-    name : description of the queries.
-    vectors : (q, d), encoded.
-    own : (q, w), rows of the documents that each query was made of, padded with -1, which are held
-        out of its answers.
-    texts : encoded texts, if any: one per query, or more.
-    """
-
-    name: str
-    vectors: Matrix
-    own: Rows
-    texts: Sequence[str] = ()
+    name: str  # description of the queries
+    vectors: Matrix  # (q, d)
+    own: Rows  # (q, w), rows of the documents that each was made of, held out, padded with -1
+    texts: Sequence[str] = ()  # one per query, or more, if any
 
     @classmethod
     def asked(cls, name: str, vectors: Matrix) -> Pool:
@@ -113,11 +104,6 @@ class Trials:
         self._folder = folder
         self._sample: tuple[Rows, Matrix] | None = None
 
-    @property
-    def dim(self) -> int:
-        """Dimensions of the vectors."""
-        return self.vectors.dim
-
     def exact(self, pool: Pool, rescorer: Rescorer) -> Rows:
         """Rows (q, 10) of the nearest live rows in a metric, padded with -1."""
         return exact_nearest(self.vectors, rescorer, pool, self.live)
@@ -125,11 +111,8 @@ class Trials:
     def screened(self, settings: Settings, pool: Pool, truth: Rows, most: int) -> Ranks:
         """Ranks by the codes of a sample of the rows, scaled; exact if it is all of them.
 
-        Parameters
-        ----------
-        settings : with k; only kinds that search all their codes.
-        truth : (q, 10) of `exact`.
-        most : larger ranks are infinite.
+        The settings have a k, and a kind that searches all its codes. `truth` is of `exact`; ranks
+        from `most` on are infinite.
         """
         sample, vectors = self._sampled(truth)
         reducer = settings.fit_reducer(self.vectors, self.moments)
@@ -301,11 +284,8 @@ def ranks_of(
 ) -> Ranks:
     """Ranks of each query's true neighbours (q, 10) among the rows (q, n) found, best first.
 
-    Parameters
-    ----------
-    own : rows of each query that are ignored.
-    drawn : (q, n), True for rows of a sample, which stand for `weight` rows each; others count
-        once, and only if they are the query's own neighbours.
+    Each query's `own` rows are ignored. Rows of a sample, `drawn` (q, n), stand for `weight` rows
+    each; others count once, and only if they are the query's neighbours.
 
     >>> found, truth = np.array([[9, 4, 7, 5]]), np.array([[4, 5, 6]])
     >>> ranks_of(found, truth, np.array([[9]]), 100).tolist()

@@ -11,9 +11,8 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import listening
 
 from ..index import Index
-from ..ingest.adding import add_documents
+from ..ingest.adding import add_documents, sync
 from ..ingest.fitting import refit as fit_again
-from ..ingest.syncing import sync
 from ..ingest.writer import Added
 from ..sources.asked_sources import AskedSources, remember_sources
 from ..store.snapshot import Snapshot
@@ -39,7 +38,7 @@ def check_refit(refit: str) -> None:
 
 
 def settled(index: Index, refit: str, add: Callable[[], Added]) -> Added:
-    """Add documents, and then refit or advise it; `refit` is as for `Collection.add`."""
+    """Add documents, and then refit or advise it, as `refit` says: see `Collection.add`."""
     check_refit(refit)
     before, start = index.snapshot.searchable_count, perf_counter()
     added = add()

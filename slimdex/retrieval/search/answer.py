@@ -29,9 +29,9 @@ from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..documents import Document, Hit
 from ..encoders.base import Encoder, encode_queries
-from ..encoders.runtimes.processor import cores
+from ..encoders.runtimes.openvino_runtime import cores
 from ..lexical.fusion import AUTO, FOUND_BY, MEANING, WORDED, Candidates, Fusion, Whole, fusion_of
-from ..lexical.word_index import Found
+from ..lexical.word_index import ScoredRows
 from ..passages import headings_of, part_at
 from ..store.snapshot import Snapshot
 from ..store.state import State
@@ -72,7 +72,7 @@ def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = No
     """Find the documents nearest to a document, best first, without itself.
 
     The query is the mean of the stored vectors of its passages, each of length 1, so nothing is
-    encoded. `limit` and `where` are as for `Collection.search`.
+    encoded. `limit` and `where` are those of `Collection.search`.
 
     Raises `InputError` if the id is unknown, the document has no text, or as a search does.
     """
@@ -142,10 +142,10 @@ class SearchedRows(Protocol):
     def whole(self, texts: Sequence[str], queries: Matrix) -> list[Whole]:
         """Best rows of the whole collection for queries as texts and as vectors (q, d)."""
 
-    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> Sequence[Found]:
+    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> Sequence[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
 
-    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[Found]:
+    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that it may find, and their cosines."""
 
 
@@ -334,14 +334,14 @@ class IndexRows:
         total = len(words) - len(hidden)
         return [Whole(*each, total) for each in zip(_found(*near), worded, strict=True)]
 
-    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[Found]:
+    def near(self, wholes: Sequence[Whole], queries: Matrix, k: int) -> list[ScoredRows]:
         """Nearest rows for a fusion, k or more; those of the whole collection if they suffice."""
         if self.allowed is None and self.rescored == self._usual and k <= self.rescored:
             return [whole.near for whole in wholes]
         # With a filter, rows without words keep the order of meaning: k of them are enough.
         return _found(*self.search(queries, max(k, self._least)))
 
-    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[Found]:
+    def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that are allowed, and their cosines."""
         if self.allowed is not None:
             rows = [each[contains(self.allowed, each)] for each in rows]
@@ -349,9 +349,9 @@ class IndexRows:
         with stage("rescore"):
             if metric is None:
                 each = enumerate(rows)
-                return [Found(self._of_codes(queries[i : i + 1], own), own) for i, own in each]
+                return [ScoredRows(self._of_codes(queries[i : i + 1], own), own) for i, own in each]
             probes = zip(metric.probes(queries).each(), rows, strict=True)
-            return [Found(metric.scores(probe, own)[0], own) for probe, own in probes]
+            return [ScoredRows(metric.scores(probe, own)[0], own) for probe, own in probes]
 
     def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
         (scores,), (found,) = self.index.search(query, len(rows), rows, candidates=0)
@@ -360,8 +360,8 @@ class IndexRows:
         return cosines
 
 
-def _found(scores: Matrix, rows: Rows) -> list[Found]:
-    return [Found(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
+def _found(scores: Matrix, rows: Rows) -> list[ScoredRows]:
+    return [ScoredRows(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
 
 
 def _threads() -> ThreadPoolExecutor:

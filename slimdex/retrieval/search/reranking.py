@@ -19,7 +19,7 @@ from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError, SlimdexError
 
 from ..documents import Hit, content
-from ..encoders.hub import find_model
+from ..encoders.models import find_model
 from ..extras import require
 
 BATCH = 32

@@ -1,12 +1,19 @@
-"""The application: routes, errors as one line of JSON, startup and shutdown."""
+"""The application: its routes, errors as one line of JSON, and a process that serves it.
+
+One process per index answers all callers. OpenVINO, FAISS and DuckDB use threads on all cores, and
+concurrent queries form one batch: several processes would each hold the model and the codes in
+memory, and split the batches.
+"""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from importlib.metadata import version
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
@@ -16,21 +23,22 @@ from starlette.routing import Match
 from slimdex.indexes.errors import SlimdexError, shortened
 from slimdex.indexes.suggestions import did_you_mean
 
+from .access import Listening
 from .mcp_tools import agents_routes, agents_server
-from .routes import bulk as routes_bulk
-from .routes import change as routes_change
-from .routes import openai as routes_openai
-from .routes import page as routes_page
-from .routes import search as routes_search
-from .routes import status as routes_status
-from .routes.failures import first_line, told_of
-from .routes.search import Json
+from .middleware import guarded
+from .routes import bulk, change, openai, pages, search
+from .routes.bodies import Json
+from .routes.failures import explained, first_line
 from .service import Service
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
 """Methods of routes; HEAD is GET without the body."""
 LONGEST_PATH = 200
 """Characters of a path for which a route is suggested."""
+CONNECTIONS = 4096
+"""Open connections; further ones are answered with 503 and closed."""
+GRACE_S = 3600
+"""Seconds for running requests after a signal to stop; a second Ctrl-C ends them at once."""
 ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
 
 
@@ -56,14 +64,7 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
         lifespan=lifespan,
     )
     app.state.service = service
-    for module in (
-        routes_search,
-        routes_openai,
-        routes_status,
-        routes_page,
-        routes_change,
-        routes_bulk,
-    ):
+    for module in (search, openai, pages, change, bulk):
         app.include_router(module.routes)
     app.state.agents = agents_server(service.indexes.keys(), service.read)
     app.router.routes.extend(agents_routes(app.state.agents))
@@ -73,6 +74,32 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
     app.add_exception_handler(404, _not_found)
     app.add_exception_handler(405, _other_method)
     return app
+
+
+def run(
+    service: Service, listening: Listening, started: Callable[[str], None] = lambda url: None
+) -> None:
+    """Serve until SIGINT or SIGTERM, then finish running requests and close the indexes.
+
+    `started` is called with the URL once requests are accepted.
+    """
+    tcp = listening.listen()
+    app = application(service, lambda: started(listening.url(tcp)))
+    config = uvicorn.Config(
+        guarded(app, listening.hosts, listening.tokens, service.limits, service.metrics),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=GRACE_S,
+        lifespan="on",
+    )
+    # uvicorn raises the signal that ended it again: SIGTERM would kill this process then.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run([tcp])
 
 
 async def _misread(request: Request, error: Exception) -> Response:
@@ -85,7 +112,7 @@ async def _misread(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return _answer(request, *told_of(error, request.app.state.service))
+    return _answer(request, *explained(error, request.app.state.service))
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
@@ -126,8 +153,8 @@ def _answer(
     request: Request, status: int, line: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Answer with one line, nested for OpenAI's clients."""
-    told: object = line
+    error: object = line
     if request.url.path.startswith("/v1/"):
-        told = {"message": line, "type": "invalid_request_error", "code": None, "param": None}
+        error = {"message": line, "type": "invalid_request_error", "code": None, "param": None}
     again = {"Retry-After": "1"} if status == 503 else {}
-    return Json({"error": told}, status, again | dict(headers or {}))
+    return Json({"error": error}, status, again | dict(headers or {}))

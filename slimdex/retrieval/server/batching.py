@@ -30,13 +30,9 @@ class _Waiting(Generic[Request, Answer]):
 class Batcher(Generic[Request, Answer]):
     """Runs requests in batches, one batch at a time.
 
-    Parameters
-    ----------
-    run : requests -> answers, in the same order. If it raises, each request is run alone, so that
-        only the faulty ones fail.
-    limit : maximum size of a batch; a larger item is a batch by itself.
-    waiting : maximum size of the queue; `ask` refuses more.
-    seen : called with the size of each batch.
+    `run` takes requests and returns answers in the same order. If it raises, each request is run
+    alone, so that only the faulty ones fail. A batch has a size of at most `limit`, or one request;
+    `ask` refuses requests beyond a queue of `waiting`. `seen` receives the size of each batch.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from slimdex.indexes.execution.forks import ThreadLock
 from slimdex.retrieval import commands
 
 from ..collection import Collection
-from ..sources.origins import SETTLED_NS
+from ..sources.files.input_files import SETTLED_NS
 
 if TYPE_CHECKING:
     from ..sources.asked_sources import AskedSources
@@ -26,9 +26,7 @@ BEHIND = "The index is still reading changed files; this answer may lack recent 
 class Freshness:
     """Calls a function that brings an index up to date, in a thread, one call at a time.
 
-    Parameters
-    ----------
-    catch_up : raises `SlimdexError` or `OSError` if it can't.
+    The function raises `SlimdexError` or `OSError` if it can't.
     """
 
     def __init__(self, catch_up: Callable[[], None], patience: float = PATIENCE) -> None:
@@ -77,7 +75,7 @@ class Following:
     def catch_up(self, collection: Collection) -> None:
         """Sync with the sources if they have changed; compact if most rows are deleted.
 
-        Raises `InputError` as `syncing.sync` does, and `InUseError` if others write for too long.
+        Raises `InputError` as `Collection.sync`, and `InUseError` if others write for too long.
         """
         with self._lock:
             now, seen = monotonic(), self._sources.opened().fingerprint()

@@ -103,14 +103,9 @@ def _id_of(data: bytes) -> str | int | None:
 
 
 class CheckedLines(AsyncFile[str]):
-    """Lines of a stream of bytes that are valid messages; the others are answered.
+    """Lines of a stream of bytes that are valid messages; the others are answered."""
 
-    Attributes
-    ----------
-    answers : a stream to send errors to, to be set before the first line is read.
-    """
-
-    answers: Any = None
+    answers: Any = None  # a stream to send errors to, set before the first line is read
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yield the messages."""
@@ -147,16 +142,12 @@ async def checked_stdio() -> AsyncIterator[tuple[Any, Any]]:
             os.dup2(own, sys.stdin.fileno())
 
 
-class CheckedMessages:
+def checked_messages(app: ASGIApp) -> ASGIApp:
     """An ASGI application whose POSTs are valid messages; the others are answered."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """An ASGI application."""
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         body = await Request(scope, receive).body()
         if (error := refusal(body)) is not None:
@@ -168,4 +159,6 @@ class CheckedMessages:
         async def again() -> Any:
             return next(parts, None) or await receive()
 
-        await self._app(scope, again, send)
+        await app(scope, again, send)
+
+    return checked

@@ -22,41 +22,21 @@ class LimitError(SlimdexError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of requests; refusals state the value and the limit.
+    """Limits of requests; refusals state the value and the limit."""
 
-    Attributes
-    ----------
-    body : bytes of a request, except bulk uploads, which may have any number of lines.
-    bodies : total bytes of the bodies of all running requests.
-    line : bytes of a line of a bulk upload.
-    file : bytes of an uploaded file.
-    indexes : indexes of a service with a root folder.
-    queries : queries in one search.
-    text : characters of a query, or of a text to encode.
-    hits : hits per search.
-    seconds : time of a search, including waiting.
-    idle : seconds for receiving a body, or a line of a bulk upload.
-    stall : seconds without a byte of a body that is held in memory.
-    waiting : waiting queries of all callers together.
-    batch : queries encoded and searched together.
-    senders : concurrent bulk uploads.
-    commit : documents of a bulk upload committed together.
-    commit_bytes : bytes of documents committed together.
-    """
-
-    body: int = 8 * MIB
-    bodies: int = 64 * MIB
-    line: int = 16 * MIB
-    file: int = 64 * MIB
-    indexes: int = 100
-    queries: int = 256
-    text: int = 100_000
-    hits: int = 1000
-    seconds: float = 30.0
-    idle: float = 60.0
-    stall: float = 10.0
-    waiting: int = 2048
-    batch: int = 256
-    senders: int = 8
-    commit: int = 1024
-    commit_bytes: int = 16 * MIB
+    body: int = 8 * MIB  # bytes of a request; bulk uploads may have any number of lines
+    bodies: int = 64 * MIB  # bytes of all running requests together
+    line: int = 16 * MIB  # bytes of a line of a bulk upload
+    file: int = 64 * MIB  # bytes of an uploaded file
+    indexes: int = 100  # of a service with a root folder
+    queries: int = 256  # in one search
+    text: int = 100_000  # characters of a query, or of a text to encode
+    hits: int = 1000  # per search
+    seconds: float = 30.0  # of a search, including waiting
+    idle: float = 60.0  # seconds for receiving a body, or a line of a bulk upload
+    stall: float = 10.0  # seconds without a byte of a body that is held in memory
+    waiting: int = 2048  # queries of all callers together
+    batch: int = 256  # queries encoded and searched together
+    senders: int = 8  # concurrent bulk uploads
+    commit: int = 1024  # documents of a bulk upload committed together
+    commit_bytes: int = 16 * MIB  # bytes of these

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path, PureWindowsPath
@@ -26,12 +26,13 @@ from slimdex.indexes.execution.progress import listening
 from slimdex.retrieval import commands
 
 from ..commands import Command
-from ..documents import Hit, hit_from_json
+from ..documents import Hit, hit_from_json, hit_json
 from ..search.excerpts import are_by_chance, excerpt
 from ..search.places import file_of, link_of
 from ..search.request import SearchRequest, narrowed
 from ..sources.asked_sources import AskedSources
-from .json_rpc import CheckedMessages, checked_stdio
+from ..store.columns import column_facts
+from .json_rpc import checked_messages, checked_stdio
 from .limits import Limits
 from .routes.bodies import Named
 from .routes.failures import first_line, unknown
@@ -47,7 +48,7 @@ QUOTED = 1200
 """Characters of a passage in an answer."""
 READ, READ_TOGETHER = 8000, 24_000
 """Characters of a document, and of several together, returned per call."""
-MOST, LONGEST = 50, Limits.text
+MOST_HITS, LONGEST_QUERY = 50, Limits.text
 """Largest limit of a search, and most characters of its query."""
 BY_CHANCE = "The best passage is no closer than a random document."
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -58,7 +59,7 @@ CHANGES = ToolAnnotations(
 IndexName = Annotated[
     str | None, Field(description="Name of the index; optional if there is only one.")
 ]
-Limit = Annotated[int, Field(ge=1, le=MOST)]
+Limit = Annotated[int, Field(ge=1, le=MOST_HITS)]
 Where = Annotated[
     str | None, Field(description="A condition in SQL on the columns that `info` lists.")
 ]
@@ -224,7 +225,7 @@ class AgentsServer(MCPServer[Any]):
         for route in app.routes:
             assert isinstance(route, Route)
             route.app = RequestBodyLimitMiddleware(
-                CheckedMessages(route.app), DEFAULT_MAX_REQUEST_BODY_SIZE
+                checked_messages(route.app), DEFAULT_MAX_REQUEST_BODY_SIZE
             )
         return app
 
@@ -246,14 +247,9 @@ def agents_server(
 ) -> AgentsServer:
     """Create a server with tools over indexes.
 
-    They are search, related, get, fetch and info, and with `change` add, delete and sync.
-
-    Parameters
-    ----------
-    names : of the indexes; may change.
-    followed : sources that an index is synced with, in place of those of its last sync.
-    places : their folders, for links to files, if the agents are on this machine. A relative path
-        of a file is looked up beside its index.
+    They are search, related, get, fetch and info, and with `change` add, delete and sync; the names
+    of indexes may change. `followed` are sources to sync with in place of those of the last sync;
+    `places` the indexes' folders, for links to files, if the agents are on this machine.
     """
     about = "`add`, `delete` and `sync` change them for all users. " if change else ""
     server = AgentsServer(
@@ -277,7 +273,9 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
     async def search(
         query: Annotated[
             str,
-            Field(max_length=LONGEST, description="The search query, as a phrase or question."),
+            Field(
+                max_length=LONGEST_QUERY, description="The search query, as a phrase or question."
+            ),
         ],
         index: IndexName = None,
         limit: Limit = 5,
@@ -297,8 +295,7 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         hits = [hit_from_json(hit) for hit in found["hits"][0]]
         is_chance = bool(hits) and are_by_chance(hits, found["chance_score"], query)
         note = " ".join(filter(None, (found.get("remark"), BY_CHANCE if is_chance else "")))
-        place = places.get(found["index"])
-        return Passages(passages=[_passage(hit, place, query) for hit in hits], note=note)
+        return _passages(hits, places.get(found["index"]), query, note)
 
     @server.tool(annotations=READS)
     async def related(
@@ -310,16 +307,14 @@ def _add_searches(server: AgentsServer, asked: Asked, places: Mapping[str, Path]
         """Find the documents closest in meaning to a document, each by its closest passage."""
         command = partial(commands.related, id=str(id), limit=limit, where=where)
         found = await asked(index, command, where)
-        hits, place = map(hit_from_json, found["hits"]), places.get(found["index"])
-        return Passages(
-            passages=[_passage(hit, place, "") for hit in hits], note=found.get("remark", "")
-        )
+        hits = [*map(hit_from_json, found["hits"])]
+        return _passages(hits, places.get(found["index"]), "", found.get("remark", ""))
 
 
 def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path]) -> None:
     @server.tool(annotations=READS)
     async def get(
-        documents: Annotated[list[LineRange], Field(min_length=1, max_length=MOST)],
+        documents: Annotated[list[LineRange], Field(min_length=1, max_length=MOST_HITS)],
         index: IndexName = None,
     ) -> DocumentsRead:
         """Read lines of documents, several at once."""
@@ -327,8 +322,10 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
         longest = min(READ, READ_TOGETHER // len(lines))
         found = await asked(index, partial(commands.read_lines, asked=lines, longest=longest))
         place = places.get(found["index"])
-        read = [_lines_read(one, place) for one in found["documents"]]
-        return DocumentsRead(documents=read, note=found.get("remark", ""))
+        for read in found["documents"]:
+            first = Hit(read["id"], 0, read["text"], metadata=read["metadata"], line=read["line"])
+            read |= _placed(first, place)
+        return DocumentsRead.model_validate(found | {"note": found.get("remark", "")})
 
     @server.tool(annotations=READS)
     async def fetch(
@@ -338,36 +335,24 @@ def _add_readers(server: AgentsServer, asked: Asked, places: Mapping[str, Path])
     ) -> Text:
         """Read a document, some thousand characters at a time."""
         found = await asked(index, partial(commands.fetch, id=str(id)))
-        return Text(
-            id=found["id"],
-            title=found["title"],
-            text=found["text"][start : start + READ],
-            start=start,
-            characters=len(found["text"]),
-            metadata=found["metadata"],
-            note=found.get("remark", ""),
-        )
+        text = found["text"]
+        part = {"text": text[start : start + READ], "start": start, "characters": len(text)}
+        return Text.model_validate(found | part | {"note": found.get("remark", "")})
 
     @server.tool(annotations=READS)
     async def info(index: IndexName = None) -> About:
         """Describe an index: number of documents, and columns that conditions may use."""
         facts = await asked(
-            index, lambda found: found.info() | {"columns": found.index.store.columns.facts()}
+            index, lambda found: found.info() | {"columns": column_facts(found.index.store)}
         )
-        return About(
-            name=facts["index"],
-            documents=facts["documents"],
-            note=facts.get("remark", ""),
-            columns=facts["columns"],
-            encoder=PureWindowsPath(facts["encoder"].get("model") or facts["encoder"]["type"]).name,
-        )
+        spec = facts["encoder"]
+        encoder = PureWindowsPath(spec.get("model") or spec["type"]).name
+        own = {"name": facts["index"], "encoder": encoder, "note": facts.get("remark", "")}
+        return About.model_validate(facts | own)
 
 
 def _add_writers(
-    server: AgentsServer,
-    names: Collection[str],
-    change: Do,
-    followed: Mapping[str, AskedSources],
+    server: AgentsServer, names: Collection[str], change: Do, followed: Mapping[str, AskedSources]
 ) -> None:
     asked = partial(_asked, names, change)
 
@@ -385,7 +370,7 @@ def _add_writers(
             list[str | int] | None, Field(description="Ids of documents, all of them known.")
         ] = None,
         where: Annotated[
-            str | None, Field(description="Or a condition in SQL, as for `search`.")
+            str | None, Field(description="Or a condition in SQL, as in `search`.")
         ] = None,
         index: IndexName = None,
     ) -> Deleted:
@@ -437,26 +422,14 @@ def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
     return app.routes
 
 
-def _passage(hit: Hit, index: Path | None, query: str) -> Passage:
-    return Passage(
-        **_placed(hit, index),
-        id=hit.id,
-        title=hit.title,
-        text=excerpt(query, hit.text, QUOTED),
-        score=hit.score,
-        found_by=hit.found_by,
-        start=hit.start,
-        line=hit.line,
-        last_line=hit.line + hit.text.count("\n"),
-        page=hit.page,
-        headings=[*hit.headings],
-        metadata=dict(hit.metadata),
-    )
-
-
-def _lines_read(said: dict[str, Any], index: Path | None) -> LinesRead:
-    first = Hit(said["id"], 0, said["text"], metadata=said["metadata"], line=said["line"])
-    return LinesRead(**(said | _placed(first, index)))
+def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) -> Passages:
+    passages = [
+        hit_json(hit)
+        | _placed(hit, index)
+        | {"text": excerpt(query, hit.text, QUOTED), "last_line": hit.line + hit.text.count("\n")}
+        for hit in hits
+    ]
+    return Passages.model_validate({"passages": passages, "note": note})
 
 
 def _placed(hit: Hit, index: Path | None) -> dict[str, Any]:

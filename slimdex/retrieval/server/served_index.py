@@ -24,7 +24,7 @@ from ..documents import Document, Hit
 from ..encoders.base import CountingEncoder, encode_queries
 from ..ingest.writer import Added
 from ..quality.refitting import add_settled
-from ..search.request import Hits, SearchRequest, first_stage, joined, reranked
+from ..search.request import SearchRequest, first_stage, joined, reranked
 from ..store.manifest import Manifest
 from ..store.snapshot import Snapshot
 from ..store.where.checks import within
@@ -40,7 +40,7 @@ READERS = 4
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchAnswer:
     """Hits of each query, and times.
 
     `seconds` are those of the whole batch by stage: wait, encode, filter, scan, rescore, fetch,
@@ -56,15 +56,7 @@ class ServedIndex:
 
     Texts are encoded in batches and vectors searched in batches, each in a thread of its own, so
     that a batch is encoded while the one before is searched. Searches with a condition may take
-    long: they run in other threads, with a time limit.
-
-    Parameters
-    ----------
-    conditions : threads for searches with a condition, of all indexes of a service.
-
-    Attributes
-    ----------
-    senders : number of running bulk uploads.
+    long: they run in the threads `conditions`, which all indexes share, with a time limit.
     """
 
     def __init__(
@@ -77,7 +69,7 @@ class ServedIndex:
     ) -> None:
         self.name, self.collection, self.limits = name, collection, limits
         self._conditions, self._filtered = conditions, 0
-        self.senders = 0
+        self.senders = 0  # running bulk uploads
         self._users, self._is_closing = 0, False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
         self._reader = ThreadPoolExecutor(READERS, thread_name_prefix=f"{name}-reader")
@@ -89,7 +81,9 @@ class ServedIndex:
         self._searches = self._batcher(self._search, "search", metrics)
         self._puts = self._batcher(self._put, "put", metrics)
         # One at a time: a model that reranks takes seconds, and gains nothing from a batch.
-        self._rerankings = self._batcher(_reranked, "rerank", metrics, limit=1)
+        self._rerankings = self._batcher(
+            lambda asked: [reranked(*each) for each in asked], "rerank", metrics, limit=1
+        )
 
     def _batcher(
         self,
@@ -98,13 +92,12 @@ class ServedIndex:
         metrics: Metrics,
         limit: int | None = None,
     ) -> Batcher[Any, Any]:
-        limits, seen = self.limits, metrics.batches.labels(self.name, step).observe
         return Batcher(
             run,
-            limit=limit or limits.batch,
-            waiting=limits.waiting,
+            limit=limit or self.limits.batch,
+            waiting=self.limits.waiting,
             name=f"{self.name}-{step}",
-            seen=seen,
+            seen=metrics.batches.labels(self.name, step).observe,
         )
 
     @contextmanager
@@ -123,7 +116,7 @@ class ServedIndex:
         """Queries waiting or running."""
         return self._queries.size + self._searches.size + self._filtered
 
-    async def search(self, request: SearchRequest) -> Found:
+    async def search(self, request: SearchRequest) -> SearchAnswer:
         """Search the documents closest to each query.
 
         Raises `InputError` as `Collection.search` does, and `LimitError` if a limit is exceeded.
@@ -133,17 +126,16 @@ class ServedIndex:
         with self._used():
             async with self._in_time():
                 found = await self._found(first_stage(request))
-                return found if request.rerank is None else await self._reranked(request, found)
+                if request.rerank is None:
+                    return found
+                start = perf_counter()
+                hits = await self._rerankings.ask((request, found.hits), len(request))
+                return SearchAnswer(hits, {**found.seconds, "rerank": perf_counter() - start})
 
     async def related(self, id: str, limit: int, where: str | None) -> list[Hit]:
         """Find the documents nearest to a document; raises errors as `search` does."""
         self._check_limit(limit)
-        return await self.read_where(lambda found: found.related(id, limit, where), where)
-
-    async def _reranked(self, request: SearchRequest, found: Found) -> Found:
-        start = perf_counter()
-        hits = await self._rerankings.ask((request, found.hits), len(request))
-        return Found(hits, {**found.seconds, "rerank": perf_counter() - start})
+        return await self.read(lambda found: found.related(id, limit, where), where)
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncGenerator[None]:
@@ -155,7 +147,7 @@ class ServedIndex:
                 504, f"no answer after {self.limits.seconds:g} s; expected one by then"
             ) from None
 
-    async def _found(self, request: SearchRequest) -> Found:
+    async def _found(self, request: SearchRequest) -> SearchAnswer:
         start, encode_s, count = perf_counter(), 0.0, len(request)
         if request.texts is not None:
             vectors, epoch, encode_s = await self._queries.ask(request.texts, count)
@@ -166,7 +158,7 @@ class ServedIndex:
             (found,) = await self._with_condition(partial(self._search, [request]), count)
         seconds = {"encode": encode_s, **found.seconds}
         wait_s = perf_counter() - start - sum(seconds.values())
-        return Found(found.hits, {"wait": max(wait_s, 0.0)} | seconds)
+        return SearchAnswer(found.hits, {"wait": max(wait_s, 0.0)} | seconds)
 
     async def _with_condition(self, work: Callable[[], T], count: int = 1) -> T:
         if self._filtered and self._filtered + count > self.limits.waiting:
@@ -182,14 +174,6 @@ class ServedIndex:
             return await asyncio.get_running_loop().run_in_executor(self._conditions, in_time)
         finally:
             self._filtered -= count
-
-    async def read_where(self, function: Callable[[Collection], T], where: str | None) -> T:
-        """Run a function that reads the collection, with a time limit if it has a condition."""
-        if where is None:
-            return await self.read(function)
-        with self._used():
-            async with self._in_time():
-                return await self._with_condition(partial(function, self.collection))
 
     async def embed(self, texts: Sequence[str]) -> Matrix:
         """Encode texts, like documents, to vectors (n, dim).
@@ -234,9 +218,7 @@ class ServedIndex:
     async def most_tokens(self) -> int | None:
         """Most tokens that the encoder reads of a text; None without a limit, or an encoder."""
         with suppress(SlimdexError, OSError):
-            return await self.read(
-                lambda collection: getattr(collection.encoder, "max_length", None)
-            )
+            return await self.read(lambda found: getattr(found.encoder, "max_length", None))
         return None
 
     async def load(self) -> None:
@@ -244,11 +226,10 @@ class ServedIndex:
         collection = self.collection
         if collection.index.is_empty:
             return
-        if not collection.index.can_encode:
-            await self.read(lambda collection: collection.index.read(Snapshot.loaded))
+        if collection.index.can_encode:  # without a time limit: a large model may take longer
+            await self._found(SearchRequest(texts=["slimdex"], limit=1))
         else:
-            request = SearchRequest(texts=["slimdex"], limit=1)
-            await self._found(request)  # without a time limit: a large model may take longer
+            await self.read(lambda collection: collection.index.read(Snapshot.loaded))
 
     async def can(self, function: Callable[[Collection], object]) -> bool:
         """True if a function can read the collection."""
@@ -257,11 +238,14 @@ class ServedIndex:
             return True
         return False
 
-    async def read(self, function: Callable[[Collection], T]) -> T:
-        """Run a function that reads the collection."""
-        loop = asyncio.get_running_loop()
+    async def read(self, function: Callable[[Collection], T], where: str | None = None) -> T:
+        """Run a function that reads the collection, with a time limit if it has a condition."""
+        call = partial(function, self.collection)
         with self._used():
-            return await loop.run_in_executor(self._reader, partial(function, self.collection))
+            if where is None:
+                return await asyncio.get_running_loop().run_in_executor(self._reader, call)
+            async with self._in_time():
+                return await self._with_condition(call)
 
     async def change(self, function: Callable[[Collection], T]) -> T:
         """Run a function that changes the collection, after earlier changes.
@@ -287,13 +271,10 @@ class ServedIndex:
         self._is_closing = True
         while self._users:
             await asyncio.sleep(0.01)
-        batchers = (self._queries, self._texts, self._searches, self._puts, self._rerankings)
-        for batcher in batchers:
+        for batcher in (self._queries, self._texts, self._searches, self._puts, self._rerankings):
             await batcher.close()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._writer.shutdown)
-        await loop.run_in_executor(None, self._reader.shutdown)
-        await loop.run_in_executor(None, self.collection.close)
+        for ended in (self._writer.shutdown, self._reader.shutdown, self.collection.close):
+            await asyncio.to_thread(ended)
 
     def _check_limit(self, limit: int) -> None:
         if limit > self.limits.hits:
@@ -328,21 +309,17 @@ class ServedIndex:
         last = {document.id: document for document in documents}  # as if added one after another
         return [add_settled(self.collection.index, [*last.values()])] * len(documents)
 
-    def _search(self, requests: Sequence[SearchRequest]) -> list[Found]:
+    def _search(self, requests: Sequence[SearchRequest]) -> list[SearchAnswer]:
         """Search, combining requests that differ only in their queries."""
-        alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, Found]()
+        alike, answers = defaultdict[object, list[SearchRequest]](list), dict[int, SearchAnswer]()
         for request in requests:
             alike[request.manner].append(request)
         for group in alike.values():
             with spent() as seconds:
                 hits = self.collection.answer(joined(group))
             for request, part in zip(group, _parted(hits, group), strict=True):
-                answers[id(request)] = Found(part, seconds)
+                answers[id(request)] = SearchAnswer(part, seconds)
         return [answers[id(request)] for request in requests]
-
-
-def _reranked(requests: Sequence[tuple[SearchRequest, Hits]]) -> list[Hits]:
-    return [reranked(*each) for each in requests]
 
 
 def _parted(rows: Any, parts: Sequence[Any]) -> list[Any]:

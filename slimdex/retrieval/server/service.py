@@ -1,28 +1,33 @@
-"""Service: the indexes served by one process, by name."""
+"""Service: the indexes served by one process, by name, and the folder for new ones."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
-from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
+from slimdex.indexes.errors import EncoderError, InputError, InUseError, SlimdexError
+from slimdex.indexes.settings import Settings
 from slimdex.indexes.suggestions import did_you_mean
 
+from ..atomic_files import is_index, sync
 from ..collection import Collection
 from ..commands import Command
+from ..encoders.base import AUTO, Encoder
+from ..locks import FileLock
 from .limits import LimitError, Limits
 from .metrics import Metrics
-from .root_folder import RootFolder
 from .served_index import ServedIndex
 
 if TYPE_CHECKING:
@@ -34,30 +39,26 @@ LONGEST_WAIT = 60
 CONDITIONS = 4
 """Threads for searches with a condition, which may take long, shared by all indexes."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+_NEW_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
+ENDING = ".index"
+DROPPED = ".dropped"
+"""Ending of a folder that is being removed."""
 NO_ENCODER = "the index's encoder can't be opened; the server's log says why"
-ROOT = "expected an index in a folder that the service was started with (--root)"
-EXPECTED = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
+IN_ROOT = "expected an index in a folder that the service was started with (--root)"
+NAMED_FOLDER = "NAME=DIR, a name of letters, digits, '-', '_' and '.'"
 
 
 @dataclass
 class Service:
-    """The indexes of a service.
-
-    Attributes
-    ----------
-    indexes : by name.
-    folders : folders that callers may read files from.
-    root : folder in which callers may create and drop indexes; None if they may not.
-    reranker : reorders the hits of searches that ask for it; None if there is none.
-    """
+    """The indexes of a service, by name."""
 
     limits: Limits = field(default_factory=Limits)
-    folders: Sequence[Path] = ()
+    folders: Sequence[Path] = ()  # that callers may read files from
     indexes: dict[str, ServedIndex] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
     is_ready: bool = False
-    root: RootFolder | None = None
-    reranker: CrossEncoder | None = None
+    root: RootFolder | None = None  # in which callers may create and drop indexes
+    reranker: CrossEncoder | None = None  # reorders hits of searches that ask for it
     open_one: Callable[[Path], Collection] = Collection.open
     _conditions: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(CONDITIONS, thread_name_prefix="conditions")
@@ -82,7 +83,7 @@ class Service:
         """
         own = {} if root is None else root.places
         if both := sorted(own.keys() & places.keys()):
-            raise InputError(f"a second index {both[0]!r}; expected another name: {EXPECTED}")
+            raise InputError(f"a second index {both[0]!r}; expected another name: {NAMED_FOLDER}")
         for folder in folders:
             if not folder.is_dir():
                 raise InputError(f"--files {folder}: no such folder; expected an existing one")
@@ -113,7 +114,7 @@ class Service:
         """
         async with self._changing:
             if self.root is None:
-                raise HTTPException(403, ROOT)
+                raise HTTPException(403, IN_ROOT)
             if name in self.indexes:
                 raise HTTPException(409, f"index {name!r} exists; expected a new name")
             if len(self.indexes) >= self.limits.indexes:
@@ -130,7 +131,7 @@ class Service:
         async with self._changing:
             collection = self.named(name).collection
             if self.root is None or collection.path.parent != self.root.path:
-                raise HTTPException(403, ROOT)
+                raise HTTPException(403, IN_ROOT)
             documents = len(collection)
             index = self.indexes.pop(name)
             for gauge in (self.metrics.documents, self.metrics.waiting):
@@ -158,7 +159,7 @@ class Service:
     async def read(self, name: str, command: Command, where: str | None) -> dict[str, Any]:
         """Run a command that only reads, on the index of a name; with the command's condition."""
         try:
-            return await self.named(name).read_where(command, where)
+            return await self.named(name).read(command, where)
         except EncoderError as error:
             LOG.error("%s", error)
             raise SlimdexError(NO_ENCODER) from error
@@ -202,6 +203,80 @@ class Service:
                 await index.close()
 
 
+class RootFolder:
+    """A folder whose sub-folders NAME.index are indexes that callers may create and drop.
+
+    What interrupted drops have left there is removed. `make_encoder` loads the encoder that new
+    indexes share; before an index is dropped, other processes that write to it get `wait` seconds.
+    Raises `InputError` if there is no such folder.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        make_encoder: Callable[[], Encoder],
+        wait: float = 30.0,
+        shared_filesystem: bool = False,
+    ) -> None:
+        if not path.is_dir():
+            raise InputError(f"--root {path}: no such folder; expected an existing one")
+        self.path, self._make_encoder = path.resolve(), cache(make_encoder)
+        self._wait, self._shared_filesystem = wait, shared_filesystem
+        for left in path.glob(f".*{ENDING}{DROPPED}"):
+            rmtree(left, ignore_errors=True)
+
+    @property
+    def places(self) -> dict[str, Path]:
+        """Folders of the existing indexes, by name."""
+        return {
+            folder.name.removesuffix(ENDING): folder
+            for folder in sorted(self.path.glob(f"*{ENDING}"))
+            if _NEW_NAME.fullmatch(folder.name.removesuffix(ENDING))
+            and is_index(folder)
+            and not folder.is_symlink()
+        }
+
+    def create(
+        self, name: str, settings: Mapping[str, Any], passages: str | int | None = AUTO
+    ) -> Collection:
+        """Create an empty index.
+
+        Raises `InputError` if the name or a setting is invalid, or the folder exists.
+        """
+        if not _NEW_NAME.fullmatch(name):
+            raise InputError(
+                f"index name {name[:100]!r}; expected letters, digits, '-', '_' and '.', at most "
+                "100, and a letter or digit first"
+            )
+        place = self.path / f"{name}{ENDING}"
+        if place.exists():
+            raise InputError(f"index {name!r} exists; expected a new name")
+        encoder = self._make_encoder()
+        return Collection.create(
+            place,
+            encoder,
+            Settings().changed(settings, encoder.dim),
+            passages=passages,
+            shared_filesystem=self._shared_filesystem,
+        )
+
+    def drop(self, place: Path) -> None:
+        """Remove an index that this process has closed; from its renaming on it is gone.
+
+        Raises `InUseError` if another process is writing to it, or (Windows) has it open.
+        """
+        gone = place.with_name(f".{place.name}{DROPPED}")
+        rmtree(gone, ignore_errors=True)
+        with FileLock(place, "writer").held(self._wait):
+            pass  # Windows renames no folder with an open file: a writer may still come between
+        try:
+            os.rename(place, gone)
+        except PermissionError as error:
+            raise InUseError(f"{place}: in use ({error.strerror}); expected none") from error
+        sync(self.path)
+        rmtree(gone, ignore_errors=True)
+
+
 async def _is_loaded(name: str, index: ServedIndex) -> bool:
     """Load an index; return whether that succeeded."""
     try:
@@ -231,8 +306,10 @@ def named_places(words: Sequence[str]) -> dict[str, Path]:
         folder = place.resolve().name.removesuffix(".index").lstrip(".")  # .slimdex is hidden
         name = given if is_named else folder
         if not _NAME.fullmatch(name):
-            raise InputError(f"{word}: index name {name!r}; expected {EXPECTED}")
+            raise InputError(f"{word}: index name {name!r}; expected {NAMED_FOLDER}")
         if name in places:
-            raise InputError(f"{word}: a second index {name!r}; expected another name: {EXPECTED}")
+            raise InputError(
+                f"{word}: a second index {name!r}; expected another name: {NAMED_FOLDER}"
+            )
         places[name] = place
     return places

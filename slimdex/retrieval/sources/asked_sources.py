@@ -46,10 +46,9 @@ class AskedSources:
 
     def opened(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
+        from .files.input_files import FileFormat
         from .source import Sources
-        from .tabular.column_names import ColumnNames
-        from .tabular.duckdb_readers import checked_types
-        from .text_files import FileFormat
+        from .tabular.columns import ColumnNames, checked_types
 
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
         files = FileFormat(self.encoding, self.file_format, self.follow_links)
@@ -85,7 +84,7 @@ def remember_sources(index: Path, sources: AskedSources, origins: Mapping[str, s
 
     Standard input is not remembered, since it can't be read again.
     """
-    from .text_files import STANDARD_INPUT
+    from .files.input_files import STANDARD_INPUT
 
     if STANDARD_INPUT in sources.specs:
         return

@@ -14,7 +14,7 @@ from pathlib import Path
 from slimdex.indexes.errors import InputError
 
 from ..documents import Document
-from .origins import Reading, stamp_of
+from .files.input_files import Reading, stamp_of
 
 PREFIX = "python:"
 SKIPPED = {"site-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip"}
@@ -35,9 +35,10 @@ class PythonSource:
     notes: Sequence[str] = ()
 
     def __init__(self, spec: str) -> None:
-        self.name = spec
+        self.name = self.place = spec
         package = spec.removeprefix(PREFIX)
-        self._files = sorted(_package_files(package) if package else _library_files())
+        library = Path(sysconfig.get_paths()["stdlib"])
+        self._files = sorted(_package_files(package) if package else _files_below(library, ""))
         if not self._files:
             raise InputError(f"{spec}: no Python files; expected a package, such as python:numpy")
 
@@ -45,11 +46,6 @@ class PythonSource:
         """Digest of the interpreter's version and the files' names and sizes."""
         facts = [sys.version, *((name, path.stat().st_size) for name, path in self._files)]
         return hashlib.sha256(repr(facts).encode()).hexdigest()
-
-    @property
-    def place(self) -> str:
-        """Name of the package."""
-        return self.name
 
     @property
     def stamp(self) -> str:
@@ -92,10 +88,6 @@ def _definitions(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef | ast
             yield child
         elif isinstance(child, ast.If | ast.Try):
             yield from _definitions(child)
-
-
-def _library_files() -> Iterator[tuple[str, Path]]:
-    return _files_below(Path(sysconfig.get_paths()["stdlib"]), "")
 
 
 def _package_files(package: str) -> Iterator[tuple[str, Path]]:

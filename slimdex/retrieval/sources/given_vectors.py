@@ -13,22 +13,13 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import (
-    LARGEST,
-    SMALLEST,
-    Matrix,
-    Rows,
-    array_of,
-    as_matrix,
-    batches,
-)
+from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, Rows, array_of, as_matrix, batches
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
-from ..duckdb_library import connected
-from ..sql import identifier, literal, one_file
-from .tabular.duckdb_readers import READERS
-from .text_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
+from ..duckdb_library import connected, identifier, literal, one_file
+from .files.input_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
+from .tabular.table_files import READERS
 
 ARRAY, ARCHIVE = ".npy", ".npz"
 """Endings of numpy's files: one array, and several by name."""
@@ -44,22 +35,18 @@ class GivenVectors(Protocol):
     @property
     def name(self) -> str:
         """Origin, for messages."""
-        ...
 
     @property
     def dim(self) -> int:
         """Dimensions of a vector."""
-        ...
 
     def __len__(self) -> int: ...
 
     def rows(self, start: int, stop: int) -> Matrix:
         """Read rows start .. stop (n, dim), float32."""
-        ...
 
     def fingerprint(self) -> str:
         """Digest that changes with the vectors."""
-        ...
 
 
 class ArrayVectors:
@@ -110,10 +97,7 @@ class ArrayVectors:
 class ColumnVectors:
     """Vectors in a column of tables, as lists of numbers; in CSV as JSON.
 
-    Raises
-    ------
-    InputError
-        If a file lacks the column, or its lists differ in length.
+    Raises `InputError` if a file lacks the column, or its lists differ in length.
     """
 
     def __init__(self, paths: Sequence[Path], column: str) -> None:
@@ -187,12 +171,8 @@ class ChosenVectors:
     """Some rows of given vectors, by their ascending numbers (n,)."""
 
     def __init__(self, vectors: GivenVectors, chosen: Rows) -> None:
-        self.name, self.dim, self._vectors, self._chosen = (
-            vectors.name,
-            vectors.dim,
-            vectors,
-            chosen,
-        )
+        self.name, self.dim = vectors.name, vectors.dim
+        self._vectors, self._chosen = vectors, chosen
 
     def __len__(self) -> int:
         return len(self._chosen)

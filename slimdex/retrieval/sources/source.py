@@ -15,28 +15,28 @@ from typing import TYPE_CHECKING, Protocol
 from slimdex.indexes.errors import InputError
 
 from ..documents import Document
-from .column_agreement import agree, check_typed
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
 from .files.file_source import FileSource, in_batches
-from .files.walking import leads_out
-from .given_vectors import ArrayVectors, GivenVectors, open_vectors
-from .origins import Reading
-from .tabular.column_names import ColumnNames as ColumnNames
-from .tabular.databases import SQL, query_file, table_file
-from .tabular.duckdb_readers import READERS
-from .tabular.tables import BATCH, TableSource
-from .text_files import (
+from .files.input_files import (
     STANDARD_INPUT,
     UNREADABLE,
     FileFormat,
     InputFile,
+    Reading,
     bounded_lines,
     ending_of,
     open_file,
     open_text,
     unreadable,
 )
+from .files.walking import leads_out
+from .given_vectors import ArrayVectors, GivenVectors, open_vectors
+from .tabular.column_agreement import agree, check_typed
+from .tabular.columns import ColumnNames as ColumnNames
+from .tabular.databases import table_file
+from .tabular.table_files import READERS, SQL, query_file
+from .tabular.tables import BATCH, TableSource
 
 if TYPE_CHECKING:
     from ..store.document_store import DocumentStore
@@ -50,40 +50,32 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """File or package, for messages."""
-        ...
 
     @property
     def origin(self) -> InputFile | None:
         """File that generated ids are derived from; None if documents have ids."""
-        ...
 
     @property
     def columns(self) -> Mapping[str, str]:
         """User's columns: name -> DuckDB type."""
-        ...
 
     @property
     def notes(self) -> Sequence[str]:
         """Notes for the user on how the source is read."""
-        ...
 
     def fingerprint(self) -> str:
         """Digest that changes with the source."""
-        ...
 
     @property
     def place(self) -> str:
         """Unique name of its location."""
-        ...
 
     @property
     def stamp(self) -> str:
         """Stamp of the whole source, see `origins.stamp_of`; empty if its files have their own."""
-        ...
 
     def batches(self, reading: Reading = Reading()) -> Iterator[list[Document]]:
         """Yield documents in the order of the source."""
-        ...
 
 
 def open_source(
@@ -137,17 +129,12 @@ class TextSource:
     """Source with one document per line; skips empty lines; ids are ``file:line``."""
 
     def __init__(self, file: InputFile) -> None:
-        self.name, self.origin, self.notes = file.name, file, file.notes
+        self.name, self.place, self.origin, self.notes = file.name, file.place, file, file.notes
         self.columns: Mapping[str, str] = {}
 
     def fingerprint(self) -> str:
         """Digest of path, size and modification time."""
         return self.origin.fingerprint()
-
-    @property
-    def place(self) -> str:
-        """Location of the file."""
-        return self.origin.place
 
     @property
     def stamp(self) -> str:
@@ -220,7 +207,7 @@ class Sources:
         Tables must agree on them; columns of files are converted to existing types.
         """
         return [
-            source.columns if isinstance(source, TableSource) else store.columns.new(source.columns)
+            source.columns if isinstance(source, TableSource) else store.new_columns(source.columns)
             for source in self.opened
         ]
 
@@ -282,12 +269,12 @@ class Sources:
         places = (place for place, _ in self._placed(readings))
         if (found := next(islice(places, number, None), None)) is None:
             raise IndexError(number)
-        return _told(*found)
+        return _located(*found)
 
     def place_of(self, id: str, readings: Sequence[Reading] = ()) -> str | None:
         """File and place of a document by its id; None if no source has it."""
         found = (place for place, document in self._placed(readings) if document.id == id)
-        return next((_told(*place) for place in found), None)
+        return next((_located(*place) for place in found), None)
 
     def _placed(self, readings: Sequence[Reading]) -> Iterator[tuple[tuple[Source, int], Document]]:
         """Read the documents again, each with its source and its number there from 1."""
@@ -297,7 +284,7 @@ class Sources:
                 yield (source, number), document
 
 
-def _told(source: Source, number: int) -> str:
+def _located(source: Source, number: int) -> str:
     return f"{source.name} (its document {number:,})"
 
 

@@ -23,15 +23,8 @@ IGNORES = ".gitignore"
 def ticks(places: Sequence[Path], index: Path) -> Iterator[bool]:
     """Yield about every second whether something has changed; True the first time.
 
-    Parameters
-    ----------
-    places : folders, with everything below, and files.
-    index : a folder whose changes are ignored.
-
-    Raises
-    ------
-    InputError
-        If the system can't watch that much.
+    `places` are folders, with everything below, and files; changes below `index` are ignored.
+    Raises `InputError` if the system can't watch that much.
     """
     folders = [Path(os.path.realpath(place)) for place in places if place.is_dir()]
     files = [place for place in places if not place.is_dir()]

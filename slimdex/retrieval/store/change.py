@@ -22,13 +22,13 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile, extended_digests
 
 from ..atomic_files import publish
-from .database import write_origins
-from .draft import Draft, draft_of
+from .draft import Draft
 from .manifest import BlockFile, Blocks, Manifest, Undo
-from .passages_table import DocumentRows
+from .merging import copied, to_merge
+from .passages import DocumentRows
 from .readings import ReadingFile
-from .segments import to_merge
-from .snapshot import Loaded, Snapshot, store_of
+from .segments import write_origins
+from .snapshot import Loaded, Snapshot
 from .state import State
 
 Publish = Callable[[Manifest, Loaded | None], None]
@@ -70,7 +70,7 @@ class Change:
     ) -> None:
         self.base, self.path, self.workers = base, base.path, workers
         self.state = base.state
-        self.store = base.store.draft(drafts or base.path)
+        self.store = Draft(base.store, drafts or base.path)
         self._publish, self._process = publish, os.getpid()
         self._deleted = self._restored = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
@@ -89,7 +89,7 @@ class Change:
         known, first = self.base.document_rows, self.base.state.rows
         if stop is None or stop <= first:
             return known
-        return known.followed_by(self.store.passages.rows(stop, first))
+        return known.with_later(self.store.document_rows(stop, first))
 
     def textless(self) -> Rows:
         """Rows of documents without text, in order, including new ones."""
@@ -169,11 +169,7 @@ class Change:
 
     def discard(self) -> None:
         """Drop the new documents, unless they are committed."""
-        self._draft.discard()
-
-    @property
-    def _draft(self) -> Draft:
-        return draft_of(self.store.database)
+        self.store.discard()
 
     def _following(self, undo: Undo) -> Manifest:
         """The manifest to commit, whose files are all written."""
@@ -185,11 +181,11 @@ class Change:
         first, textless, document_rows = old.state.rows, NO_ROWS, DocumentRows(NO_ROWS, NO_ROWS)
         if state.rows > first:
             textless = self.store.readings.textless(first)
-            document_rows = self.store.passages.rows(state.rows, first)
+            document_rows = self.store.document_rows(state.rows, first)
         state = self._with_segment(self._with_origins(self._with_readings(state)))
         manifest = old.followed_by(
             state,
-            dict(self._draft.types),
+            dict(self.store.columns),
             deleted=self._deleted,
             restored=self._restored,
             textless=textless[textless < state.rows],
@@ -197,24 +193,24 @@ class Change:
         )
         with suppress(OSError, SlimdexError):  # on a full disk: a later commit does it
             manifest = self._merged(manifest)
-        checksums = self._checksums.followed_by(self._tails, manifest.state.file_names)
+        checksums = self._checksums.with_tails(self._tails, manifest.state.file_names)
         return replace(manifest, checksums=checksums)
 
     def _with_segment(self, state: State) -> State:
-        kept = [*self._draft.contents.segments]
+        kept = [*self.store.segments]
         begin, generation = kept[-1].stop if kept else 0, self._next_generation(state)
         path = self.path / replace(state, generation=generation).new_name("segment")
-        segment = self._draft.finished(path, begin, state.rows)
+        segment = self.store.finished(path, begin, state.rows)
         if segment is None:
             return replace(state, segments=kept)
         return replace(state, generation=generation, segments=[*kept, segment])
 
     def _with_origins(self, state: State) -> State:
         """The state with the origins that this change gives documents."""
-        if self._draft.origins is None:
+        if self.store.new_origins is None:
             return state
         state = replace(state, generation=self._next_generation(state))
-        record = write_origins(self.path / state.new_name("origins"), self._draft.origins)
+        record = write_origins(self.path / state.new_name("origins"), self.store.new_origins)
         return replace(state, files=state.files | {"origins": record})
 
     def _next_generation(self, state: State) -> int:
@@ -228,7 +224,7 @@ class Change:
             if file is None:
                 file = ReadingFile(self.path / state.new_name("readings"))
             before = file.nbytes
-            file = file.followed_by(np.concatenate(added))
+            file = file.append(np.concatenate(added))
             self._tails[file.path.name] = self._tail(AppendedFile(file, before))
         if file is None:
             return replace(state, readings=None, readings_count=0)
@@ -241,9 +237,9 @@ class Change:
         if len(segments) - first < 2:
             return manifest
         state = replace(state, generation=self._next_generation(state) + 1)
-        store = store_of(self._draft.engine, manifest, self.base.store)
+        store = self.base.store.followed_by(manifest)
         path = self.path / state.new_name("segment")
-        one = store.copied(path, segments[first].first, segments[-1].stop)
+        one = copied(store, path, segments[first].first, segments[-1].stop)
         return replace(manifest, state=replace(state, segments=[*segments[:first], one]))
 
     def _tail(self, grown: AppendedFile) -> tuple[int, Blocks]:

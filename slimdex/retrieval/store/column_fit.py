@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from functools import lru_cache, partial
@@ -16,11 +16,12 @@ from struct import pack, unpack
 from typing import Any
 from uuid import UUID
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import written
 from slimdex.indexes.unicode_text import check_unicode
 
-from ..duckdb_library import connected
+from ..documents import Document
+from ..duckdb_library import connected, duckdb
 
 SHOWN_BITS = 256
 """Largest bit length of a whole number that messages print: Python refuses much larger ones."""
@@ -287,3 +288,15 @@ _FITS: Mapping[str, Fit] = {
     "uuid": partial(_as, UUID, UUID, "UUID"),
     "blob": partial(_as, bytes, partial(b64decode, validate=True), "NULL"),
 }
+
+
+def misfit(documents: Sequence[Document], columns: Sequence[tuple[str, str, list[Any]]]) -> str:
+    """Name the document whose value its column can't hold, as the start of an error message."""
+    with connected() as scratch:  # an error must not abort our transaction
+        for column, type_, values in columns:
+            for document, value in zip(documents, values, strict=True):
+                try:
+                    scratch.execute(f"SELECT ?::{type_}", [value])
+                except (duckdb.Error, TypeError, OverflowError):
+                    return f"document {document.id!r}, {column}={shortened(str(value), 40)}: "
+    return ""

@@ -1,117 +1,496 @@
-"""DocumentStore: the documents of one commit, and in a change also the new ones."""
+"""DocumentStore: the documents of one commit, as DuckDB reads them from its segments.
+
+An origin is where a document came from: a digest of the place (32 characters), "/", and a stamp
+that changes with the file, or none if unknown. `sources.origins` writes them.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import Any
+from weakref import finalize
 
-from slimdex.indexes.arrays import Rows, batches
+import numpy as np
 
-from ..sql import identifier
-from .database import COLUMNS_AT_ONCE, Database
-from .document_ids import DocumentIds, DocumentOrigins, LastLooked
-from .documents_table import DocumentsTable
-from .draft import Draft, draft_of
-from .metadata_columns import MetadataColumns
-from .passages_table import PassagesTable
-from .readings import Readings
-from .schema import OWN, TABLES
-from .segments import written
-from .state import Segment
+from slimdex.indexes.arrays import Rows, batches, without
+from slimdex.indexes.errors import CorruptError, InputError, UnreadableError, shortened
+from slimdex.indexes.suggestions import did_you_mean
 
-NUMBERED = f"""(
-    SELECT "row" AS old, count, (sum(count) OVER (ORDER BY "row") - count)::BIGINT AS new FROM (
-        SELECT "row", coalesce(len(starts), 1) AS count
-        FROM {OWN} LEFT JOIN passages USING ("row") WHERE "row" IN (SELECT "row" FROM live)
-    )
-)"""
-"""The live documents as `compact` renumbers them: old first row, number of rows, new first row."""
+from ..column_types import restored
+from ..documents import OWN_COLUMNS, Document, content
+from ..duckdb_library import duckdb, identifier
+from .engine import DISK_ERRORS, Engine, Session, disk_error, is_damage, one_line, refused
+from .manifest import Manifest
+from .passages import Cut, DocumentRows, cut_of
+from .readings import ReadingFile, Readings
+from .segments import CHANGED, GONE, OWN, Origins, read_origins, views_of
+from .where.checks import SlowConditionError, checked, limited, reads_clock, refusal
+
+COLUMNS_AT_ONCE = 500
+"""Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
+IDS_AT_ONCE = 65_536
+COMPARED, COMPARED_CHARACTERS = 100_000, 100
+"""Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
+characters."""
+BETWEEN = '"row" >= ? AND "row" < ?'
+AMONG = '"row" IN (SELECT unnest(?::BIGINT[]))'
+"""Conditions on rows: from one to before another, and a list."""
+PLACE = "left(slimdex_origin, 32)"
+"""The digest of an origin's place. (DuckDB 2.0.0 fails on `split_part` of an all-NULL column.)"""
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """Ids that were looked up in the rows 0 .. stop of an epoch, and the rows of those found."""
+
+    ids: frozenset[str] = frozenset()
+    rows: Mapping[str, int] = field(default_factory=dict)
+    stop: int = 0
+    epoch: int = 0
 
 
 class DocumentStore:
-    """Documents, identified by their first row. Any thread may read."""
+    """The documents of one commit, which never change; any thread may read.
 
-    def __init__(self, database: Database, readings: Readings, looked: LastLooked) -> None:
-        self.database, self.readings, self.looked = database, readings, looked
-        self.columns = MetadataColumns(database)
-        self.passages = PassagesTable(database)
-        self.documents = DocumentsTable(database, self.columns, self.passages)
-        self.ids = DocumentIds(database, self.columns, self.passages, looked)
-        self.origins = DocumentOrigins(database)
+    A document is identified by its first row. Queries read the views `documents` and `passages`:
+    all rows of the segments, also deleted ones and those of a running addition. `origins` has the
+    row, id and origin of each document.
 
-    def draft(self, folder: Path) -> DocumentStore:
-        """A store for the next commit, whose new documents are written to a file in a folder."""
-        return DocumentStore(
-            Draft(self.database, folder), Readings(self.readings.file), self.looked
+    Attributes
+    ----------
+    columns : the user's: name -> DuckDB type; in a change, those that it commits.
+    rows : documents before this row are visible.
+    deleted : first rows of deleted documents, in order.
+    origins_read : the content of the file of origins: one, or none before it is read.
+    looked : the last lookup of ids in any commit, one.
+    """
+
+    def __init__(
+        self, engine: Engine, manifest: Manifest, before: DocumentStore | None = None
+    ) -> None:
+        state, deleted = manifest.state, manifest.deleted
+        self.engine, self.manifest = engine, manifest
+        self.segments, self.rows, self.epoch = state.segments, state.rows, state.epoch
+        self.columns: Mapping[str, str] = manifest.columns
+        self.deleted = deleted[manifest.document_rows.documents(deleted) == deleted]
+        self.origins_file, self.origins_read = state.files.get("origins"), list[Origins]()
+        file = None
+        if state.readings is not None:
+            file = ReadingFile(engine.folder / state.readings, state.readings_count)
+        self.readings, self.looked = Readings(file), [_Looked()]
+        if before is not None:
+            self.looked = before.looked
+            if before.readings.file == self.readings.file:
+                self.readings = before.readings
+            if before.origins_file == self.origins_file:
+                self.origins_read = before.origins_read
+        self._made: tuple[Session, str] | None = None
+        self._has_gone = False
+
+    def followed_by(self, manifest: Manifest) -> DocumentStore:
+        """The documents of a later commit, with what is open of these and is the same."""
+        later = DocumentStore(self.engine, manifest, self)
+        return self if self._has_documents_of(later) else later
+
+    def _has_documents_of(self, other: DocumentStore) -> bool:
+        """True if the documents are the same."""
+        return (
+            (self.segments, self.rows, self.epoch, self.origins_file, self.readings.file)
+            == (other.segments, other.rows, other.epoch, other.origins_file, other.readings.file)
+            and dict(self.columns) == dict(other.columns)
+            and np.array_equal(self.deleted, other.deleted)
         )
 
-    def drop_rows(self, rows: Rows, first: int) -> None:
-        """Delete some of the new documents, not cut yet; close the gaps from `first` on."""
-        draft = draft_of(self.database)
-        for table in (draft.documents, draft.passages):
-            draft.execute(
-                f'DELETE FROM {table} WHERE "row" IN (SELECT unnest(?::BIGINT[]))', [rows.tolist()]
+    @property
+    def path(self) -> Path:
+        """Folder of the index."""
+        return self.engine.folder
+
+    @property
+    def origins(self) -> Origins:
+        """The origins that differ from those in the segments."""
+        if not self.origins_read:  # two threads may do this at once, which is harmless
+            self.origins_read.append(read_origins(self.path, self.origins_file))
+        return self.origins_read[0]
+
+    @contextmanager
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection for this thread.
+
+        Raises `CorruptError` if damaged data were read, or a segment is missing, `UnreadableError`
+        if the disk or memory failed, and `StatementError` if DuckDB refused a statement.
+        """
+        session = None
+        try:
+            with self.session() as session:
+                schema = self._schema(session)
+                cursor = session.taken(schema)
+            try:
+                yield cursor
+            finally:
+                session.give_back(cursor, schema)
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.FatalException) and session is not None:
+                session.has_failed = True
+                self.engine.restart()
+            raise self._read_error(error) from error
+
+    def open(self) -> None:
+        """Open the segments: they stay readable after they are removed from the folder."""
+        with self.reading():
+            pass
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """The session that has the segments, for one thread at a time.
+
+        It stays the same, whatever others begin, but for a failure and in a forked process.
+        """
+        with self.engine.working() as current:
+            usable = self._made is not None and self._made[0].is_usable
+            session = self._made[0] if usable and self._made is not None else current
+            self._schema(session)
+            yield session
+
+    def _schema(self, session: Session) -> str:
+        if self._made is None or self._made[0] is not session:
+            segments, changed = self.segments, self.origins
+            tables = [(each.name, session.columns(each)) for each in segments]
+            views = views_of(tables, self.columns, are_changed=bool(changed))
+            schema = session.schema(segments)
+            finalize(self, session.end, schema, [segment.name for segment in segments])
+            values = [[*changed], [*changed.values()]]
+            session.fill(schema, {"changed": (f"FROM {CHANGED}", values)}, views)
+            session.detach_unused()
+            self._made, self._has_gone = (session, schema), False
+        return self._made[1]
+
+    def live(self, columns: str = "*", table: str = "documents") -> str:
+        """The part of a table that searches see, for the next query of this thread."""
+        stop = self.rows
+        if not len(self.deleted):
+            return f'(SELECT {columns} FROM {table} WHERE "row" < {stop})'
+        self._make_gone()
+        return f'(SELECT {columns} FROM {table} ANTI JOIN gone USING ("row") WHERE "row" < {stop})'
+
+    def _make_gone(self) -> None:
+        with self.session() as session:
+            schema = self._schema(session)
+            if not self._has_gone:
+                gone = f"FROM {GONE}", [self.deleted.tolist()]
+                session.fill(schema, {"gone": gone}, {})
+                self._has_gone = True
+
+    def fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows of a query; DuckDB verifies checksums as it reads."""
+        with self.reading() as cursor:
+            return cursor.execute(sql, list(values)).fetchall()
+
+    def _read_error(self, error: duckdb.Error) -> Exception:
+        if isinstance(error, DISK_ERRORS):
+            return UnreadableError(str(disk_error(self.path, error)))
+        return refused(self.path, error)
+
+    def _still_live(self, rows: Sequence[int]) -> set[int]:
+        """Keep the documents that searches see."""
+        given = np.unique(np.array(rows, dtype=np.int64))
+        return set(without(given[given < self.rows], self.deleted).tolist())
+
+    def read(self, rows: Sequence[int]) -> dict[int, Document]:
+        """Read documents by their rows.
+
+        Raises `CorruptError` if a JSON column holds invalid JSON, or two documents have the same
+        row.
+        """
+        columns = self.columns
+        values_of = self._values(["id", "title", "text", *columns], rows)
+        cuts = self.cuts_of(rows)
+        try:
+            read = {
+                row: Document(id, text, title, restored(columns, metadata))
+                for row, (id, title, text, *metadata) in values_of.items()
+            }
+            return {r: cuts[r].of(d) if r in cuts else d for r, d in read.items()}
+        except InputError as error:  # not written by slimdex
+            raise CorruptError(f"{self.path}: {error}") from error
+
+    def _values(self, columns: Sequence[str], rows: Sequence[int]) -> dict[int, list[Any]]:
+        numbers, values_of = [int(row) for row in rows], defaultdict[int, list[Any]](list)
+        for few in batches(len(columns), COLUMNS_AT_ONCE):
+            selected = ", ".join(identifier(column) for column in columns[few])
+            sql = f'SELECT "row", {selected} FROM documents WHERE {AMONG}'
+            for row, *values in self.fetch(sql, [numbers]):
+                values_of[row] += values
+        if any(len(values) != len(columns) for values in values_of.values()):
+            raise CorruptError(f"{self.path}: several documents have the same row")
+        return values_of
+
+    def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
+        """Row, id, title, text and the user's columns of the documents start .. stop, in order.
+
+        If `live`, deleted documents are omitted.
+        """
+        columns = ["row", "id", "title", "text", *self.columns]
+        table = self.live() if live else "documents"
+        parts = []
+        for few in batches(len(columns), COLUMNS_AT_ONCE):
+            selected = ", ".join(identifier(column) for column in columns[few])
+            sql = f'SELECT {selected} FROM {table} WHERE {BETWEEN} ORDER BY "row"'
+            parts.append(self.fetch(sql, [start, stop]))
+        if len(parts) == 1:
+            return parts[0]
+        return [[*chain.from_iterable(row)] for row in zip(*parts, strict=True)]
+
+    def contents(self, start: int, stop: int) -> list[str]:
+        """Texts to encode of the rows start .. stop."""
+        first, texts = self._first_row(start), list[str]()
+        for row, _, passages in self._contents(OWN, BETWEEN, [first, stop]):
+            texts += passages[max(start - row, 0) : stop - row]
+        return texts
+
+    def named_contents(
+        self, start: int, stop: int, *, live: bool = False
+    ) -> Iterator[tuple[str, str]]:
+        """Id and text to encode of each row of the documents that begin in start .. stop.
+
+        If `live`, deleted documents are omitted.
+        """
+        table = self.live('"row", id, title, text') if live else OWN
+        for _, id, passages in self._contents(table, BETWEEN, [start, stop]):
+            yield from ((id, each) for each in passages)
+
+    def contents_of(self, documents: Rows) -> list[str]:
+        """Texts to encode of each row of documents, given in order."""
+        found = self._contents(OWN, AMONG, [documents.tolist()])
+        return [text for _, _, passages in found for text in passages]
+
+    def _contents(
+        self, table: str, where: str, values: list[Any]
+    ) -> Iterator[tuple[int, str, list[str]]]:
+        """Row, id and texts to encode of documents, in order."""
+        sql = f'SELECT "row", id, title, text FROM {table} WHERE {where} ORDER BY "row"'
+        rows, cuts = self.fetch(sql, values), self._cuts(where, values)
+        for row, id, title, text in rows:
+            yield row, id, cuts[row].contents(text) if row in cuts else [content(title, text)]
+
+    def reads_clock(self, where: str) -> bool:
+        """True if a condition may hold for other documents a moment later."""
+        return reads_clock(where, self._names)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Columns that a condition may name."""
+        return (*OWN_COLUMNS[1:4], *self.columns)
+
+    def rows_where(self, where: str, stop: int) -> Rows:
+        """Documents of rows 0 .. stop that satisfy a DuckDB expression, in order, including deleted
+        ones.
+
+        Only an expression over the columns is allowed: see `where.checked`.
+        """
+        names = self._names
+        where = checked(where, names)
+        with self.reading() as cursor:
+            try:
+                committed = f'(SELECT * FROM documents WHERE "row" < {int(stop)})'
+                with limited(cursor):
+                    sql = f'SELECT "row" FROM {committed} WHERE ({where}\n)'
+                    columns = cursor.execute(sql).fetchnumpy()
+                return np.sort(columns["row"].astype(np.int64), kind="stable")  # fast if in order
+            except SlowConditionError as error:
+                raise SlowConditionError(str(refusal(where, str(error), names))) from error
+            except duckdb.Error as error:
+                if isinstance(error, DISK_ERRORS) or is_damage(error):
+                    raise
+                raise refusal(where, one_line(error), names) from error
+
+    def document_rows(self, stop: int, start: int = 0) -> DocumentRows:
+        """Documents with several rows among the rows start .. stop."""
+        sql = f'SELECT "row", len(starts) AS count FROM passages WHERE count > 1 AND {BETWEEN}'
+        with self.reading() as cursor:
+            found = cursor.execute(f'{sql} ORDER BY "row"', [start, stop]).fetchnumpy()
+        return DocumentRows(found["row"].astype(np.int64), found["count"].astype(np.int64))
+
+    def _first_row(self, row: int) -> int:
+        """First row of the document of a row."""
+        rows = self.fetch(
+            'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
+            'ORDER BY "row" DESC LIMIT 1',
+            [row],
+        )
+        return int(rows[0][0]) if rows and row < sum(rows[0]) else row
+
+    def cuts_between(self, start: int, stop: int) -> dict[int, Cut]:
+        """Map the documents whose first row is in start .. stop to their cuts."""
+        return self._cuts(BETWEEN, [start, stop])
+
+    def cuts_of(self, rows: Sequence[int]) -> dict[int, Cut]:
+        """Map documents, given by their first rows, to their cuts."""
+        return self._cuts(AMONG, [[*map(int, rows)]])
+
+    def _parts_text(self, rows: Sequence[int]) -> dict[int, str]:
+        """Map rows to the parts of their text, as stored."""
+        return dict(
+            self.fetch(
+                f'SELECT "row", parts FROM passages WHERE parts IS NOT NULL AND {AMONG}',
+                [[*map(int, rows)]],
             )
-        for table in (draft.passages, draft.documents):
-            draft.execute(
-                f"""UPDATE {table} AS renumbered SET "row" = numbered.new FROM (
-                    SELECT "row" AS old, ? + row_number() OVER (ORDER BY "row") - 1 AS new
-                    FROM (SELECT "row" FROM {draft.documents})
-                ) numbered
-                WHERE renumbered."row" = numbered.old AND numbered.old <> numbered.new""",
-                [first],
+        )
+
+    def _cuts(self, where: str, values: list[Any]) -> dict[int, Cut]:
+        rows = self.fetch(
+            f'SELECT "row", starts, ends, contexts, parts FROM passages WHERE {where}',
+            values,
+        )
+        try:
+            return {row: cut_of(*values) for row, *values in rows}
+        except (TypeError, ValueError) as error:  # not written by slimdex
+            raise CorruptError(f"{self.path}: passages ({error})") from error
+
+    def ids_by_row(self, stop: int) -> list[str]:
+        """Id of the document of each row 0 .. stop, including deleted documents."""
+        rows = self.fetch(
+            f"""SELECT id, len(starts) FROM {OWN} LEFT JOIN passages USING ("row")
+            WHERE "row" < ? ORDER BY "row" """,
+            [stop],
+        )
+        return [id for id, count in rows for _ in range(count or 1)]
+
+    def ids_of(self, rows: Rows) -> list[str]:
+        """Ids of documents, given their rows (n,) in ascending order."""
+        ids = self.fetch(
+            f"""SELECT id FROM {OWN} WHERE "row" BETWEEN ? AND ?
+            AND "row" IN (SELECT unnest(?::BIGINT[])) ORDER BY "row" """,
+            [int(rows[0]), int(rows[-1]), rows.tolist()],
+        )
+        return [id for (id,) in ids]
+
+    def ids_between(self, start: int, stop: int) -> tuple[str, str]:
+        """Ids of the first and the last document with rows in start .. stop."""
+        rows = [self._first_row(start), self._first_row(stop - 1)]
+        ids = self.fetch(f"""SELECT id FROM {OWN} WHERE "row" IN (?, ?) ORDER BY "row" """, rows)
+        return ids[0][0], ids[-1][0]
+
+    def live_rows(self, ids: Sequence[str]) -> Rows:
+        """Live rows of the given ids, in order; raises `InputError` for an unknown id."""
+        return np.array(sorted(self.row_by_id(ids).values()), dtype=np.int64)
+
+    def row_by_id(self, ids: Sequence[str]) -> dict[str, int]:
+        """Map ids to their live rows; raises `InputError` if an id is unknown."""
+        known = dict(self._live(ids))
+        if unknown := [id for id in ids if id not in known]:
+            raise InputError(
+                f"unknown id {shortened(unknown[0])}; expected the id of a document"
+                f"{self._meant(unknown[0])}"
             )
+        return known
 
-    def copied(self, path: Path, first: int, stop: int) -> Segment:
-        """Write the rows first .. stop, deleted ones included, to one segment."""
-        inside = f'WHERE "row" >= {first} AND "row" < {stop}'
-        return written(
-            self.database,
-            path,
-            (first, stop),
-            f"SELECT * FROM documents {inside}",
-            f"SELECT * FROM passages {inside}",
-        )
+    def _meant(self, id: str) -> str:
+        """A question whether another live id is meant; "" if none is alike, or there are too many.
 
-    def compacted(self, path: Path, stop: int) -> Segment:
-        """Write the live documents, renumbered in order as rows 0 .. stop, to a segment."""
-        live, numbered = f"""live AS {self.database.live('"row"')}""", f"numbered AS {NUMBERED}"
-        own = ["documents.id", "documents.title", "documents.text", "origins.slimdex_origin"]
-        users = [f"documents.{identifier(column)}" for column in self.columns.types]
-        selected = ", ".join(own + users)
-        return written(
-            self.database,
-            path,
-            (0, stop),
-            f"""WITH {live}, {numbered} SELECT numbered.new AS "row", {selected} FROM documents
-            JOIN numbered ON documents."row" = numbered.old
-            JOIN origins ON origins."row" = numbered.old""",
-            f"""WITH {live}, {numbered} SELECT numbered.new AS "row", passages.* EXCLUDE ("row")
-            FROM passages JOIN numbered ON passages."row" = numbered.old""",
+        That is the id of a file of this name in some folder, or else the one that differs least.
+        """
+        if self.rows > COMPARED or len(id) > COMPARED_CHARACTERS:
+            return ""
+        live, name = self.live("id"), f"/{id.lower()}"
+        if found := self.fetch(
+            f"""SELECT id FROM {live} WHERE suffix(lower(id), ?) OR contains('/' || lower(id), ?)
+            ORDER BY len(id), id LIMIT 1""",
+            [name, f"{name}."],
+        ):
+            return f"; did you mean {shortened(found[0][0])}?"
+        found = self.fetch(
+            f"""SELECT id FROM {live} WHERE abs(len(id) - ?) <= 2
+            ORDER BY levenshtein(lower(id), lower(?)), id LIMIT 1""",
+            [len(id), id],
         )
+        return did_you_mean(id, [near for (near,) in found])
 
-    def read_all(self) -> None:
-        """Read every value, so that DuckDB verifies checksums; raise `CorruptError` on damage."""
-        for table in TABLES:
-            names = [name for name, *_ in self.database.fetch(f"DESCRIBE {table}")]
-            for few in batches(len(names), COLUMNS_AT_ONCE):
-                values = ", ".join(map(identifier, names[few]))
-                self.database.fetch(f"SELECT bit_xor(hash({values})) FROM {table}")
+    def known_ids(self, ids: Sequence[str]) -> dict[str, int]:
+        """Map those ids that exist to their live rows."""
+        return dict(self._live(ids))
 
-    def is_numbered(self, stop: int) -> bool:
-        """True if the rows 0 .. stop belong to one document each, and no document has others."""
-        ((strays,),) = self.database.fetch(
-            f"""SELECT count(*) FROM passages LEFT JOIN {OWN} USING ("row")
-            WHERE id IS NULL OR len(starts) <> len(ends) OR len(starts) <> len(contexts)"""
+    def look_up(self, ids: Sequence[str]) -> dict[str, int]:
+        """Map those ids that exist to their live rows, and remember that."""
+        rows = dict(self._live_from(0, ids))
+        self.looked[:] = [_Looked(frozenset(ids), rows, self.rows, self.epoch)]
+        return rows
+
+    def _live(self, ids: Sequence[str]) -> list[tuple[str, int]]:
+        """Rows (id, row) of the live documents with these ids."""
+        (looked,) = self.looked
+        is_current = looked.epoch == self.epoch and looked.stop <= self.rows
+        if not (is_current and looked.ids and looked.ids.issuperset(ids)):
+            return self._live_from(0, ids)
+        known = [(id, looked.rows[id]) for id in ids if id in looked.rows]
+        live = self._still_live([row for _, row in known])
+        still = {id: row for id, row in known if row in live}
+        return [*(still | dict(self._live_from(looked.stop, ids))).items()]
+
+    def _live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
+        """Rows (id, row) from `start` on of the live documents with these ids."""
+        if start >= self.rows:
+            return []
+        # A join with the new rows would read every text; a list of ids does not.
+        sql = f"""SELECT id, "row" FROM {OWN}
+            WHERE "row" >= ? AND "row" < ? AND id IN (SELECT unnest(?::VARCHAR[]))"""
+        found = list[tuple[str, int]]()
+        for part in batches(len(ids), IDS_AT_ONCE):
+            found += self.fetch(sql, [start, self.rows, list(ids[part])])
+        live = self._still_live([row for _, row in found])
+        return [(id, row) for id, row in found if row in live]
+
+    def made_up_ids(self, prefix: str) -> dict[str, int]:
+        """Map generated ids (prefix, colon, number) of live documents to their rows."""
+        rows = self.fetch(
+            f'SELECT id, "row" FROM {self.live()} WHERE starts_with(id, ?)',
+            [f"{prefix}:"],
         )
-        ((first, gaps, last),) = self.database.fetch(
-            f"""SELECT coalesce(min("row"), 0), count(*) FILTER ("row" + count <> next),
-                coalesce(max("row" + count), 0)
-            FROM (
-                SELECT "row", count, lead("row", 1, "row" + count) OVER (ORDER BY "row") AS next
-                FROM (
-                    SELECT "row", coalesce(len(starts), 1) AS count
-                    FROM {OWN} LEFT JOIN passages USING ("row")
-                )
-            )"""
+        return {id: row for id, row in rows if id[len(prefix) + 1 :].isdecimal()}
+
+    def new_columns(self, columns: Mapping[str, str]) -> dict[str, str]:
+        """The given columns that don't exist yet."""
+        existing = self._by_lower_name
+        return {name: type_ for name, type_ in columns.items() if name.lower() not in existing}
+
+    @property
+    def _by_lower_name(self) -> dict[str, str]:
+        """Map lower-case names to the names of columns."""
+        return {name.lower(): name for name in self.columns}
+
+    def known_origins(self, place: str) -> set[str]:
+        """Origins of the live documents of a place."""
+        live = self.live(table="origins")
+        rows = self.fetch(f"SELECT DISTINCT slimdex_origin FROM {live} WHERE {PLACE} = ?", [place])
+        return {origin for (origin,) in rows}
+
+    def count_of_place(self, place: str) -> int:
+        """Number of live documents of a place."""
+        live = self.live(table="origins")
+        ((count,),) = self.fetch(f"SELECT count(*) FROM {live} WHERE {PLACE} = ?", [place])
+        return int(count)
+
+    def is_of_others(self, id: str, place: str) -> bool:
+        """True if a live document has the id and is known to come from another place."""
+        live = self.live(table="origins")
+        return bool(self.fetch(f"SELECT 1 FROM {live} WHERE id = ? AND {PLACE} <> ?", [id, place]))
+
+    def gone_from(
+        self, places: Sequence[str], current: Sequence[str], first_row: int
+    ) -> list[tuple[int, str, str]]:
+        """Row, id and place of the live documents of `places` that have none of the `current`
+        origins, and whose id does not recur from `first_row` on.
+        """
+        live = self.live(table="origins")
+        return self.fetch(
+            f"""SELECT "row", id, {PLACE} FROM {live}
+            WHERE {PLACE} IN (SELECT unnest(?::VARCHAR[]))
+            AND slimdex_origin NOT IN (SELECT unnest(?::VARCHAR[]))
+            AND id NOT IN (SELECT id FROM {OWN} WHERE "row" >= ?) ORDER BY "row" """,
+            [[*places], [*current], first_row],
         )
-        return bool((strays, first, gaps, last) == (0, 0, 0, stop))

@@ -1,21 +1,38 @@
-"""Draft: documents that a change adds, in a file that becomes a segment."""
+"""Draft: the documents that a change adds, in a file that becomes a segment."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import randbelow, token_hex
 from typing import Any
 
+import numpy as np
+
+from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.errors import InputError, shortened
+
 from ..atomic_files import file_name
-from ..documents import OWN_COLUMNS
-from ..duckdb_library import duckdb
-from ..sql import identifier
-from .database import CHANGED, GONE, Database, Origins, views_of
-from .schema import TABLES
-from .segments import FEW_ROWS, attaching, published
+from ..column_types import by_lower_name, type_of, types_of
+from ..documents import OWN_COLUMNS, Document, Part, check_columns
+from ..duckdb_library import duckdb, identifier
+from ..passages import Passage
+from .column_fit import MisfitError, as_stored, misfit, shown
+from .columns import TEXTS, check_digits, has_lists, has_values, is_replaceable, wider
+from .document_store import (
+    AMONG,
+    BETWEEN,
+    COLUMNS_AT_ONCE,
+    IDS_AT_ONCE,
+    PLACE,
+    DocumentStore,
+)
+from .engine import DISK_ERRORS, one_line
+from .passages import Cut, DocumentRows, parts_written
+from .readings import Readings
+from .segments import CHANGED, FEW_ROWS, GONE, OWN, TABLES, Origins, attaching, published, views_of
 from .state import Segment
 
 COLUMNS_FOR_NEW_TABLE = 100
@@ -23,45 +40,33 @@ COLUMNS_FOR_NEW_TABLE = 100
 it."""
 
 
-def draft_of(database: Database) -> Draft:
-    """The database of a change."""
-    assert isinstance(database, Draft)
-    return database
-
-
-class Draft(Database):
+class Draft(DocumentStore):
     """Documents of a commit, and those that the next one adds; for one thread.
 
     The file is made in `folder`, with the first columns or documents. Its tables in SQL are
     `documents` and `passages`.
     """
 
-    def __init__(self, base: Database, folder: Path) -> None:
-        super().__init__(base.engine, base.contents)
+    def __init__(self, base: DocumentStore, folder: Path) -> None:
+        super().__init__(base.engine, base.manifest, base)
+        self.readings = Readings(base.readings.file)
         self._base, self._process = base, os.getpid()
         self._name = f"draft_{token_hex(4)}"  # others may be made at the same time
-        self.documents, self.passages = (f"{self._name}.{table}" for table in TABLES)
+        self._documents, self._passages = (f"{self._name}.{table}" for table in TABLES)
         # A name of its own: DuckDB may have the file of a change that failed open for a while.
         self._file = folder / f"{file_name('segment', randbelow(10**12))}.tmp"
-        self.types: dict[str, str] = dict(base.contents.columns)  # of all documents
-        self.columns = dict[str, str]()  # of the file
-        self.origins: Origins | None = None  # that differ from the segments', once any is changed
+        self.columns: dict[str, str] = dict(base.columns)  # of all documents
+        self._filled = set[str]()  # columns that are known to have values
+        self._file_columns = dict[str, str]()
+        self.new_origins: Origins | None = None  # all that differ from the segments'
         self._cursor: duckdb.DuckDBPyConnection | None = None
-        self._rows = FEW_ROWS  # or more, unless `expect` says otherwise
+        self._expected = FEW_ROWS  # documents, or more
         self._is_shown = False  # by views of all columns and origins
-
-    def expect(self, rows: int) -> None:
-        """Prepare for documents of at least so many rows."""
-        self._rows = rows
-
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Execute a change of the file's tables."""
-        self._open().execute(sql, list(values))
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """The connection, which sees the changes."""
-        if self._cursor is None and self.origins is None:
+        if self._cursor is None and self.new_origins is None:
             with self._base.reading() as cursor:
                 yield cursor
             return
@@ -77,74 +82,39 @@ class Draft(Database):
         if self._cursor is None:
             self._base.live()
 
-    def add_columns(self, columns: Mapping[str, str]) -> None:
-        """Give the file's documents those of some columns that they lack."""
-        new = {name: type_ for name, type_ in columns.items() if name not in self.columns}
-        if not new:
-            return
-        cursor, named = self._open(), {identifier(name): type_ for name, type_ in new.items()}
-        if len(named) < COLUMNS_FOR_NEW_TABLE:
-            for name, type_ in named.items():
-                cursor.execute(f"ALTER TABLE {self.documents} ADD COLUMN {name} {type_}")
-        else:
-            empty = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in named.items())
-            copied = f"SELECT *, {empty} FROM {self.documents}"
-            cursor.execute(f"CREATE OR REPLACE TABLE {self.documents} AS {copied}")
-        self._read_types()
-
-    def retype(self, column: str, type_: str) -> None:
-        """Give a column another type, in which no value is lost."""
-        self.types[column] = type_
-        if column in self.columns:
-            self.execute(
-                f"ALTER TABLE {self.documents} ALTER COLUMN {identifier(column)} TYPE {type_}"
-            )
-            self._read_types()
-        self._is_shown = False
-
-    def _read_types(self) -> None:
-        """Take over the names that DuckDB gives to the types of the file's columns."""
-        self.columns = {
-            name: type_
-            for name, type_, *_ in self._open().execute(f"DESCRIBE {self.documents}").fetchall()
-            if name not in OWN_COLUMNS
-        }
-        self.types |= self.columns
-        self._is_shown = False
-
-    def change_origins(self, origins: Origins) -> None:
-        """Give documents other origins."""
-        if origins:
-            self.origins = {**self.changed, **origins}
-            self._is_shown = False
-
     @property
-    def changed(self) -> Origins:
-        """All origins that differ from those in the segments."""
-        return self.contents.origins.values if self.origins is None else self.origins
+    def origins(self) -> Origins:
+        """The origins that differ from those in the segments."""
+        return super().origins if self.new_origins is None else self.new_origins
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         if self._cursor is None:
             with self._base.session() as session:
                 self._cursor = session.cursor()
-            self._cursor.execute(attaching(self._file, self._name, self._rows))
+            self._cursor.execute(attaching(self._file, self._name, self._expected))
             self._cursor.execute("BEGIN TRANSACTION")
             for table, columns in TABLES.items():
                 self._cursor.execute(f"CREATE TABLE {self._name}.{table}({columns})")
-            gone = self.contents.deleted.tolist()
+            gone = self.deleted.tolist()
             self._cursor.execute(f"CREATE TEMP TABLE gone AS FROM {GONE}", [gone])
         return self._cursor
 
     def _show(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Make the views that this connection sees."""
-        changed = [[*self.changed], [*self.changed.values()]]
+        changed = [[*self.origins], [*self.origins.values()]]
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS FROM {CHANGED}", changed)
         with self._base.session() as session:
-            tables = [(each.name, session.columns(each)) for each in self.contents.segments]
-        views = views_of([*tables, (self._name, self.columns)], self.types, are_changed=True)
+            tables = [(each.name, session.columns(each)) for each in self.segments]
+        views = views_of(
+            [*tables, (self._name, self._file_columns)], self.columns, are_changed=True
+        )
         for view, sql in views.items():
             cursor.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {sql}")
         self._is_shown = True
+
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """Execute a change of the file's tables."""
+        self._open().execute(sql, list(values))
 
     def finished(self, path: Path, first: int, stop: int) -> Segment | None:
         """Make the documents, of the rows first .. stop, a durable file; None if there are none.
@@ -153,7 +123,7 @@ class Draft(Database):
         """
         if self._cursor is None:
             return None
-        ((count,),) = self._cursor.execute(f"SELECT count(*) FROM {self.documents}").fetchall()
+        ((count,),) = self._cursor.execute(f"SELECT count(*) FROM {self._documents}").fetchall()
         if not count:
             self.discard()
             return None
@@ -178,3 +148,348 @@ class Draft(Database):
         for left in self._file.parent.glob(f"{self._file.name}*"):
             with suppress(OSError):
                 left.unlink()
+
+    def insert(self, first_row: int, documents: Sequence[Document]) -> None:
+        """Insert documents as rows first_row, first_row + 1, ...
+
+        Metadata become columns, new ones typed by their values. A value that does not fit its
+        column widens the column if that loses nothing.
+        """
+        self._expected = len(documents)
+        metadata = [by_lower_name(document) for document in documents]
+        self._ensure(types_of(metadata, self._settled))
+        self._use({name for values in metadata for name in values})
+        values: list[tuple[str, str, list[Any]]] = [
+            ("row", "BIGINT", list(range(first_row, first_row + len(documents)))),
+            ("id", "VARCHAR", [d.id for d in documents]),
+            ("title", "VARCHAR", [d.title for d in documents]),
+            ("text", "VARCHAR", [d.text for d in documents]),
+            ("slimdex_origin", "VARCHAR", [d.origin or None for d in documents]),
+        ]
+        for column in list(self._file_columns):
+            given = [m.get(column.lower(), ("", None))[1] for m in metadata]
+            values.append((column, *self._stored(column, given, documents)))
+        names = ", ".join(identifier(column) for column, _, _ in values)
+        unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
+        sql = f"INSERT INTO {self._documents}({names}) SELECT {unnested}"
+        parts = {first_row + i: Cut(parts=d.parts) for i, d in enumerate(documents) if d.parts}
+        try:
+            self._execute(sql, [column for _, _, column in values])
+            self.insert_cuts(parts)
+        except DISK_ERRORS:
+            raise
+        except (duckdb.Error, TypeError, OverflowError) as error:
+            raise InputError(
+                f"{misfit(documents, values[5:])}a column's value does not fit its type: "
+                f"{one_line(error)}"
+            ) from error
+
+    def _stored(
+        self, column: str, values: Sequence[Any], documents: Sequence[Document]
+    ) -> tuple[str, list[Any]]:
+        """Return a column's type, possibly widened, and its values converted for DuckDB."""
+        stored, type_ = list[Any](), self.columns[column]
+        for document, value in zip(documents, values, strict=True):
+            try:
+                stored.append(as_stored(value, type_))
+            except MisfitError as error:
+                if self._widen(column, type_of(value)):
+                    return self._stored(column, values, documents)
+                raise InputError(
+                    f"document {shortened(document.id)}: {shown(value)} in column {column!r}; "
+                    f"expected {type_}"
+                ) from error
+            except InputError as error:
+                raise InputError(
+                    f"document {shortened(document.id)}, column {column!r}: {error}"
+                ) from error
+        return type_, stored
+
+    def make_room(self, cut: DocumentRows) -> None:
+        """Renumber the new documents, so far one row each, for their passages.
+
+        `cut` contains the documents that will have several rows, by their new rows.
+        """
+        more = np.cumsum(cut.counts - 1)
+        after = cut.firsts - np.concatenate([[0], more[:-1]])
+        self._execute(
+            f"""UPDATE {self._documents} SET "row" = numbered.new FROM (
+                SELECT "row" AS old, "row" + more AS new FROM (SELECT "row" FROM {self._documents})
+                ASOF JOIN (SELECT unnest(?::BIGINT[]) AS after, unnest(?::BIGINT[]) AS more)
+                ON "row" > after
+            ) numbered WHERE documents."row" = numbered.old""",
+            [after.tolist(), more.tolist()],
+        )
+
+    def declare(self, columns: Mapping[str, str]) -> None:
+        """Create columns of the given DuckDB types; this change's values don't change the
+        types.
+
+        Any column can be converted to text.
+        """
+        self._ensure(columns)
+        existing = self._by_lower_name
+        for name, type_ in columns.items():
+            if type_ == "VARCHAR" and self.columns[existing[name.lower()]] != "JSON":
+                self._retype(existing[name.lower()], type_)
+            self._filled.add(existing[name.lower()])
+
+    def _ensure(self, columns: Mapping[str, str]) -> None:
+        """Create missing columns of the given DuckDB types; widen others if that loses nothing."""
+        existing, new = self._by_lower_name, dict[str, str]()
+        for name, type_ in columns.items():
+            if name.lower() not in existing:
+                existing[name.lower()] = name
+                new[name] = type_
+        check_columns(len(existing), "the index with these documents")
+        self.columns |= new
+        self._add_columns(new)
+        for name, type_ in columns.items():
+            self._widen(existing[name.lower()], type_)
+        self._use({name.lower() for name in columns})
+
+    def _use(self, names: Set[str]) -> None:
+        """Give the new documents those columns whose lower-case names these are."""
+        used = {name: type_ for name, type_ in self.columns.items() if name.lower() in names}
+        self._add_columns(used)
+
+    def _widen(self, column: str, type_: str) -> bool:
+        """Widen a column for values of a DuckDB type; return True if its type changed."""
+        widened = self._wider(column, type_)
+        if widened == self.columns[column]:
+            return False
+        self._retype(column, widened)
+        return True
+
+    @property
+    def _settled(self) -> set[str]:
+        """Lower-case names of columns with a known type, not guessed for lack of values."""
+        guessed = {n for n, t in self.columns.items() if t in ("JSON", "VARCHAR[]")} - self._filled
+        return {name.lower() for name in self.columns if name not in guessed}
+
+    def _wider(self, column: str, type_: str) -> str:
+        """The type for a column's values and those of another type; its own type if none fits."""
+        current = self.columns[column]
+        if type_ == current or self._is_without_values(column, type_):
+            return type_
+        common = current if current in TEXTS else wider(current, type_)
+        return current if common in TEXTS else common
+
+    def _is_without_values(self, column: str, type_: str) -> bool:
+        """True if another type loses nothing: the column has no values, or only empty lists."""
+        if column in self._filled or not is_replaceable(self.columns[column]):
+            return False
+        if has_values(self, column):
+            self._filled.add(column)
+            return False
+        return type_.endswith("[]") or not has_lists(self, column)
+
+    def _retype(self, column: str, type_: str) -> None:
+        """Give a column another type, in which no value is lost."""
+        if type_ == self.columns[column]:
+            return
+        check_digits(self, column, type_)
+        self.columns[column] = type_
+        if column in self._file_columns:
+            name = identifier(column)
+            self._execute(f"ALTER TABLE {self._documents} ALTER COLUMN {name} TYPE {type_}")
+            self._read_types()
+        self._is_shown = False
+
+    def _add_columns(self, columns: Mapping[str, str]) -> None:
+        """Give the file's documents those of some columns that they lack."""
+        new = {name: type_ for name, type_ in columns.items() if name not in self._file_columns}
+        if not new:
+            return
+        cursor, named = self._open(), {identifier(name): type_ for name, type_ in new.items()}
+        if len(named) < COLUMNS_FOR_NEW_TABLE:
+            for name, type_ in named.items():
+                cursor.execute(f"ALTER TABLE {self._documents} ADD COLUMN {name} {type_}")
+        else:
+            empty = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in named.items())
+            copied = f"SELECT *, {empty} FROM {self._documents}"
+            cursor.execute(f"CREATE OR REPLACE TABLE {self._documents} AS {copied}")
+        self._read_types()
+
+    def _read_types(self) -> None:
+        """Take over the names that DuckDB gives to the types of the file's columns."""
+        self._file_columns = {
+            name: type_
+            for name, type_, *_ in self._open().execute(f"DESCRIBE {self._documents}").fetchall()
+            if name not in OWN_COLUMNS
+        }
+        self.columns |= self._file_columns
+        self._is_shown = False
+
+    def replaced_rows(self, first_row: int) -> Rows:
+        """Live rows whose id occurs again from first_row on."""
+        again = self.fetch(f'SELECT id FROM {OWN} WHERE "row" >= ?', [first_row])
+        rows = [row for _, row in self._live([id for (id,) in again])]
+        return np.array(sorted(rows), dtype=np.int64)
+
+    def duplicate_id(self, first_row: int) -> tuple[str, int, int] | None:
+        """An id that occurs twice from first_row on, with two of its rows; None if none does."""
+        rows = self.fetch(
+            f"""SELECT id, min("row") AS one, max("row") FROM {OWN} WHERE "row" >= ?
+            GROUP BY id HAVING count(*) > 1 ORDER BY one LIMIT 1""",
+            [first_row],
+        )
+        return rows[0] if rows else None
+
+    def unchanged_rows(self, start: int, stop: int) -> tuple[Rows, Rows]:
+        """Rows of the documents start .. stop that equal the live document of the same id in every
+        column, and the rows of these live documents.
+        """
+        columns = ["title", "text", *self.columns]
+        candidates = []
+        for part in batches(stop, IDS_AT_ONCE, start):
+            new = self.fetch(f"SELECT id FROM {OWN} WHERE {BETWEEN}", [part.start, part.stop])
+            alike: list[Any] = self._live([id for (id,) in new])
+            for few in batches(len(columns), COLUMNS_AT_ONCE):
+                alike = self._alike([row for *_, row in alike], part, columns[few])
+            candidates += [rows for _, *rows in alike]
+        parts = self._parts_text([row for pair in candidates for row in pair])
+        candidates = [(new, old) for new, old in candidates if parts.get(new) == parts.get(old)]
+        pairs: Rows = np.array(candidates, dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _alike(self, live: Sequence[int], rows: slice, columns: Sequence[str]) -> list[Any]:
+        """Rows (id, row, live row) of documents equal to one of some live rows in these columns."""
+        selected = ", ".join(["id", '"row"', *map(identifier, columns)])
+        names = ", ".join(["id", '"row"', *(f"c{i}" for i in range(len(columns)))])
+        same = " AND ".join(f"new.c{i} IS NOT DISTINCT FROM old.c{i}" for i in range(len(columns)))
+        # A join with the whole table would read every text; one with known rows does not.
+        return self.fetch(
+            f"""WITH old({names}) AS MATERIALIZED (
+                SELECT {selected} FROM documents WHERE {AMONG}
+            ), new({names}) AS (SELECT {selected} FROM documents WHERE {BETWEEN})
+            SELECT id, new."row", old."row" FROM new JOIN old USING (id)
+            WHERE {same} ORDER BY new."row" """,
+            [live, rows.start, rows.stop],
+        )
+
+    def drop_rows(self, rows: Rows, first: int) -> None:
+        """Delete some of the new documents, not cut yet; close the gaps from `first` on."""
+        for table in (self._documents, self._passages):
+            self._execute(f"DELETE FROM {table} WHERE {AMONG}", [rows.tolist()])
+        for table in (self._passages, self._documents):
+            self._execute(
+                f"""UPDATE {table} AS renumbered SET "row" = numbered.new FROM (
+                    SELECT "row" AS old, ? + row_number() OVER (ORDER BY "row") - 1 AS new
+                    FROM (SELECT "row" FROM {self._documents})
+                ) numbered
+                WHERE renumbered."row" = numbered.old AND numbered.old <> numbered.new""",
+                [first],
+            )
+
+    def whole_passages(self, rows: Sequence[int]) -> dict[int, Passage]:
+        """Map documents to the single passage that each consists of."""
+        passages = self.fetch(
+            f'SELECT "row", title, length(text) FROM {OWN} WHERE {AMONG}', [[*rows]]
+        )
+        return {row: Passage(0, length, title) for row, title, length in passages}
+
+    def longer_texts(self, start: int, stop: int, bytes: int) -> list[tuple[int, str, str]]:
+        """Row, title and text of the documents start .. stop longer than `bytes`, in order."""
+        return self.fetch(
+            f"""SELECT "row", title, text FROM {OWN}
+            WHERE {BETWEEN} AND strlen(title) + strlen(text) > ? ORDER BY "row" """,
+            [start, stop, bytes],
+        )
+
+    def has_text(self, first_row: int) -> bool:
+        """True if a document from first_row on has a text or a title."""
+        rows = self.fetch(
+            f"""SELECT 1 FROM {OWN}
+            WHERE "row" >= ? AND regexp_matches(title || text, '\\S') LIMIT 1""",
+            [first_row],
+        )
+        return bool(rows)
+
+    def count_characters(self, start: int, stop: int, most: int) -> int:
+        """Number of characters of the rows start .. stop, counting at most `most` per row.
+
+        For a document that is cut, the whole text counts, and overlaps of passages count once.
+        """
+        ((total,),) = self.fetch(
+            f"""SELECT coalesce(sum(least(
+                length(title) + length(text), ?::HUGEINT * coalesce(len(starts), 1)
+            )), 0)
+            FROM {OWN} LEFT JOIN passages USING ("row") WHERE "row" >= ? AND "row" < ?""",
+            [most, start, stop],
+        )
+        return int(total)
+
+    def insert_cuts(self, cuts: Mapping[int, Cut]) -> None:
+        """Insert cuts by their documents' first rows; those without passages store only parts."""
+        columns = [
+            [*cuts],
+            [[p.start for p in cut.passages] or None for cut in cuts.values()],
+            [[p.end for p in cut.passages] or None for cut in cuts.values()],
+            [[p.context for p in cut.passages] or None for cut in cuts.values()],
+            [parts_written(cut.parts) for cut in cuts.values()],
+        ]
+        if cuts:
+            self._execute(
+                f"""INSERT INTO {self._passages} SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[][]),
+                unnest(?::BIGINT[][]), unnest(?::VARCHAR[][]), unnest(?::VARCHAR[])""",
+                columns,
+            )
+
+    def uncut(self, start: int, stop: int) -> dict[int, Sequence[Part]]:
+        """Map the rows start .. stop of documents without passages to the parts of their texts."""
+        cuts = self._cuts(f"{BETWEEN} AND starts IS NULL", [start, stop])
+        return {row: cut.parts for row, cut in cuts.items()}
+
+    def drop_uncut(self) -> None:
+        """Delete the new entries without passages."""
+        self._execute(f"DELETE FROM {self._passages} WHERE starts IS NULL")
+
+    def adopt_origins(self, new: Rows, old: Rows) -> None:
+        """Give the `old` documents the origins of the identical `new` ones that have one."""
+        self._change_origins(
+            self.fetch(
+                """SELECT old, fresh.slimdex_origin
+                FROM (SELECT unnest(?::BIGINT[]) AS new, unnest(?::BIGINT[]) AS old)
+                JOIN origins fresh ON fresh."row" = new JOIN origins known ON known."row" = old
+                WHERE fresh.slimdex_origin IS NOT NULL
+                AND known.slimdex_origin IS DISTINCT FROM fresh.slimdex_origin""",
+                [new.tolist(), old.tolist()],
+            )
+        )
+
+    def forget_places(self, rows: Rows) -> None:
+        """Remove the stamps of all documents from the places of some rows.
+
+        These come back or go without their files, so all files of their places must be read again.
+        """
+        self._change_origins(
+            self.fetch(
+                f"""SELECT "row", {PLACE} || '/' FROM origins WHERE {PLACE} IN (
+                    SELECT {PLACE} FROM origins WHERE "row" IN (SELECT unnest(?::BIGINT[]))
+                )""",
+                [rows.tolist()],
+            )
+        )
+
+    def count_moved(self, first_row: int, gone: Rows) -> int:
+        """Number of the documents to delete whose content recurs from `first_row` on under another
+        id."""
+        ((count,),) = self.fetch(
+            f"""WITH old AS (
+                SELECT md5(title || chr(10) || text) AS hash, count(*) AS count FROM {OWN}
+                WHERE "row" IN (SELECT unnest(?::BIGINT[])) GROUP BY 1
+            ), new AS (
+                SELECT md5(title || chr(10) || text) AS hash, count(*) AS count FROM {OWN}
+                WHERE "row" >= ? AND id NOT IN (FROM {self.live("id")}) GROUP BY 1
+            )
+            SELECT coalesce(sum(least(old.count, new.count)), 0) FROM old JOIN new USING (hash)""",
+            [gone.tolist(), first_row],
+        )
+        return int(count)
+
+    def _change_origins(self, origins: Sequence[tuple[int, str | None]]) -> None:
+        """Give documents other origins."""
+        if origins:
+            self.new_origins = {**self.origins, **dict(origins)}
+            self._is_shown = False

@@ -5,7 +5,9 @@ It starts on first use: searches without filters need no DuckDB.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,14 +16,42 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, StatementError
 from slimdex.indexes.execution.forks import ThreadLock, renewed
 
-from ..duckdb_library import connected, duckdb
-from ..sql import identifier, literal
-from .duckdb_connection import DISK_NUMBERS, LIMITS, disk_error, one_line
-from .schema import checked_columns
+from ..duckdb_library import connected, duckdb, identifier, literal
+from .segments import checked_columns
 from .state import Segment
+
+MEMORY_VARIABLE = "SLIMDEX_MEMORY"
+"""Environment variable for DuckDB's memory limit."""
+LIMITS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "memory_limit": os.environ.get(MEMORY_VARIABLE, "1GB"),  # more spills to disk
+    "checkpoint_threshold": "1000TB",  # a file is written back once, when it is complete
+}
+DISK_ERRORS = (
+    duckdb.IOException,
+    duckdb.FatalException,
+    duckdb.TransactionException,  # of a commit
+    duckdb.ConnectionException,  # after a commit of unknown outcome
+    duckdb.OutOfMemoryException,
+)
+"""Errors of DuckDB if the disk or its memory limit fails."""
+DISK_NUMBERS = (
+    errno.EIO,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EMFILE,
+)
+"""Matching errors of the system; a damaged file raises none of them."""
+FIRST_CAUSE = "Original error: "
+"""DuckDB's prefix of the error after which it rejected all statements."""
+DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
 
 
 def started(folder: Path) -> duckdb.DuckDBPyConnection:
@@ -187,3 +217,37 @@ class Engine:
             session, self._session = self._session, None
             if session is not None:
                 session.close()
+
+
+def is_damage(error: duckdb.Error) -> bool:
+    """True if DuckDB reports damage of the file or log; values quoted in messages don't count."""
+    return bool(DAMAGE.match(str(error)))
+
+
+def disk_error(path: Path, error: duckdb.Error) -> OSError:
+    """Convert DuckDB's error to an `OSError` with its number."""
+    if "memory_limit" in str(error):
+        message = one_line(error).split(" Possible solutions")[0]
+        return OSError(
+            f"{path}: {message}; expected texts that fit into {LIMITS['memory_limit']}: the "
+            f"environment's {MEMORY_VARIABLE} allows DuckDB more"
+        )
+    message = one_line(error).rpartition(FIRST_CAUSE)[2].strip('"')
+    number = next((number for number in DISK_NUMBERS if os.strerror(number) in message), None)
+    if number is None:
+        return OSError(f"{path}: {message}")
+    os_error = OSError(f"{path}: {os.strerror(number)} ({message})")
+    os_error.errno = number
+    return os_error
+
+
+def refused(path: Path, error: duckdb.Error) -> SlimdexError:
+    """Convert DuckDB's error about a statement."""
+    if is_damage(error):
+        return CorruptError(f"{path}: damaged ({one_line(error)})")
+    return StatementError(f"{path}: {one_line(error)}; nothing was changed")
+
+
+def one_line(error: Exception) -> str:
+    """Shorten a DuckDB message to its reason, on one line."""
+    return " ".join(re.split(r"\nLINE \d", str(error))[0].split())

@@ -24,7 +24,7 @@ from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, Unrea
 from slimdex.indexes.json_text import READABLE, parsed
 
 from ..atomic_files import MANIFEST, publish
-from .passages_table import DocumentRows
+from .passages import DocumentRows
 from .state import FORMAT, State
 
 DIGEST = hashlib.sha256().digest_size
@@ -78,7 +78,7 @@ class Checksums:
         changed = digits[: block * HEX] + sha256 + digits[(block + 1) * HEX :]
         return Checksums({**self.digits, file: changed})
 
-    def followed_by(
+    def with_tails(
         self, tails: Mapping[str, tuple[int, Blocks]], files: Collection[str]
     ) -> Checksums:
         """With other last blocks: file -> the first of these, and all; only of some `files`."""
@@ -128,7 +128,7 @@ class Manifest:
     def follows(self, older: Manifest) -> bool:
         """True if this is an older commit, or was made from it: what was read of it still holds.
 
-        False if that is not known, as for one that is too old.
+        False if that is not known, because the other is too old.
         """
         name = self._name_of(older.state.version)
         return bool(name) and name == older.commits[-COMMIT:]
@@ -168,7 +168,7 @@ class Manifest:
             columns,
             without(gone, restored) if len(restored) else gone,
             np.append(self.textless, textless),
-            self.document_rows.followed_by(document_rows),
+            self.document_rows.with_later(document_rows),
             self.checksums,
         ).named(self.commits)
 

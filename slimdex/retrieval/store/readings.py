@@ -17,7 +17,7 @@ from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.vectors.vector_file import appending, block_digests
 
-from .passages_table import DocumentRows
+from .passages import DocumentRows
 
 PartlyRead = Mapping[int, tuple[int, int]]
 """Row -> tokens of its text and tokens read; both 0 if it has no text."""
@@ -52,8 +52,8 @@ class ReadingFile:
             raise CorruptError(f"{self.path}: {len(values)} numbers; expected {self.count * WIDTH}")
         return values.reshape(-1, WIDTH)
 
-    def followed_by(self, entries: Entries) -> ReadingFile:
-        """Append entries durably; returns the longer file."""
+    def append(self, entries: Entries) -> ReadingFile:
+        """Append entries durably; return the longer file."""
         with appending(self.path, self.nbytes) as file:
             file.write(np.ascontiguousarray(entries, dtype=ENTRY).data)
         return ReadingFile(self.path, self.count + len(entries))
@@ -101,7 +101,7 @@ class Readings:
         return self._known
 
     def of(self, rows: Rows) -> PartlyRead:
-        """Those of the given rows whose text was read only in part: row -> tokens, tokens read."""
+        """The given rows whose text was read only in part: row -> tokens, tokens read."""
         known = self.entries()
         chosen = known[np.isin(known[:, 0], rows)]
         return {row: (tokens, read) for row, tokens, read in chosen.tolist()}

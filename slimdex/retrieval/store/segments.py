@@ -1,29 +1,104 @@
-"""Segments: immutable files of documents, written once."""
+"""Segments: immutable DuckDB files of documents, checked before anything is read from them.
+
+A segment may be untrusted. Views, generated columns or indexes would run with our queries, so it
+may contain plain tables only. Its macros and types can't: they are not in the schema that our
+queries use.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from secrets import token_hex
 
-from ..atomic_files import sha256, sync
-from ..duckdb_library import duckdb
-from ..sql import literal
-from .database import Database
-from .duckdb_connection import DISK_ERRORS, disk_error
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.json_text import parsed
+
+from ..atomic_files import FileRecord, publish, sha256, sync
+from ..duckdb_library import connected, duckdb, identifier, literal
 from .state import Segment
 
+TABLES = {
+    "documents": '"row" BIGINT, id VARCHAR, title VARCHAR, text VARCHAR, slimdex_origin VARCHAR',
+    "passages": """"row" BIGINT, starts BIGINT[], ends BIGINT[], contexts VARCHAR[],
+        parts VARCHAR""",
+}
+"""Table -> its columns. The table of documents also has the user's columns.
+
+`passages` has an entry for each document that is cut or has parts, by its first row.
+"""
+OWN = '(SELECT "row", id, title, text FROM documents)'
+"""The documents without the user's columns, whose names may be any word of our queries.
+
+Queries read `documents` itself only for those columns, and then without a join.
+"""
+GONE = '(SELECT unnest(?::BIGINT[]) AS "row")'
+CHANGED = '(SELECT unnest(?::BIGINT[]) AS "row", unnest(?::VARCHAR[]) AS slimdex_origin)'
 FEW_ROWS = 1024
 SMALL_BLOCKS, BLOCKS = 16_384, 65_536
 """Bytes of a block in small segments, DuckDB's least, and in others: texts of a kilobyte and more
 take half as many bytes in these, and a document alone four times as many."""
-MOST_SMALL = 8
-"""Small segments before they are merged."""
-SHARE = 4
-"""A segment is merged with the later ones once they have one row for so many of its own: so each
-row is copied a few times, and a million rows added by thousands are in about a dozen segments."""
+Origins = Mapping[int, str | None]
+"""Document -> its origin, if that differs from the one in its segment."""
+_KINDS = {
+    "view": "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal",
+    "index": "SELECT index_name FROM system.main.duckdb_indexes() WHERE true",
+    "constraint": "SELECT constraint_text FROM system.main.duckdb_constraints() WHERE true",
+    "trigger": "SELECT trigger_name FROM system.main.duckdb_triggers() WHERE true",
+    "schema": "SELECT schema_name FROM system.main.duckdb_schemas() "
+    "WHERE NOT internal AND schema_name <> 'main'",
+    "computed column": "SELECT column_name FROM system.main.duckdb_columns() "
+    "WHERE NOT internal AND (is_generated OR column_default IS NOT NULL)",
+}
+"""Kinds of objects that a valid segment lacks, and the queries that list them."""
+_COLUMNS = """
+    SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
+    WHERE NOT internal AND database_name =
+"""
+
+
+def checked_columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[str, str]:
+    """The user's columns of an attached file: name -> DuckDB type.
+
+    Raises `CorruptError` unless its tables are those of `TABLES`, plus the user's columns, and
+    nothing else is in it; evaluates none of it.
+    """
+    each = " UNION ALL ".join(
+        f"SELECT {literal(kind)}, * FROM ({sql} AND database_name = {literal(file)})"
+        for kind, sql in _KINDS.items()
+    )
+    for kind, name in connection.execute(each).fetchall():
+        raise CorruptError(f"it has a {kind}, {name!r}; expected plain tables")
+    tables, columns = _expected(), _columns(connection, file)
+    if columns.keys() != tables.keys():
+        raise CorruptError(f"its tables are {', '.join(columns)}; expected {', '.join(tables)}")
+    for table, expected in tables.items():
+        missing = expected.items() - columns[table].items()
+        more = columns[table].keys() - expected.keys() if table != "documents" else set()
+        if missing or more:
+            odd = min([*more, *(name for name, _ in missing)])
+            raise CorruptError(f"column {odd!r} of the table {table!r} was not made by slimdex")
+    own = tables["documents"]
+    return {name: type_ for name, type_ in columns["documents"].items() if name not in own}
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[str, dict[str, str]]:
+    types: dict[str, dict[str, str]] = {}
+    for table, column, type_ in connection.execute(_COLUMNS + literal(file)).fetchall():
+        types.setdefault(table, {})[column] = type_
+    return types
+
+
+@cache
+def _expected() -> dict[str, dict[str, str]]:
+    """Columns of each table, as this DuckDB reports them."""
+    with connected() as connection:
+        for table, columns in TABLES.items():
+            connection.execute(f"CREATE TABLE {table}({columns})")
+        return _columns(connection, "memory")
 
 
 def attaching(new: Path, name: str, rows: int) -> str:
@@ -31,35 +106,6 @@ def attaching(new: Path, name: str, rows: int) -> str:
     block = SMALL_BLOCKS if rows < FEW_ROWS else BLOCKS
     place = literal(str(new.absolute()))
     return f"ATTACH {place} AS {name} (TYPE duckdb, BLOCK_SIZE {block})"
-
-
-def written(
-    database: Database, path: Path, rows: tuple[int, int], documents: str, passages: str
-) -> Segment:
-    """Write a segment of the rows first .. stop, given the queries of its two tables.
-
-    Raises `OSError` if the disk fails.
-    """
-    new, name = path.with_name(path.name + ".tmp"), f"written_{token_hex(4)}"
-    new.unlink(missing_ok=True)
-    try:
-        with database.reading() as connection:
-            connection.execute(attaching(new, name, rows[1] - rows[0]))
-            try:
-                connection.execute(f"CREATE TABLE {name}.documents AS {documents}")
-                connection.execute(f"CREATE TABLE {name}.passages AS {passages}")
-                connection.execute(f"CHECKPOINT {name}")
-            finally:
-                with suppress(duckdb.Error):
-                    connection.execute(f"DETACH {name}")
-    except BaseException as error:
-        for left in path.parent.glob(f"{new.name}*"):
-            with suppress(OSError):
-                left.unlink()
-        if isinstance(error, DISK_ERRORS):
-            raise disk_error(new, error) from error
-        raise
-    return published(new, path, *rows)
 
 
 def published(new: Path, path: Path, first: int, stop: int) -> Segment:
@@ -72,23 +118,84 @@ def published(new: Path, path: Path, first: int, stop: int) -> Segment:
     return segment
 
 
-def to_merge(segments: Sequence[Segment]) -> int:
-    """The first of the last segments that should become one; their number if none should.
+def read_origins(folder: Path, record: FileRecord | None) -> Origins:
+    """Read the origins of a file.
 
-    >>> to_merge([Segment("a", 1, "", 0, 5000), Segment("b", 1, "", 5000, 6000)])
-    2
-    >>> to_merge([Segment("a", 1, "", 0, 5000), Segment("b", 1, "", 5000, 6500)])
-    0
+    Without it, or if it is damaged, those of the segments hold: files are read again by a sync.
     """
-    first = len(segments)
-    small = first
-    while small and len(segments[small - 1]) < FEW_ROWS:
-        small -= 1
-    if first - small > MOST_SMALL:
-        first = small
-    later = sum(len(segment) for segment in segments[small:])
-    for i in range(small - 1, -1, -1):
-        if later * SHARE >= len(segments[i]):
-            first = i
-        later += len(segments[i])
-    return first
+    if record is not None:
+        record.check_size(folder)  # an older state's may be gone
+        with suppress(CorruptError, ValueError, AttributeError):
+            record.check(folder)
+            read = parsed((folder / record.name).read_text())
+            return {int(row): str(origin) for row, origin in read.items()}
+    return {}
+
+
+def write_origins(path: Path, origins: Origins) -> FileRecord:
+    """Write origins to a file."""
+    text = json.dumps({str(row): origin for row, origin in origins.items()})
+    return publish(path, lambda new: new.write_text(text))
+
+
+def views_of(
+    tables: Sequence[tuple[str, Mapping[str, str]]],
+    columns: Mapping[str, str],
+    *,
+    are_changed: bool,
+) -> dict[str, str]:
+    """Views and their queries, given attached files with their columns, and all columns."""
+    passages = [f"FROM {identifier(name)}.main.passages" for name, _ in tables]
+    return {
+        "documents": _union(tables, columns),
+        "passages": " UNION ALL ".join(passages) or _empty(_own("passages")),
+        "origins": _origins(are_changed),
+    }
+
+
+def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str, str]) -> str:
+    """All documents; columns that a file lacks are NULL, and others have the committed types."""
+    parts, missing = list[str](), dict(columns)
+    for name, types in tables:
+        cast = [
+            f"CAST({identifier(column)} AS {_type(columns[column])}) AS {identifier(column)}"
+            for column, type_ in types.items()
+            if columns.get(column, type_) != type_
+        ]
+        for column in types:
+            missing.pop(column, None)
+        replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
+        parts.append(f"SELECT *{replaced} FROM {identifier(name)}.main.documents")
+    if empty := [*([] if tables else _own("documents")), *missing.items()]:
+        parts.append(_empty(empty))
+    return " UNION ALL BY NAME ".join(parts)
+
+
+def _own(table: str) -> list[tuple[str, str]]:
+    """Names and types of the columns that every file has."""
+    columns = TABLES[table].replace('"', "").split(",")
+    return [(name, type_) for name, type_ in map(str.split, columns)]
+
+
+def _empty(columns: Sequence[tuple[str, str]]) -> str:
+    nulls = ", ".join(f"NULL::{_type(type_)} AS {identifier(name)}" for name, type_ in columns)
+    return f"SELECT {nulls} WHERE false"
+
+
+@cache
+def _type(text: str) -> str:
+    """DuckDB's text of a type; raises `CorruptError` for anything else in a manifest."""
+    with connected() as scratch:
+        try:
+            return str(scratch.sqltype(text))
+        except duckdb.Error as error:
+            raise CorruptError(f"{text!r} in the manifest; expected a type of DuckDB") from error
+
+
+def _origins(are_changed: bool) -> str:
+    if not are_changed:
+        return 'SELECT "row", id, slimdex_origin FROM documents'
+    return """SELECT "row", id, CASE WHEN changed."row" IS NULL THEN documents.slimdex_origin
+        ELSE changed.slimdex_origin END AS slimdex_origin
+        FROM (SELECT "row", id, slimdex_origin FROM documents) documents
+        LEFT JOIN changed USING ("row")"""

@@ -21,15 +21,13 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..documents import Document, passage_content
 from ..lexical.word_index import WordIndex
-from .database import ChangedOrigins, Contents, Database
-from .document_file import DocumentFile, parts
-from .document_ids import LastLooked
+from .columns import arrow_table
 from .document_store import DocumentStore
 from .engine import Engine
 from .index_files import load_index
+from .lines import DocumentFile, line_files
 from .manifest import Manifest
-from .passages_table import DocumentRows
-from .readings import ReadingFile, Readings
+from .passages import DocumentRows
 from .state import State
 from .work_folder import left_files
 
@@ -60,7 +58,7 @@ class Loaded:
         if self.index.metric is not None:
             self.index.metric.norms.map()
 
-    def followed_by(self, folder: Path, old: State, new: State) -> Loaded | None:
+    def extended(self, folder: Path, old: State, new: State) -> Loaded | None:
         """The index with the rows that later commits added; None if it has to be loaded again."""
         is_longer = (
             fitted_files(new) == fitted_files(old) and len(self.index.index) <= old.rows <= new.rows
@@ -92,7 +90,7 @@ class Snapshot:
     @classmethod
     def of(cls, engine: Engine, manifest: Manifest) -> Snapshot:
         """The snapshot of a manifest, of which nothing is in memory yet."""
-        return cls(manifest, store_of(engine, manifest))
+        return cls(manifest, DocumentStore(engine, manifest))
 
     def followed_by(self, manifest: Manifest, loaded: Loaded | None = None) -> Snapshot:
         """The snapshot of a later commit, with what is in memory of this one and still holds.
@@ -102,10 +100,10 @@ class Snapshot:
         old, new = self.state, manifest.state
         if loaded is None and self._loaded:
             with suppress(OSError, CorruptError):  # loaded when it is needed
-                loaded = self._loaded[0].followed_by(self.path, old, new)
+                loaded = self._loaded[0].extended(self.path, old, new)
         return Snapshot(
             manifest,
-            store_of(self.store.database.engine, manifest, self.store),
+            self.store.followed_by(manifest),
             _loaded=[] if loaded is None else [loaded],
             _words=self._words[:1] if new.words == old.words else [],
         )
@@ -113,7 +111,7 @@ class Snapshot:
     @property
     def path(self) -> Path:
         """The index's folder."""
-        return self.store.database.path
+        return self.store.path
 
     @property
     def state(self) -> State:
@@ -187,8 +185,8 @@ class Snapshot:
         state.vector_file(self.path, state.rows)
         state.norm_file(self.path)
         if state.lines is not None:
-            for part in parts(self.path, state.lines, state.rows):
-                part.check()
+            for file in line_files(self.path, state.lines, state.rows):
+                file.check()
         if self.words is not None:
             self.words.check_files(deleted=True)
 
@@ -199,7 +197,7 @@ class Snapshot:
     def opened(self) -> Snapshot:
         """Open the documents' files, so that they stay readable when deleted."""
         if self.document_file() is None:
-            self.store.database.open()
+            self.store.open()
         return self
 
     def document_file(self) -> DocumentFile | None:
@@ -244,10 +242,10 @@ class Snapshot:
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Documents by their first row, from the file if current, otherwise from the segments."""
-        self.store.database.engine.ensure_open()
+        self.store.engine.ensure_open()
         file = self.document_file()
         if file is None:
-            return self.store.documents.read(rows)
+            return self.store.read(rows)
         return file.documents(rows, self.columns)
 
     def every_document(self) -> Iterator[Document]:
@@ -259,11 +257,11 @@ class Snapshot:
 
     def row_of(self, id: str) -> int:
         """First row of a document; raises `InputError` if its id is unknown."""
-        return self.store.ids.row_by_id([id])[id]
+        return self.store.row_by_id([id])[id]
 
     def rows_of(self, ids: Sequence[str]) -> list[int]:
         """First rows of these ids, in their order; raises `InputError` if an id is unknown."""
-        rows = self.store.ids.row_by_id(ids)
+        rows = self.store.row_by_id(ids)
         return [rows[id] for id in ids]
 
     def of_ids(self, ids: Sequence[str], *, vectors: bool = False) -> list[Document]:
@@ -315,7 +313,7 @@ class Snapshot:
 
     def arrow(self, rows: Rows) -> pyarrow.Table:
         """Id, title, text and the user's columns of documents by their first rows, in order."""
-        return self.store.documents.arrow(rows)
+        return arrow_table(self.store, rows)
 
     def rows_where(self, where: str | None) -> Rows:
         """First rows of live documents, or of those that match a condition, in order."""
@@ -329,48 +327,19 @@ class Snapshot:
         Programs repeat conditions, and DuckDB takes as long for one as a search: those of the last
         ones are kept, unless they read the clock.
         """
-        table, total = self.store.documents, self.state.rows
-        if table.reads_clock(where):
-            return table.rows_where(where, total)
+        store, total = self.store, self.state.rows
+        if store.reads_clock(where):
+            return store.rows_where(where, total)
         return np.flatnonzero(np.unpackbits(self._bits_where(where), count=total).view(np.bool_))
 
     @cached_property
     def _bits_where(self) -> Callable[[str], NDArray[np.uint8]]:
-        table, total = self.store.documents, self.state.rows
+        store, total = self.store, self.state.rows
 
         @lru_cache(MOST_CONDITIONS)
         def found(where: str) -> NDArray[np.uint8]:
             is_in = np.zeros(total, dtype=bool)
-            is_in[table.rows_where(where, total)] = True
+            is_in[store.rows_where(where, total)] = True
             return np.packbits(is_in)
 
         return found
-
-
-def store_of(
-    engine: Engine, manifest: Manifest, before: DocumentStore | None = None
-) -> DocumentStore:
-    """The documents of a manifest, with what is open of an older commit's and is the same."""
-    state, deleted = manifest.state, manifest.deleted
-    origins = ChangedOrigins(engine.folder, state.files.get("origins"))
-    if before is not None and before.database.contents.origins.record == origins.record:
-        origins = before.database.contents.origins  # which are read already
-    contents = Contents(
-        tuple(state.segments),
-        manifest.columns,
-        state.rows,
-        deleted[manifest.document_rows.documents(deleted) == deleted],
-        origins,
-        state.epoch,
-    )
-    file = None
-    if state.readings is not None:
-        file = ReadingFile(engine.folder / state.readings, state.readings_count)
-    readings, database, looked = Readings(file), None, LastLooked()
-    if before is not None:
-        looked = before.looked
-        if before.readings.file == file:
-            readings = before.readings
-        if before.database.contents.is_same(contents):
-            database = before.database
-    return DocumentStore(database or Database(engine, contents), readings, looked)

@@ -22,12 +22,11 @@ from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from ..atomic_files import ENDINGS, OUR_FILES, STORED_ENDINGS, FileRecord, file_name, stored_as
 from ..encoders.adapters import plain_spec
 from ..encoders.base import AUTO as ANY
-from ..encoders.base import Encoder, passage_tokens
-from ..encoders.specs import check_spec
+from ..encoders.base import Encoder, check_spec, passage_tokens
 from ..lexical.fusion import AUTO, OFF
 
 FORMAT = 2
-"""Version of the tables, the state and the folder's layout: see docs/files-and-crashes.md."""
+"""Version of the tables, the state and the folder's layout: see docs/file-format.md."""
 
 MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""

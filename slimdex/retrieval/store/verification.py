@@ -1,21 +1,44 @@
-"""Faults of an index's files and numbers, one line each."""
+"""Verification: faults of an index's files and numbers, one line each; and verified copies.
+
+A copy is made while others change the index. Files that are open stay readable after they are
+removed, so all are opened first. Append-only files only grow, and what follows the committed bytes
+is left out.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.arrays import batches
+from slimdex.indexes.errors import CorruptError, InUseError
+from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
 
-from ..atomic_files import MANIFEST
-from .derived_lexical import word_faults
-from .document_file import parts
-from .manifest import BlockFile
+from ..atomic_files import MANIFEST, check_new, publish, publish_folder, remove
+from ..duckdb_library import identifier
+from ..lexical.segment_folder import LIST, read_list, segment_files
+from .derived import word_faults
+from .document_store import COLUMNS_AT_ONCE, DocumentStore
+from .engine import Engine
+from .lines import line_files
+from .manifest import BlockFile, Manifest
+from .merging import is_numbered
+from .readings import ReadingFile
+from .segments import TABLES
 from .snapshot import Snapshot
+from .state import State
+
+TRIES = 20
+"""Attempts to open all files of a state before others commit the next one: each takes a few
+milliseconds."""
+COPIED_AT_ONCE = 1 << 22
 
 
 def index_faults(snapshot: Snapshot) -> list[str]:
@@ -55,9 +78,9 @@ def segment_faults(snapshot: Snapshot) -> list[str]:
     if faults:
         return faults
     try:
-        store.read_all()
-        numbered = store.is_numbered(state.rows)
-        rows = store.passages.rows(state.rows)
+        _read_all(store)
+        numbered = is_numbered(store, state.rows)
+        rows = store.document_rows(state.rows)
     except CorruptError as error:
         return [str(error)]
     if not numbered:
@@ -83,11 +106,20 @@ def derived_faults(snapshot: Snapshot) -> list[str]:
         path = folder / state.norms
         faults += _row_faults(snapshot, path, lambda: VectorFile(path, 1, state.rows, np.float32))
     if state.lines:
-        for part in parts(folder, state.lines, state.rows):
-            faults += _attempt(part.check) or _block_faults(snapshot, part)
+        for file in line_files(folder, state.lines, state.rows):
+            faults += _attempt(file.check) or _block_faults(snapshot, file)
     if state.words:
         faults += word_faults(folder / state.words, state.rows)
     return faults or _attempt(lambda: _check_numbers(snapshot))
+
+
+def _read_all(store: DocumentStore) -> None:
+    """Read every value, so that DuckDB verifies checksums; raise `CorruptError` on damage."""
+    for table in TABLES:
+        names = [name for name, *_ in store.fetch(f"DESCRIBE {table}")]
+        for few in batches(len(names), COLUMNS_AT_ONCE):
+            values = ", ".join(map(identifier, names[few]))
+            store.fetch(f"SELECT bit_xor(hash({values})) FROM {table}")
 
 
 def _check_numbers(snapshot: Snapshot) -> None:
@@ -141,3 +173,83 @@ def _attempt(check: Callable[[], None]) -> list[str]:
     except CorruptError as error:
         return [str(error)]
     return []
+
+
+def copy_index(folder: Path, path: Path) -> Manifest:
+    """Copy the committed state of a folder to a new one, and verify it; returns its manifest.
+
+    Takes no lock and needs no permission to write to the index.
+
+    Raises `InputError` if the path exists, `CorruptError` if a file of the index is damaged or
+    missing, and `InUseError` if others change it faster than its files can be opened. Then there is
+    no copy.
+    """
+    check_new(path)
+    return publish_folder(path, lambda new: _copied(folder, new))
+
+
+def _copied(folder: Path, new: Path) -> Manifest:
+    for _ in range(TRIES):
+        manifest = Manifest.committed(folder)
+        try:
+            _copy(folder, manifest, new)
+            return manifest
+        except (CorruptError, FileNotFoundError) as error:
+            if manifest == Manifest.committed(folder):
+                missing = f"{getattr(error, 'filename', None)}: missing"
+                message = str(error) if isinstance(error, CorruptError) else missing
+                raise CorruptError(message.replace(str(new), str(folder))) from error
+            for part in new.iterdir():
+                remove(part)
+    raise InUseError(f"{folder}: others changed it {TRIES} times; try again later")
+
+
+def _copy(folder: Path, manifest: Manifest, new: Path) -> None:
+    """Copy the files of a manifest; raises `CorruptError` or `OSError` if one is not as it says."""
+    lengths = {each.path.name: each.nbytes for each in _appended(folder, manifest.state)}
+    with ExitStack() as stack:
+        files = [
+            (name, stack.enter_context((folder / name).open("rb")))
+            for name in _names(folder, manifest.state)
+        ]
+        for done, (name, file) in enumerate(files):
+            progress("copying files", done, len(files))
+            (new / name).parent.mkdir(exist_ok=True)
+            _write(file, new / name, lengths.get(name, sys.maxsize))
+    publish(new / MANIFEST, manifest.write)
+    with closing(Engine(new)) as engine:
+        if faults := index_faults(Snapshot.of(engine, Manifest.read(new))):
+            raise CorruptError(faults[0])
+
+
+def _names(folder: Path, state: State) -> list[str]:
+    """The files of a state, and those in its folders."""
+    names = list[str]()
+    for name in sorted(state.file_names):
+        path = folder / name
+        if path.is_dir():
+            names += [f"{name}/{part}" for part in [LIST, *segment_files(read_list(path), path)]]
+        else:
+            names.append(name)
+    return names
+
+
+def _appended(folder: Path, state: State) -> list[BlockFile]:
+    """The append-only files of a state; others of the state before have no length of their own."""
+    files: list[BlockFile] = [state.vector_file(folder, state.rows)]
+    if (norms := state.norm_file(folder)) is not None:
+        files.append(norms)
+    if state.lines is not None:
+        files += line_files(folder, state.lines, state.rows)
+    if state.readings is not None:
+        files.append(ReadingFile(folder / state.readings, state.readings_count))
+    if state.replacement is not None:
+        files.append(state.replacement.vector_file(folder))
+    return files
+
+
+def _write(file: BinaryIO, path: Path, length: int) -> None:
+    with path.open("wb") as target:
+        while length and (data := file.read(min(length, COPIED_AT_ONCE))):
+            target.write(data)
+            length -= len(data)

@@ -13,7 +13,7 @@ from slimdex.bench.rows import ResultsFile, check_row
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.search.request import SearchRequest
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder

@@ -10,7 +10,7 @@ import pytest
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.search.reranking import CrossEncoder
 from tests.encoders import make_cross_encoder
 

@@ -22,7 +22,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.console import print_json
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from tests.forked import command
 from tests.slow import slow
 

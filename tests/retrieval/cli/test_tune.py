@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slimdex.retrieval.quality.tuning import targets
-from slimdex.retrieval.quality.tuning import tuner as tuning
+from slimdex.retrieval.quality import targets, tuning
 
 from .running import Runner, write
 

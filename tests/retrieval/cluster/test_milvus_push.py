@@ -14,18 +14,19 @@ import pytest
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.cluster import milvus_push, milvus_rows
-from slimdex.retrieval.cluster.milvus_push import PushResult, push
-from slimdex.retrieval.cluster.milvus_rows import key_of, ranking
-from slimdex.retrieval.cluster.milvus_schema import (
+from slimdex.retrieval.cluster import milvus_push
+from slimdex.retrieval.cluster.milvus_push import PushResult, key_of, push, ranking
+from slimdex.retrieval.cluster.milvus_search import MilvusCollection
+from slimdex.retrieval.cluster.milvus_server import (
     BM25,
     HIT,
+    SECONDS,
     VECTOR,
+    RefusedError,
+    Server,
     model_of,
     part_schema,
 )
-from slimdex.retrieval.cluster.milvus_search import MilvusCollection
-from slimdex.retrieval.cluster.milvus_server import SECONDS, RefusedError, Server
 from slimdex.retrieval.collection import Collection
 from tests.encoders import ReadingEncoder
 
@@ -180,7 +181,7 @@ def test_a_server_that_is_killed_while_pushed_to(
     process: Process, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(milvus_push, "SENT_AT_ONCE", 20)
-    monkeypatch.setattr(milvus_rows, "AT_ONCE", 48)
+    monkeypatch.setattr(milvus_push, "ROWS_AT_ONCE", 48)
     with Collection.open(index, ReadingEncoder()) as collection:
         for left in (1, 3):
             with Server(process.uri) as server:

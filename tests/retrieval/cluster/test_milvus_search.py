@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.cluster.milvus_push import push
-from slimdex.retrieval.cluster.milvus_rows import word_form, words_text
-from slimdex.retrieval.cluster.milvus_schema import HIT, LONGEST_TEXT, WORDS
+from slimdex.retrieval.cluster.milvus_push import push, word_form, words_text
 from slimdex.retrieval.cluster.milvus_search import MilvusCollection
-from slimdex.retrieval.cluster.milvus_server import MOST_HITS, Server
+from slimdex.retrieval.cluster.milvus_server import HIT, LONGEST_TEXT, MOST_HITS, WORDS, Server
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
-from slimdex.retrieval.encoders.hub import DEFAULT_MODEL
+from slimdex.retrieval.encoders.models import DEFAULT_MODEL
 from slimdex.retrieval.encoders.opening import open_encoder
 from slimdex.retrieval.ingest.writer import keep_fusion
 from slimdex.retrieval.lexical.tokens import stems_of

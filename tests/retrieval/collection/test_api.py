@@ -30,8 +30,8 @@ from slimdex import (
     write_map,
 )
 from slimdex.indexes.arrays import Matrix, Rows
-from slimdex.retrieval.quality.evaluation.measures import evaluate_self, ranked
-from slimdex.retrieval.store.documents_table import DocumentsTable
+from slimdex.retrieval.quality.evaluation import evaluate_self, ranked
+from slimdex.retrieval.store.document_store import DocumentStore
 from tests.encoders import ReadingEncoder, WordEncoder
 
 PETS = [
@@ -128,13 +128,13 @@ def test_documents_by_condition_in_parts(pets: Collection) -> None:
 def test_a_condition_is_evaluated_once_unless_documents_change_or_it_reads_the_clock(
     pets: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluate, evaluated = DocumentsTable.rows_where, list[str]()
+    evaluate, evaluated = DocumentStore.rows_where, list[str]()
 
-    def noted(table: DocumentsTable, where: str, stop: int) -> Rows:
+    def noted(store: DocumentStore, where: str, stop: int) -> Rows:
         evaluated.append(where)
-        return evaluate(table, where, stop)
+        return evaluate(store, where, stop)
 
-    monkeypatch.setattr(DocumentsTable, "rows_where", noted)
+    monkeypatch.setattr(DocumentStore, "rows_where", noted)
     late, clock = "year > 2001", "year > 2001 AND now() > DATE '2020-01-01'"
 
     def check(*ids: str) -> None:

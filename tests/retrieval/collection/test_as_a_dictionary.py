@@ -124,7 +124,7 @@ class CollectionMachine(RuleBasedStateMachine):
         before = len(self.encoder.encoded)
         added = add(
             self.collection.index,
-            Addition(_documents(documents), missing=lambda store, _: store.ids.rows(gone)),
+            Addition(_documents(documents), missing=lambda store, _: store.live_rows(gone)),
         )
         assert added.unchanged == same
         assert added.documents == len(documents) - same
@@ -250,7 +250,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.compact()
         snapshot = self.collection.index.snapshot
         with tempfile.TemporaryDirectory() as folder:
-            rows = self.collection.index.store.documents.named_contents(0, snapshot.state.rows)
+            rows = self.collection.index.store.named_contents(0, snapshot.state.rows)
             expected = WordIndex.create(Path(folder) / "w", rows).search(query, 1000)
         assert snapshot.words is not None
         hits = snapshot.words.search(query, 1000, hidden=snapshot.hidden)

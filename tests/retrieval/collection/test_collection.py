@@ -20,7 +20,7 @@ from slimdex.retrieval.building import build, request
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.quality.evaluation.measures import nearest_of
+from slimdex.retrieval.quality.evaluation import nearest_of
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.work_folder import KEPT_SECONDS, left_files
 from tests.conftest import Copies
@@ -197,7 +197,7 @@ def test_reduce_without_encoding(
 def test_an_interrupted_addition_resumes_where_it_stopped(
     path: Path, docstrings: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 256)
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW_ROWS", 256)
     collection = Collection.create(path, failing(WordEncoder(), after=600))
     with pytest.raises(KeyboardInterrupt):
         collection.add(docstrings)
@@ -290,7 +290,7 @@ def test_invalid_documents_are_refused(
     with pytest.raises(InputError) as raised:
         collection.add(documents)
     assert message in str(raised.value)
-    assert collection.index.store.documents.contents(0, 10) == []
+    assert collection.index.store.contents(0, 10) == []
     collection.add(SMALL)
     with pytest.raises(InputError):
         collection.add(documents)
@@ -455,7 +455,7 @@ def test_invalid_encoders_are_refused(path: Path, encoder: Any, message: str) ->
 def test_an_interrupted_int8_build_stays_int8(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 2)
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW_ROWS", 2)
     monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 0)
     source = tmp_path / "x.txt"
     source.write_text("the cat\nthe dog\nrain\nsnow\n")

@@ -45,7 +45,7 @@ IN_A_POOL = """
     import numpy as np
     from slimdex import Collection
     from slimdex.indexes.reducers.autoencoder import TiedAutoencoder
-    from slimdex.retrieval.quality.evaluation.measures import nearest_of
+    from slimdex.retrieval.quality.evaluation import nearest_of
 
     def among(how):
         if how == "inherited":

@@ -18,7 +18,7 @@ from slimdex.retrieval.documents import Document, Part, hit_json
 from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.staging import Addition
-from slimdex.retrieval.store import duckdb_connection
+from slimdex.retrieval.store import engine
 from tests.chance import CHANCE, sweep
 from tests.encoders import WordEncoder
 
@@ -119,7 +119,7 @@ def test_the_deepest_json_can_be_added_and_printed(
 @pytest.mark.parametrize("count", [100, CHANCE.count(10_000, 600)])
 def test_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     # Half of what users have.
-    monkeypatch.setitem(duckdb_connection.LIMITS, "memory_limit", "500MB")
+    monkeypatch.setitem(engine.LIMITS, "memory_limit", "500MB")
     collection = Collection.create(tmp_path / "x", WordEncoder(8), Settings(kind="flat"))
     collection.add([Document("first", "word1", metadata={"Column 7": 7.5})])
     metadata = {f"column {i}": i for i in range(count)}
@@ -160,4 +160,4 @@ def test_new_columns_that_differ_in_case_are_one(collection: Collection) -> None
             columns=[{"Year": "BIGINT", "year": "DOUBLE"}],
         ),
     )
-    assert collection.index.store.columns.types == {"Year": "DOUBLE"}
+    assert collection.index.store.columns == {"Year": "DOUBLE"}

@@ -16,13 +16,13 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.quality.evaluation.measures import evaluate, evaluate_self
+from slimdex.retrieval.quality.evaluation import evaluate, evaluate_self
 from slimdex.retrieval.quality.query_pools import document_pool, rows_of_documents
 from slimdex.retrieval.search.answer import BestRows
-from slimdex.retrieval.store.passages_table import DocumentRows
+from slimdex.retrieval.store.passages import DocumentRows
 from tests.cutting import cut
 from tests.encoders import ReadingEncoder, WordEncoder
 
@@ -170,7 +170,7 @@ def test_changes_keep_a_document_and_all_its_passages(path: Path, columns: dict[
     with Collection.open(path, encoder) as collection:
         if columns:
             with collection.index.change() as made:
-                made.store.columns.declare(columns)
+                made.store.declare(columns)
                 made.commit()
         before = len(encoder.encoded)
         assert collection.add(some()).unchanged == 61
@@ -318,7 +318,7 @@ def test_queries_hold_out_all_passages_of_their_document(path: Path) -> None:
         for own in pool.own:
             own = own[own >= 0]
             assert own.tolist() == rows.all_rows(np.unique(rows.documents(own))).tolist()
-        ids = collection.index.store.ids.by_row(collection.index.state.rows)
+        ids = collection.index.store.ids_by_row(collection.index.state.rows)
         assert len(ids) == collection.index.state.rows
         report = evaluate_self(collection.index, sample=40)
         assert report["documents"] == 61

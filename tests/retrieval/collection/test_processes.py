@@ -16,7 +16,7 @@ from slimdex.indexes.errors import InUseError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.store.documents_table import DocumentsTable
+from slimdex.retrieval.store.document_store import DocumentStore
 from tests import forked
 from tests.encoders import WordEncoder
 
@@ -87,7 +87,7 @@ def test_a_snapshot_stays_readable_after_later_commits(tmp_path: Path) -> None:
         assert other.compact() == 16
         assert one.count("n < 20") == 10
         assert snapshot.rows_where("n < 20").tolist() == before == [*range(20)]
-        assert snapshot.store.documents.read([3])[3].metadata == {"n": 3}
+        assert snapshot.store.read([3])[3].metadata == {"n": 3}
         assert [each.id for each in snapshot.every_document()] == [str(n) for n in range(30)]
         assert one.get("1").metadata == {"n": 0.5, "m": 1}
 
@@ -95,20 +95,20 @@ def test_a_snapshot_stays_readable_after_later_commits(tmp_path: Path) -> None:
 def test_a_filter_does_not_restart_at_each_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, filtered, waits = tmp_path / "x", DocumentsTable.rows_where, list[str]()
+    path, filtered, waits = tmp_path / "x", DocumentStore.rows_where, list[str]()
     with (
         Collection.create(path, WordEncoder(), SETTINGS) as one,
         Collection.open(path, WordEncoder()) as other,
     ):
         one.add([Document(str(n), f"tea {n}", metadata={"n": n}) for n in range(9)])
 
-        def rows_where(table: DocumentsTable, *condition: Any) -> Any:
+        def rows_where(store: DocumentStore, *condition: Any) -> Any:
             waits.append("one")
             assert len(waits) < 3, "it starts over at each commit"
             other.add([Document(f"new {len(waits)}", "tea")])
-            return filtered(table, *condition)
+            return filtered(store, *condition)
 
-        monkeypatch.setattr(DocumentsTable, "rows_where", rows_where)
+        monkeypatch.setattr(DocumentStore, "rows_where", rows_where)
         with Collection.open(path, WordEncoder()) as late:
             hits = late.search("tea", limit=20, where="n < 5 OR n IS NULL")
         assert waits == ["one"]

@@ -682,7 +682,7 @@ def test_an_untrusted_encoder_runs_no_code(path: Path) -> None:
 def test_the_configuration_is_locked(path: Path) -> None:
     with (
         Collection.open(path, WordEncoder()) as collection,
-        collection.index.store.database.reading() as connection,
+        collection.index.store.reading() as connection,
     ):
         for statement in (
             "SET enable_external_access = true",

@@ -80,7 +80,7 @@ def in_step(documents: list[Document], gone: list[str]) -> Change:
             del m[id]
 
     return Change(
-        lambda c: add(c.index, Addition(documents, missing=lambda store, _: store.ids.rows(gone))),
+        lambda c: add(c.index, Addition(documents, missing=lambda store, _: store.live_rows(gone))),
         model,
     )
 
@@ -177,7 +177,7 @@ class Child:
     def do(self) -> None:
         job = self.job
         signal.alarm(TOO_LONG)  # a hang ends in a signal
-        encoding.WINDOW = replacing.WINDOW = 16
+        encoding.WINDOW_ROWS = replacing.COMMITTED_ROWS = 16
         preparing.FEW = 10
         self.faults.faults_disarm.restype = ctypes.c_long
         self.faults.faults_arm(

@@ -29,11 +29,11 @@ def told(path: Path) -> Any:
         store = collection.index.store
         return (
             collection.index.state,
-            dict(store.columns.types),
-            store.documents.read(range(collection.index.state.rows)),
-            store.passages.between(0, collection.index.state.rows),
-            store.ids.by_row(collection.index.state.rows),
-            store.documents.rows_where("kind = 'function'", collection.index.state.rows).tolist(),
+            dict(store.columns),
+            store.read(range(collection.index.state.rows)),
+            store.cuts_between(0, collection.index.state.rows),
+            store.ids_by_row(collection.index.state.rows),
+            store.rows_where("kind = 'function'", collection.index.state.rows).tolist(),
             collection.index.snapshot.deleted.tolist(),
             collection.search_many(QUERIES, limit=20),
             collection.search_many(QUERIES, limit=20, where="kind = 'function'"),

@@ -11,8 +11,8 @@ import pytest
 
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import add, build
-from slimdex.retrieval.encoders import languages
-from slimdex.retrieval.encoders.languages import other_languages
+from slimdex.retrieval.encoders import models
+from slimdex.retrieval.encoders.models import other_languages
 from slimdex.retrieval.sources.source import Sources
 from tests.encoders import WordEncoder
 
@@ -45,7 +45,7 @@ class NamedEncoder(WordEncoder):
 
 
 def test_scripts_need_no_detector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(languages, "find_spec", lambda name: None)
+    monkeypatch.setattr(models, "find_spec", lambda name: None)
     assert other_languages(CHINESE) == (1.0, "CJK script")
     assert other_languages([*CHINESE, *ENGLISH]) == (0.6, "CJK script")
     assert other_languages([*JAPANESE, *ENGLISH]) == (0.6, "Hiragana script")

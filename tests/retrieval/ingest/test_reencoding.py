@@ -13,9 +13,8 @@ from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, STORED, VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
-from slimdex.retrieval.ingest.reencoding import encode_lost
-from slimdex.retrieval.ingest.repairing import repair, verify
+from slimdex.retrieval.encoders.adapters import GivenEncoder
+from slimdex.retrieval.ingest.repairing import encode_lost, repair, verify
 from tests.encoders import WordEncoder, failing
 from tests.slow import slow
 

@@ -26,7 +26,7 @@ Found = list[list[tuple[str, float]]]
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replacing, "WINDOW", 16)
+    monkeypatch.setattr(replacing, "COMMITTED_ROWS", 16)
 
 
 def documents(start: int = 0, stop: int = 100) -> list[dict[str, str]]:

@@ -83,7 +83,7 @@ def without_added(seen: dict[str, Any]) -> dict[str, Any]:
 
 def in_step(collection: Collection) -> object:
     """Add, replace and delete documents in one commit, as `sync` does."""
-    gone = Addition(MORE, missing=lambda store, _: store.ids.rows(["3", "17"]))
+    gone = Addition(MORE, missing=lambda store, _: store.live_rows(["3", "17"]))
     return add(collection.index, gone)
 
 
@@ -147,7 +147,7 @@ def test_undo_and_redo_restore_everything(name: str, path: Path) -> None:
 
 
 def test_an_addition_in_windows_is_one_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "WINDOW", 8)
+    monkeypatch.setattr(encoding, "WINDOW_ROWS", 8)
     monkeypatch.setattr("slimdex.retrieval.ingest.preparing.FEW", 8)
     with opened(path) as collection:
         before = without_added(seen(collection))

@@ -109,7 +109,7 @@ def test_a_first_addition_without_any_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_given_vectors_need_no_text(tmp_path: Path) -> None:
-    from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+    from slimdex.retrieval.encoders.adapters import GivenEncoder
 
     vectors: Matrix = np.eye(3, 4, dtype=np.float32)
     with Collection.create(tmp_path / "i", GivenEncoder(4)) as collection:

@@ -14,8 +14,8 @@ from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.quality.evaluation.labels import read_qrels
-from slimdex.retrieval.quality.evaluation.measures import evaluate
+from slimdex.retrieval.quality.evaluation import evaluate
+from slimdex.retrieval.quality.labels import read_qrels
 from slimdex.retrieval.sources.source import read_pairs
 
 from ...encoders import WordEncoder

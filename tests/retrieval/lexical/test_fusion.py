@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.lexical.fusion import FOUND_BY, Candidates, Fusion, Whole, fusion_of
 from slimdex.retrieval.lexical.weighting import word_bonuses
-from slimdex.retrieval.lexical.word_index import Found
+from slimdex.retrieval.lexical.word_index import ScoredRows
 
 SCORES = st.dictionaries(st.integers(0, 30), st.floats(0.125, 8, width=16), max_size=12)
 COSINES = st.dictionaries(st.integers(0, 30), st.floats(-0.875, 1, width=16), max_size=12)
@@ -19,9 +19,9 @@ IDEAL = 12.0
 """BM25 of a row with every word of the query."""
 
 
-def found(scores: dict[int, float]) -> Found:
+def found(scores: dict[int, float]) -> ScoredRows:
     order = sorted(scores, key=lambda row: (-scores[row], row))
-    return Found(np.array([scores[r] for r in order], np.float32), np.array(order, np.int64))
+    return ScoredRows(np.array([scores[r] for r in order], np.float32), np.array(order, np.int64))
 
 
 def joined(
@@ -69,7 +69,7 @@ def test_reciprocal_ranks(
 
 
 def test_found_by() -> None:
-    words = Found(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
+    words = ScoredRows(np.array([2, 1, 1], np.float32), np.array([4, 7, 9]), np.array([9]))
     near = found({4: 0.5, 2: 0.5})
     candidates = Candidates.joined(near, found({7: 0.1, 9: 0.1}), Whole(near, words, 9))
     ways = {
@@ -103,8 +103,8 @@ def test_scores_do_not_depend_on_the_filter(
     "fusion", [Fusion(0.1), Fusion(0.9), Fusion("auto"), Fusion(None)], ids=str
 )
 def test_a_row_with_the_name_is_first_even_if_farthest(fusion: Fusion) -> None:
-    near = Found(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
-    words = Found(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
+    near = ScoredRows(np.array([0.9, 0.1, -1], np.float32), np.array([4, 2, 7]))
+    words = ScoredRows(np.array([8, 7], np.float32), np.array([7, 4]), np.array([7]))
     candidates = Candidates.joined(near, found({}), Whole(near, words, 9))
     assert candidates.rows[candidates.order(fusion.scores(candidates))].tolist() == [7, 4, 2]
 

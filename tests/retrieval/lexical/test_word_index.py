@@ -189,7 +189,7 @@ def test_temporary_folders_are_removed(
     killed, new, used = (memory / f"slimdex-words-{name}" for name in ("killed", "new", "used"))
     for folder in (killed, new, used):
         folder.mkdir(parents=True)
-    monkeypatch.setattr(segment_folder, "MEMORY", memory)
+    monkeypatch.setattr(segment_folder, "MEMORY_FOLDER", memory)
     monkeypatch.setattr(segment_folder, "SPARE_BYTES", -free)
     monkeypatch.setattr(segment_folder, "temporary_parent", lambda _: memory)
     with FileLock(used, segment_folder.OWNER).held():

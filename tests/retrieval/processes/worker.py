@@ -27,8 +27,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import preparing
+from slimdex.retrieval.ingest.adding import sync
 from slimdex.retrieval.ingest.repairing import verify
-from slimdex.retrieval.ingest.syncing import sync
 from slimdex.retrieval.sources.source import Sources
 from slimdex.retrieval.store.snapshot import Snapshot
 from tests.encoders import WordEncoder

@@ -22,7 +22,7 @@ from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.cli.facts import health_lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest import writer
 from slimdex.retrieval.ingest.repairing import repair
 from slimdex.retrieval.quality.health import Drift, Measured, drift, verdict
@@ -151,7 +151,7 @@ def test_figures_of_the_fit_survive_reopening_deletion_compact_and_repair(
     grown: Collection,
 ) -> None:
     fit, since = grown.index.state.fit, drift_of(grown).since
-    ids = grown.index.store.ids.by_row(grown.index.state.rows)
+    ids = grown.index.store.ids_by_row(grown.index.state.rows)
     grown.delete([ids[i] for i in (1, 5, 300, 900)])
     assert grown.index.state.fit == fit
     deleted = drift_of(grown)

@@ -12,7 +12,7 @@ import pytest
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.quality import migration
 from slimdex.retrieval.quality.migration import ENCODE, LABELLED, STAY, Migration, Option
 from tests.encoders import Rotated, WordEncoder
@@ -32,7 +32,7 @@ class Coarse(WordEncoder):
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migration, "QUERIES", 150)
+    monkeypatch.setattr(migration, "MOST_QUERIES", 150)
 
 
 def texts() -> list[str]:

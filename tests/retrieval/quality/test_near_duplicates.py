@@ -14,7 +14,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.quality.near_duplicates import delete_near_duplicates
 from slimdex.retrieval.store.snapshot import Snapshot
 from tests.encoders import ReadingEncoder, WordEncoder

@@ -14,7 +14,7 @@ from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.quality import query_pools, recall_trials
 from slimdex.retrieval.quality.query_pools import (
     CLOZE,

@@ -15,7 +15,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.quality.info import refit_seconds
 from slimdex.retrieval.quality.refitting import after_addition

@@ -119,7 +119,7 @@ def test_the_way_down_to_faiss_is_short(
         assert len(collection.search("word3 cats", hybrid=hybrid)) == 10
     assert ways
     for functions in ways:
-        assert ("retrieval/search/searchable.py", "Searchable.search") in functions[:2]
+        assert ("retrieval/search/request.py", "Searchable.search") in functions[:2]
         assert functions[-1] == ("indexes/codes/faiss_index.py", "FaissIndex.search")
         assert len({*functions}) <= 9, functions
         assert len({file for file, _ in functions}) <= 6, functions
@@ -134,7 +134,7 @@ def way(frame: FrameType | None) -> list[tuple[str, str]]:
     found = list[tuple[str, str]]()
     while frame is not None:
         path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(PACKAGE) and path.name != "keywords.py":
+        if path.is_relative_to(PACKAGE) and path.name != "suggestions.py":
             found.insert(0, (path.relative_to(PACKAGE).as_posix(), frame.f_code.co_qualname))
         frame = frame.f_back
     return found

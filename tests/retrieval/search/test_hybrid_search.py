@@ -16,7 +16,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.ingest.repairing import repair, verify
-from slimdex.retrieval.lexical.word_index import Found, WordIndex
+from slimdex.retrieval.lexical.word_index import ScoredRows, WordIndex
 from slimdex.retrieval.search import answer
 from slimdex.retrieval.search.request import SearchRequest
 from tests.encoders import ReadingEncoder, WordEncoder
@@ -114,7 +114,7 @@ def test_words_of_a_large_index_are_searched_by_other_threads(
     expected = collection.search_many(QUERIES, 7)
     search, threads = WordIndex.search, set[int]()
 
-    def noted(*args: Any, **options: Any) -> Found:
+    def noted(*args: Any, **options: Any) -> ScoredRows:
         threads.add(get_ident())
         return search(*args, **options)
 

@@ -11,7 +11,7 @@ from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.encoders.given_encoder import GivenEncoder
+from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.search.random_baseline import FEWEST, SAMPLE, WIDEST, one_in
 
 DIM, COUNT = 128, 240

@@ -13,13 +13,11 @@ from typing import Any
 import httpx
 
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.server.access.hosts import Hosts
-from slimdex.retrieval.server.access.middleware import guarded
-from slimdex.retrieval.server.access.tokens import Tokens
+from slimdex.retrieval.server.access import Hosts, Tokens
 from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.limits import Limits
-from slimdex.retrieval.server.root_folder import RootFolder
-from slimdex.retrieval.server.service import Service
+from slimdex.retrieval.server.middleware import guarded
+from slimdex.retrieval.server.service import RootFolder, Service
 from tests.encoders import WordEncoder
 
 DOCUMENTS = [

@@ -13,8 +13,8 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources.files.input_files import FileFormat
 from slimdex.retrieval.sources.source import ColumnNames, Source, open_source, read_pairs
-from slimdex.retrieval.sources.text_files import FileFormat
 from tests.encoders import WordEncoder
 
 
@@ -125,7 +125,7 @@ def test_values_of_several_kinds_stay_what_they_are(tmp_path: Path) -> None:
     assert [d.metadata["v"] for d in read(path)] == values
     with Collection.create(tmp_path / "x.index", WordEncoder()) as collection:
         collection.add(read(path))
-        found = collection.index.store.documents.read(range(len(values)))
+        found = collection.index.store.read(range(len(values)))
     assert [found[row].metadata["v"] for row in range(len(values))] == values
 
 

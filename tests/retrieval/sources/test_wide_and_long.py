@@ -14,8 +14,8 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import MOST_COLUMNS, Document
+from slimdex.retrieval.sources.files.input_files import LARGEST_OBJECT
 from slimdex.retrieval.sources.source import open_source
-from slimdex.retrieval.sources.text_files import LARGEST_OBJECT
 from tests.encoders import WordEncoder
 
 WIDE = 100_000

@@ -12,7 +12,7 @@ import duckdb
 from hypothesis import strategies as st
 
 from slimdex.retrieval.documents import Document
-from slimdex.retrieval.sql import identifier
+from slimdex.retrieval.duckdb_library import identifier
 from slimdex.retrieval.store.where.conditions import And, Compare, Condition, Not, Or
 
 COLUMNS = {

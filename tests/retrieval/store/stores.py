@@ -32,5 +32,5 @@ def add(index: Index, *documents: Document) -> None:
 def insert(change: Change, *documents: Document) -> None:
     """Give a change new documents."""
     first = change.state.rows
-    change.store.documents.insert(first, documents)
+    change.store.insert(first, documents)
     change.state = replace(change.state, rows=first + len(documents))

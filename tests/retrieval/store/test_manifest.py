@@ -15,7 +15,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.store.manifest import Checksums, Manifest
-from slimdex.retrieval.store.passages_table import DocumentRows
+from slimdex.retrieval.store.passages import DocumentRows
 from slimdex.retrieval.store.state import Segment, State
 from tests.chance import CHANCE
 from tests.encoders import WordEncoder
@@ -100,12 +100,12 @@ def test_checksums_of_blocks_against_a_plain_list(changes: list[tuple[int, int]]
         new = [f"{number:060x}{i:04x}" for i in range(count)]
         expected = expected[:first] + new
         tail = first, [*enumerate(new, first)]
-        checksums = checksums.followed_by({"a": tail, "b": (0, [])}, {"a", "b"})
+        checksums = checksums.with_tails({"a": tail, "b": (0, [])}, {"a", "b"})
         assert checksums.of("a") == dict(enumerate(expected))
     if expected:
         other = checksums.replaced("a", len(expected) - 1, "f" * 64)
         assert other.of("a") == dict(enumerate([*expected[:-1], "f" * 64]))
-    assert checksums.followed_by({}, {"b"}).of("a") == {}
+    assert checksums.with_tails({}, {"b"}).of("a") == {}
 
 
 def test_a_disk_that_fails_as_an_index_is_created_leaves_nothing(

@@ -17,8 +17,8 @@ from slimdex.indexes.settings import Settings
 from slimdex.retrieval.atomic_files import MANIFEST, FileRecord
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.store.metadata_columns import folder_counts
-from slimdex.retrieval.store.segments import to_merge
+from slimdex.retrieval.store.columns import column_facts, folder_counts
+from slimdex.retrieval.store.merging import to_merge
 from slimdex.retrieval.store.state import FORMAT, Lines, Segment, State
 from tests.chance import CHANCE
 
@@ -48,16 +48,16 @@ def test_metadata_becomes_typed_columns(index: Index) -> None:
         "l": "JSON",
         "mixed": "VARCHAR",
     }
-    documents = index.store.documents.read([1, 0])
+    documents = index.store.read([1, 0])
     assert documents[0].metadata["d"] == date(2020, 1, 1)
     assert documents[1].metadata["l"] == {"k": [1]}
-    assert index.store.documents.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
+    assert index.store.rows_where("\"odd name\" = 'x' OR f < 1", 9).tolist() == [0, 1]
 
 
 def test_folders_are_counted_with_those_below(index: Index) -> None:
     folders = ["", "a", "a/b", "a/b", "a/b c", "a0", "é/x/y"]
     add(index, *(Document(str(i), "x", metadata={"folder": own}) for i, own in enumerate(folders)))
-    (facts,) = index.store.columns.facts()
+    (facts,) = column_facts(index.store)
     counts = {"": 1, "a": 4, "a/b": 2, "a/b c": 1, "a0": 1, "é": 1, "é/x": 1, "é/x/y": 1}
     assert facts["folders"] == [{"value": own, "documents": n} for own, n in counts.items()]
 
@@ -88,7 +88,7 @@ def test_a_value_that_does_not_fit_its_column(index: Index) -> None:
     for name in ("Text", "", 5):
         with pytest.raises(InputError, match=f"metadata {name!r}; expected a name other than row"):
             add(index, Document("b", "two", metadata={name: "many"}))  # type: ignore[dict-item]
-    assert index.store.ids.by_row(9) == ["a"]
+    assert index.store.ids_by_row(9) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_column_widens_and_loses_nothing(
         add(index, second)
     assert index.snapshot.manifest.columns == {"n": type_}
     assert len(index.state.segments) == commits
-    documents = index.store.documents.read([0, 1])
+    documents = index.store.read([0, 1])
     values = [documents[row].metadata["n"] for row in (0, 1)]
     assert values == (found or [datetime(2020, 1, 2), datetime(2020, 1, 2, 3)])
 
@@ -141,7 +141,7 @@ def test_invalid_json_in_a_column_is_reported(index: Index) -> None:
     forge(index.path)
     other = Index.open(index.path)
     with pytest.raises(CorruptError, match="column 'n': JSON that can't be read"):
-        other.store.documents.read([0])
+        other.store.read([0])
     other.close()
 
 
@@ -150,7 +150,7 @@ def test_two_documents_of_one_row(index: Index, columns: int) -> None:
     """Three columns of ours, and 500 that are read at once."""
     metadata = {f"c{i}": i for i in range(columns)}
     add(index, *(Document(f"id{i}", "one", metadata=metadata) for i in range(3)))
-    assert index.store.documents.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
+    assert index.store.read([2, 0])[2] == Document("id2", "one", metadata=metadata)
     index.close()  # DuckDB opens no file twice in a process, unless both only read it
     with duckdb.connect(str(index.path / index.state.segments[0].name)) as stranger:
         stranger.execute('UPDATE documents SET "row" = 1 WHERE "row" = 2')
@@ -158,7 +158,7 @@ def test_two_documents_of_one_row(index: Index, columns: int) -> None:
     forge(index.path)
     other = Index.open(index.path)
     with pytest.raises(CorruptError, match="several documents have the same row"):
-        other.store.documents.read([0, 1])
+        other.store.read([0, 1])
     other.close()
 
 
@@ -180,18 +180,18 @@ def test_no_number_loses_digits(index: Index, first: float) -> None:
     with pytest.raises(InputError, match="9007199254740993 would lose digits"):
         add(index, Document("b", "y", metadata={"n": second}))
     add(index, Document("b", "y", metadata={"n": 2}))
-    assert index.store.documents.read([0])[0].metadata["n"] == first
+    assert index.store.read([0])[0].metadata["n"] == first
 
 
 def test_conditions_see_rows_before_an_end_and_ids_live_documents_only(index: Index) -> None:
     add(index, *(Document(str(i), "t", metadata={"n": i}) for i in range(6)))
     with index.change() as change:
         change.commit(delete=np.array([1]))
-    assert index.store.documents.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
-    assert index.store.ids.rows(["3", "0"]).tolist() == [0, 3]
+    assert index.store.rows_where("n >= 0", 4).tolist() == [0, 1, 2, 3]
+    assert index.store.live_rows(["3", "0"]).tolist() == [0, 3]
     for gone in ("1", "nope"):
         with pytest.raises(InputError, match=f"unknown id '{gone}'"):
-            index.store.ids.rows(["0", gone])
+            index.store.live_rows(["0", gone])
 
 
 def test_a_transaction_is_all_or_nothing(index: Index) -> None:
@@ -203,7 +203,7 @@ def test_a_transaction_is_all_or_nothing(index: Index) -> None:
     with pytest.raises(ZeroDivisionError):
         fail()
     assert index.snapshot.manifest.columns == {}
-    assert index.store.documents.contents(0, 9) == []
+    assert index.store.contents(0, 9) == []
 
 
 @settings(max_examples=CHANCE.examples(5))
@@ -215,7 +215,7 @@ def test_segments_are_merged_so_that_few_are_left(tmp_path_factory, sizes: list[
         for size in filter(None, sizes):
             add(index, *(Document(str(len(ids) + i), "t") for i in range(size)))
             ids += [str(len(ids) + i) for i in range(size)]
-        assert index.store.ids.by_row(len(ids)) == ids
+        assert index.store.ids_by_row(len(ids)) == ids
         assert len(index.state.segments) <= 9
 
 
@@ -294,7 +294,7 @@ def test_foreign_files_are_refused(index: Index) -> None:
         forge(index.path)
         other = Index.open(index.path)
         with pytest.raises(CorruptError, match=r"not a segment|damaged"):
-            other.store.documents.read([0])
+            other.store.read([0])
         other.close()
 
 
@@ -303,7 +303,7 @@ import sys
 from pathlib import Path
 from slimdex.retrieval.index import Index
 
-assert Index.open(Path(sys.argv[1])).store.documents.read([0])[0].id == "a"
+assert Index.open(Path(sys.argv[1])).store.read([0])[0].id == "a"
 """
 
 

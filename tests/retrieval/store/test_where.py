@@ -65,7 +65,7 @@ def fill(index: Index) -> None:
         for i in range(8)
     ]
     with index.change() as change:
-        change.store.columns.declare({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
+        change.store.declare({"l": "VARCHAR[]", "s": "STRUCT(a INTEGER, b VARCHAR)"})
         insert(change, *documents)
         change.commit()
 
@@ -127,9 +127,9 @@ def fill(index: Index) -> None:
 def test_conditions(store: DocumentStore, where: str, rows: list[int] | None) -> None:
     if rows is None:
         with pytest.raises(InputError, match="unterminated"):
-            store.documents.rows_where(where, 8)
+            store.rows_where(where, 8)
     else:
-        assert store.documents.rows_where(where, 8).tolist() == rows
+        assert store.rows_where(where, 8).tolist() == rows
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ ATTACKS = {
 def test_invalid_conditions_are_refused(store: DocumentStore, where: str) -> None:
     begin = time.process_time()
     with pytest.raises(InputError, match=ATTACKS[where]) as raised:
-        store.documents.rows_where(where, 8)
+        store.rows_where(where, 8)
     message = str(raised.value)
     assert "\n" not in message
     assert len(message) < 1200
@@ -333,7 +333,7 @@ def test_invalid_conditions_are_refused(store: DocumentStore, where: str) -> Non
     )
     assert message.endswith(f"; expected {expected}")
     assert time.process_time() - begin < 10  # of work, however busy the machine
-    assert store.documents.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
+    assert store.rows_where("n = 4", 8).tolist() == [4]  # nothing has changed
 
 
 @pytest.mark.slow
@@ -343,18 +343,18 @@ def test_slow_conditions_are_interrupted(empty: Index, monkeypatch: pytest.Monke
     where = " OR ".join(f"sha256(substr(text, {i})) = ''" for i in range(100))
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "0.05")
     with pytest.raises(InputError, match=r"took more than 0.05 s, which SLIMDEX_WHERE_SECONDS set"):
-        empty.store.documents.rows_where(where, 3000)
+        empty.store.rows_where(where, 3000)
     with pytest.raises(InputError, match="took more"), empty.change() as change:
-        change.store.documents.rows_where(where, 3000)
+        change.store.rows_where(where, 3000)
     monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", "60")
-    assert empty.store.documents.rows_where("id = '7'", 3000).tolist() == [7]
+    assert empty.store.rows_where("id = '7'", 3000).tolist() == [7]
     monkeypatch.delenv("SLIMDEX_WHERE_SECONDS")
     assert seconds_allowed() == 60
-    assert empty.store.documents.rows_where("id = '8'", 3000).tolist() == [8]
+    assert empty.store.rows_where("id = '8'", 3000).tolist() == [8]
     for seconds in ("", "0", "nan", "inf", "-1", "a minute", "1e300"):
         monkeypatch.setenv("SLIMDEX_WHERE_SECONDS", seconds)
         with pytest.raises(InputError, match="expected a number of seconds, more than 0"):
-            empty.store.documents.rows_where("id = '7'", 3000)
+            empty.store.rows_where("id = '7'", 3000)
 
 
 def test_nothing_is_committed_after_an_error_that_was_caught(empty: Index) -> None:
@@ -365,14 +365,14 @@ def test_nothing_is_committed_after_an_error_that_was_caught(empty: Index) -> No
         with empty.change() as change:
             insert(change, Document("b", "two", metadata={"m": 1}))
             with pytest.raises(InputError):
-                change.store.documents.rows_where("CAST(id AS INT) = 1", 2)
+                change.store.rows_where("CAST(id AS INT) = 1", 2)
             change.commit()
 
     with pytest.raises(OSError, match="aborted"):
         change()
     assert empty.snapshot.manifest.columns == {"n": "BIGINT"}
     add(empty, Document("c", "three", metadata={"n": 2}))
-    assert empty.store.ids.by_row(3) == ["a", "c"]
+    assert empty.store.ids_by_row(3) == ["a", "c"]
 
 
 VALUES = ("text", "n", "f", "l", "s", "j", "'a'", "3", "NULL", "d")
@@ -391,7 +391,7 @@ def test_any_number_of_arguments_gives_rows_or_one_line(store: DocumentStore) ->
         for call in calls:
             rows, message = set[int](), ""
             try:
-                rows = set(store.documents.rows_where(f"{call} IS NOT NULL", 8).tolist())
+                rows = set(store.rows_where(f"{call} IS NOT NULL", 8).tolist())
             except InputError as error:
                 message = str(error)
             assert rows <= {*range(8)}, call
@@ -411,8 +411,8 @@ def test_any_number_of_arguments_gives_rows_or_one_line(store: DocumentStore) ->
 )
 def test_too_few_or_too_many_arguments(store: DocumentStore, where: str, match: str) -> None:
     with pytest.raises(InputError, match=match):
-        store.documents.rows_where(where, 8)
-    assert store.documents.rows_where("replace(text, 'Text ', '') = '3 of café'", 8).tolist() == [3]
+        store.rows_where(where, 8)
+    assert store.rows_where("replace(text, 'Text ', '') = '3 of café'", 8).tolist() == [3]
 
 
 def test_only_listed_functions(store: DocumentStore) -> None:
@@ -465,7 +465,7 @@ def test_random_conditions_end_in_rows_or_in_one_line(
     where = between.join(pieces)
     message = ""
     try:
-        rows = set(store.documents.rows_where(where, 8).tolist())
+        rows = set(store.rows_where(where, 8).tolist())
     except InputError as error:
         rows, message = set(), str(error)
     assert rows <= set(range(8))

@@ -1,5 +1,5 @@
 """Encoders that run in a server, asked over HTTP.
 
-`connection` sends JSON and retries, `apis` knows the forms of requests and answers, `address` names
-servers and finds their keys, and `http_encoder` is the encoder.
+`http_encoder` is the encoder, `apis` has the forms of requests and answers, and `connection` sends
+JSON to a server.
 """

@@ -156,15 +156,10 @@ def find_model(
 ) -> tuple[ServedModel, Matrix]:
     """Ask a server in each API for the vectors of some texts; return the first that answers.
 
-    Parameters
-    ----------
-    model : by default the only one that the server has.
-    api : by default any.
+    The model is by default the only one that the server has.
 
-    Raises
-    ------
-    InputError
-        If none answers, if a key is missing, or if there are several models and none is named.
+    Raises `InputError` if none answers, if a key is missing, or if there are several models and
+    none is named.
     """
     if api is not None and api not in APIS:
         raise InputError(f"api={api!r}; expected {', '.join(APIS)}")
@@ -178,8 +173,8 @@ def find_model(
             if error.status in (401, 403):
                 raise InputError(f"{error} (expected a key: a file or the environment)") from None
             refused[str(error)] = None
-    told = [line for line in refused if not _NO_ROUTE.search(line)]
-    raise InputError("; ".join(told) or f"no vectors: {'; '.join(refused)}")
+    reasons = [line for line in refused if not _NO_ROUTE.search(line)]
+    raise InputError("; ".join(reasons) or f"no vectors: {'; '.join(refused)}")
 
 
 def _candidates(url: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""JSON over HTTP to one server, retried where that may help.
+"""JSON over HTTP to one server, retried where that may help; its address, and its key.
 
 The standard library's client: importing httpx takes as long as a whole search.
 """
@@ -8,20 +8,17 @@ from __future__ import annotations
 import json
 import os
 import ssl
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPResponse,
-    HTTPSConnection,
-    IncompleteRead,
-)
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from ipaddress import ip_address
+from pathlib import Path
 from random import random
 from socket import gaierror
 from threading import Event
 from time import monotonic, time
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from weakref import finalize
 
 from slimdex.indexes.errors import InputError, shortened
@@ -37,6 +34,12 @@ TIMEOUT = 120.0
 MOST_BYTES = 1 << 28
 PIECE = 1 << 16
 NEVER = Event()
+_NOBODY = (ConnectionRefusedError, gaierror, ssl.SSLError)
+"""Faults that say, at the first request, that the URL is wrong."""
+LOCAL = "localhost"
+KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
+"""Environment of OpenAI's own clients, with the meaning that it has there."""
+OPENAI = "https://api.openai.com/v1"
 
 
 class RefusedError(InputError):
@@ -69,6 +72,11 @@ class JsonServer:
         renewed(self)
         self._has_answered = False
         self._proxy = _proxy(self._parts.scheme, self._parts.hostname or "")
+        is_whole = self._proxy is not None and self._parts.scheme == "http"
+        self._base = url if is_whole else self._parts.path
+        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
 
     def in_fork(self) -> None:
         """Leave the connections to the process that has opened them."""
@@ -123,7 +131,7 @@ class JsonServer:
         method = "GET" if body is None else "POST"
         content = None if body is None else json.dumps(body).encode()
         try:
-            connection.request(method, self._target(path), content, self._headers())
+            connection.request(method, self._base + path, content, self._headers)
             response = connection.getresponse()
             found = _read(response, self._timeout)
         except ConnectionError:
@@ -151,14 +159,6 @@ class JsonServer:
             connection.set_tunnel(host, port)
         return connection
 
-    def _target(self, path: str) -> str:
-        is_whole = self._proxy is not None and self._parts.scheme == "http"
-        return f"{self.url if is_whole else self._parts.path}{path}"
-
-    def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        return headers if self._key is None else headers | {"Authorization": f"Bearer {self._key}"}
-
     def _parsed(self, path: str, response: HTTPResponse, content: bytes) -> Any:
         try:
             return json.loads(content)
@@ -176,10 +176,6 @@ class JsonServer:
 def _close(connections: list[HTTPConnection]) -> None:
     for connection in connections:
         connection.close()
-
-
-_NOBODY = (ConnectionRefusedError, gaierror, ssl.SSLError)
-"""Faults that say, at the first request, that the URL is wrong."""
 
 
 def _read(response: HTTPResponse, seconds: float) -> bytes:
@@ -239,3 +235,84 @@ def _proxy(scheme: str, host: str) -> tuple[str, int | None] | None:
         return None
     parts = urlsplit(found if "//" in found else f"//{found}")
     return parts.hostname or "", parts.port
+
+
+@dataclass(frozen=True)
+class Address:
+    """A server, and the name of a model there, if given."""
+
+    url: str
+    model: str | None = None
+
+
+def parse_address(text: str) -> Address:
+    """Parse ``http://HOST/PATH#MODEL``.
+
+    Raises `InputError` for a URL that has no host, or has a part that may hold a secret, since an
+    index records it.
+
+    >>> parse_address("http://localhost:11434/v1/#all-minilm")
+    Address(url='http://localhost:11434/v1', model='all-minilm')
+    """
+    base, _, model = text.partition("#")
+    parts = _parts(base)
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise InputError(
+            f"model {parts.scheme}://{parts.hostname}: a URL with a password or a query; expected "
+            "http://HOST/PATH#NAME, and the key in a file (api_key_file) or the environment"
+        )
+    return Address(base.rstrip("/"), model or None)
+
+
+def key_for(url: str, file: str | Path | None = None) -> str | None:
+    """Return the key to send to a server: that of a file, or the environment's, or None.
+
+    ``OPENAI_API_KEY`` is sent only to the scheme, host and port of ``OPENAI_BASE_URL``, by default
+    OpenAI's: the URL may come from an index that somebody else has made.
+
+    Raises `InputError` if the file can't be read, or has no key in one line.
+    """
+    if file is None:
+        key = os.environ.get(KEY_VARIABLE, "").strip()
+        ours = _origin(os.environ.get(URL_VARIABLE) or OPENAI) == _origin(url)
+        return _checked(key, KEY_VARIABLE) if key and ours else None
+    try:
+        key = Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text"
+        raise InputError(f"{file}: {reason}; expected a file with a key") from None
+    return _checked(key, str(file))
+
+
+def _checked(key: str, place: str) -> str:
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise InputError(f"{place}: expected one line with a key, in ASCII")
+    return key
+
+
+def _origin(url: str) -> tuple[str, str | None, int]:
+    parts = _parts(url)
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        known = parts.port != 0 and parts.hostname and url.isascii() and url.isprintable()
+    except ValueError:  # a port that is no number, brackets that do not close
+        known = False
+    if not known or parts.scheme not in ("http", "https") or " " in url:
+        raise InputError(f"model {url!r}; expected http://HOST/PATH#NAME")
+    return parts
+
+
+def is_loopback(host: str) -> bool:
+    """True if a service that listens at a host is reachable only from this machine.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == LOCAL

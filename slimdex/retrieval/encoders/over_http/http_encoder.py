@@ -21,11 +21,10 @@ from ..base import (
     is_same_encoder,
     several,
 )
-from ..known_models import known_prompts
-from ..sentence_folder import Prompts
-from .address import Address, key_for, parse_address
+from ..model_folder import Prompts
+from ..models import known_prompts
 from .apis import find_model
-from .connection import NEVER, RefusedError
+from .connection import NEVER, Address, RefusedError, key_for, parse_address
 
 AT_ONCE = 4
 """Requests that run at the same time."""
@@ -90,11 +89,8 @@ class HttpEncoder:
         self.dim, self._fingerprint = vectors.shape[1], fingerprint(vectors)
         self._most_texts = MOST_TEXTS
         self.max_length = max_length or self._model.longest() or USUAL_LENGTH
-        query, document = known_prompts(self._model.name)
-        self.prompts = Prompts(
-            query if query_prompt is None else query_prompt,
-            document if document_prompt is None else document_prompt,
-        )
+        known = Prompts(*known_prompts(self._model.name))
+        self.prompts = known.replaced(query_prompt, document_prompt)
 
     @property
     def tokens_at_once(self) -> int:
@@ -156,7 +152,13 @@ class HttpEncoder:
         """Encode a batch, in halves if the server takes fewer texts at once."""
         if len(texts) <= self._most_texts:
             try:
-                return self._checked(self._model.encode(texts, stopped))
+                found = self._model.encode(texts, stopped)
+                if found.shape[1] != self.dim:
+                    raise InputError(
+                        f"{self._model.server.url}: vectors of {found.shape[1]} dimensions; "
+                        f"expected {self.dim}, as before"
+                    )
+                return found
             except RefusedError as error:
                 if error.status not in TOO_LARGE or len(texts) == 1:
                     raise
@@ -166,29 +168,14 @@ class HttpEncoder:
             [self._vectors(part, stopped) for part in (texts[:half], texts[half:])]
         )
 
-    def _checked(self, vectors: Matrix) -> Matrix:
-        if vectors.shape[1] != self.dim:
-            raise InputError(
-                f"{self._model.server.url}: vectors of {vectors.shape[1]} dimensions; expected "
-                f"{self.dim}, as before"
-            )
-        return vectors
-
 
 def http_from_spec(
     spec: dict[str, Any], *, model: str | None = None, api_key_file: str | Path | None = None
 ) -> HttpEncoder:
     """Open the encoder of an index, and verify that it gives the same vectors.
 
-    Parameters
-    ----------
-    model : URL of the server, and perhaps `#NAME`, if it has moved.
-    api_key_file : holds the key, by default in the environment; see `key_for`.
-
-    Raises
-    ------
-    InputError
-        If the server does not answer, or gives other vectors.
+    `model` is the URL of the server, and perhaps `#NAME`, if it has moved; `api_key_file` holds the
+    key, see `key_for`. Raises `InputError` if the server does not answer, or gives other vectors.
     """
     place = Address(spec["url"]) if model is None else parse_address(model)
     found = spec | {"url": place.url, "model": place.model or spec["model"]}

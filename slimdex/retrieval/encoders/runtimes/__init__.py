@@ -1,4 +1,5 @@
 """Runtimes: networks run by OpenVINO or torch.
 
-`networks` builds those of the BERT family; others are converted from torch once and cached.
+`bert_openvino` and `bert_numpy` build those of the BERT family; others are converted from torch
+once and cached.
 """

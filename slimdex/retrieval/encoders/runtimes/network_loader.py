@@ -1,10 +1,20 @@
-"""NetworkLoader: a model's network, ready to run: built, from the cache, or converted."""
+"""NetworkLoader: a model's network, ready to run: built, from the cache, or converted.
+
+The cache has networks converted for OpenVINO: loading one needs neither torch nor transformers,
+whose imports take seconds, a large part of the time of a search from the command line.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.errors import InputError
@@ -12,20 +22,34 @@ from slimdex.indexes.execution.forks import cached_property
 from slimdex.indexes.execution.progress import progress
 
 from ...extras import require
-from ...user_cache import known_sha256, remember, remembered
-from ..folder_checks import read_json
-from ..hub import ModelFiles, weights_sha256
+from ...user_cache import cache_folder, known_sha256, remember, remembered
+from ..model_folder import Dense, SentenceFolder, read_json
+from ..models import ModelFiles, weights_sha256
 from ..pooling import Pooling
-from ..sentence_folder import Dense, SentenceFolder
 from ..tokens import fast_tokenizer
-from .cache import Conversion, Facts, conversion_key, keep_conversion, load_conversion
-from .networks.built import built_layers, built_network, first_texts
-from .openvino_runtime import OpenVinoRuntime, Runtime
-from .processor import has_gpu, may_have_gpu
-from .quick_start import QuickRuntime, starts_quickly
+from .bert_numpy import QuickRuntime, first_texts, starts_quickly
+from .bert_openvino import built_layers, built_network
+from .openvino_runtime import (
+    Conversion,
+    Facts,
+    OpenVinoRuntime,
+    Runtime,
+    has_gpu,
+    may_have_gpu,
+    openvino_library,
+)
 
 if TYPE_CHECKING:
     from .torch_runtime import SentenceNetwork, Transformer
+
+LAYOUT = 1
+"""Version of the cache's format."""
+LIBRARIES = ("slimdex", "openvino", "torch", "transformers", "tokenizers")
+"""Packages whose versions a conversion depends on."""
+OWN_CODE = ("torch_runtime.py", "../pooling.py", "bert_folder.py")
+"""Modules that a conversion depends on, relative to this one."""
+FACTS, TOKENIZER, MODEL = "facts.json", "tokenizer.json", "model.xml"
+SMALL_FILES = ("*.json", "*.txt", "*.model")
 
 
 class NetworkLoader:
@@ -33,13 +57,8 @@ class NetworkLoader:
 
     Only methods that convert a network, or load it for a GPU, import torch and transformers.
 
-    Parameters
-    ----------
-    trusted : run Python code that comes with the model.
-
-    Attributes
-    ----------
-    sha256 : of the transformer's weights, combined with those of Dense layers, if any.
+    `sha256` is that of the transformer's weights, combined with those of Dense layers, if any. If
+    `trusted`, Python code that comes with the model is run.
     """
 
     def __init__(
@@ -70,7 +89,7 @@ class NetworkLoader:
 
         self._require_torch()
         progress("converting the model", 0, 1)
-        from .torch_runtime import openvino_model, torch_runtime
+        from .torch_runtime import TorchRuntime, openvino_model
 
         network = self._build(self._transformer)
         facts = self._transformer.facts(network.dim)
@@ -80,7 +99,7 @@ class NetworkLoader:
         if model is None:
             if not on_gpu:
                 remember(f"{key}.refused", True)  # these versions can't convert it
-            return torch_runtime(network, precision), facts, tokenizer
+            return TorchRuntime(network, precision), facts, tokenizer
         if not self._trusted and hasattr(tokenizer, "save"):
             keep_conversion(key, Conversion(facts, tokenizer, model))
             # The saved model rounds slightly differently; use it, as later processes will.
@@ -98,12 +117,12 @@ class NetworkLoader:
                 return OpenVinoRuntime(built, precision)
 
         self._require_torch()
-        from .torch_runtime import LayersNetwork, openvino_model, torch_runtime
+        from .torch_runtime import LayersNetwork, TorchRuntime, openvino_model
 
         network = LayersNetwork(self._transformer.module, mode).eval()
         model = openvino_model(network, precision, self._transformer)
         if model is None:
-            return torch_runtime(network, precision)
+            return TorchRuntime(network, precision)
         return OpenVinoRuntime(model, precision)
 
     def network(self) -> SentenceNetwork:
@@ -176,3 +195,63 @@ class NetworkLoader:
 
 def _on_gpu(precision: str) -> bool:
     return precision != "int8" and may_have_gpu() and has_gpu()
+
+
+def conversion_key(folder: Path, sha256: str, pooling: str) -> str:
+    """Cache key: a digest of weights, settings and package versions."""
+    parts = [str(LAYOUT), sha256, pooling, *map(_version, LIBRARIES)]
+    here = Path(__file__).parent
+    parts += [known_sha256(path) for name in OWN_CODE for path in sorted(here.glob(name))]
+    for pattern in SMALL_FILES:
+        for path in sorted(folder.rglob(pattern)):
+            parts += [path.name, known_sha256(path)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def load_conversion(key: str) -> Conversion | None:
+    """Load a cached conversion; None if missing or damaged."""
+    try:
+        folder = cache_folder() / key
+        if not (folder / FACTS).is_file():
+            return None
+    except (OSError, RuntimeError):  # an unreadable folder, or no home
+        return None
+    try:
+        from tokenizers import Tokenizer
+
+        manifest = json.loads((folder / FACTS).read_text())
+        for name, digest in manifest["files"].items():
+            if known_sha256(folder / name) != digest:
+                raise ValueError(name)
+        tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        model = openvino_library().Core().read_model(folder / MODEL)
+        return Conversion(Facts(**manifest["facts"]), tokenizer, model)
+    except Exception:  # libraries raise anything for a damaged cache
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+
+
+def keep_conversion(key: str, conversion: Conversion) -> None:
+    """Cache a conversion for later processes; failures to write are ignored."""
+    with suppress(OSError, RuntimeError):
+        folder = cache_folder() / key
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(dir=folder.parent, prefix="new-"))
+        try:
+            library = openvino_library()
+            library.save_model(conversion.model, new / MODEL, compress_to_fp16=False)
+            conversion.tokenizer.save(str(new / TOKENIZER))
+            files = {path.name: known_sha256(path) for path in new.iterdir()}
+            manifest = {"facts": asdict(conversion.facts), "files": files}
+            (new / FACTS).write_text(json.dumps(manifest))
+            if not folder.exists():
+                new.rename(folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

@@ -1,4 +1,4 @@
-"""Runtime protocol, and the OpenVINO runtime for CPUs.
+"""Runtime protocol, the OpenVINO runtime for CPUs, and the capabilities of the processor.
 
 `torch_runtime` is used on GPUs and for the few networks that OpenVINO can't convert exactly; this
 module does not import torch.
@@ -6,9 +6,15 @@ module does not import torch.
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from itertools import chain, islice
+from pathlib import Path
 from threading import Lock
 from time import perf_counter
 from typing import Any, Protocol
@@ -16,9 +22,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.errors import InputError
 
 from ..tokens import Ids
-from .processor import core_limit, cores, fast_precision, openvino_core, openvino_library
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8")
 """auto: bf16 if the processor multiplies it faster, else fp32."""
@@ -28,9 +34,40 @@ CPU_TOKENS = 512
 """Tokens of a batch, including padding; sized for the caches of a core."""
 WORTH_WHILE_S = 1.0
 """Seconds of work before a model is compiled for streams; compiling takes about as long."""
-
 Batch = tuple[Ids, Ids]
 """Ids and mask (n, seq)."""
+TELEMETRY = "openvino_telemetry"
+_most_cores: int | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Properties of a network, available without loading it.
+
+    Attributes
+    ----------
+    dim : of its vectors.
+    width, layers : width of its hidden states; number of layers without the embeddings.
+    longest : maximum length of a text in tokens.
+    pad_id : padding token.
+    flops_per_token : two for each weight that a token is multiplied with.
+    """
+
+    dim: int
+    width: int
+    layers: int
+    longest: int
+    pad_id: int
+    flops_per_token: int
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Cached network: facts, a tokenizer of `tokenizers`, and an OpenVINO model."""
+
+    facts: Facts
+    tokenizer: Any
+    model: Any
 
 
 class Runtime(Protocol):
@@ -49,21 +86,13 @@ class Runtime(Protocol):
     @property
     def streams(self) -> int:
         """Number of batches that may run concurrently."""
-        ...
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """Yield the network's output for each batch of ids and mask (n, seq), in order."""
-        ...
 
 
 class OpenVinoRuntime:
-    """OpenVINO model compiled for this processor.
-
-    Parameters
-    ----------
-    model : an `openvino.Model` in float32.
-    precision : any of `PRECISIONS`.
-    """
+    """OpenVINO model, given in float32, compiled for this processor in one of `PRECISIONS`."""
 
     name = "OpenVINO on cpu"
     batch_tokens = CPU_TOKENS
@@ -129,8 +158,8 @@ class OpenVinoRuntime:
             "PERFORMANCE_HINT": mode,
             "ENABLE_CPU_PINNING": False,  # two processes would pin to the same cores
         }
-        if (limit := core_limit()) is not None:
-            options["INFERENCE_NUM_THREADS"] = limit
+        if _most_cores is not None:
+            options["INFERENCE_NUM_THREADS"] = _most_cores
         return openvino_core().compile_model(self._network, "CPU", options)
 
 
@@ -207,3 +236,80 @@ def _with_compressed_weights(model: Any) -> Any:
         restored = ops.multiply(wide, ops.constant(scale))
         node.input(1).replace_source_output(restored.output(0))
     return model
+
+
+@cache
+def openvino_library() -> Any:
+    """Import the module `openvino`, which takes a tenth of a second.
+
+    OpenVINO would report each conversion to its makers, from processes forked by several threads at
+    once. That violates users' privacy, and OpenBLAS loses its threads in such forks and then waits
+    forever, for example in `numpy.linalg.eigh`. OpenVINO works without the telemetry package, which
+    is therefore hidden during the import only. A program that imported OpenVINO before keeps its
+    own choice.
+    """
+    hidden = sys.modules.pop(TELEMETRY, None)
+    sys.modules[TELEMETRY] = None  # type: ignore[assignment]
+    try:
+        import openvino
+    finally:
+        sys.modules.pop(TELEMETRY, None)
+        if hidden is not None:
+            sys.modules[TELEMETRY] = hidden
+    return openvino
+
+
+@cache
+def _core_and_process() -> tuple[Any, int]:
+    return openvino_library().Core(), os.getpid()
+
+
+def openvino_core() -> Any:
+    """Return this process's single `openvino.Core`.
+
+    Raises `InputError` in a fork of a process that has one: the fork lacks its threads, and would
+    wait forever if one of them held a lock at that moment.
+    """
+    core, process = _core_and_process()
+    if os.getpid() != process:
+        raise InputError(
+            f"encoder: already used by process {process}, of which this is a fork; expected a "
+            'process that is started with "spawn" or "forkserver"'
+        )
+    return core
+
+
+@cache
+def fast_precision() -> str:
+    """Precision of `auto`: bf16 if the CPU multiplies it natively, else fp32."""
+    found = openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return "bf16" if "BF16" in found else "fp32"
+
+
+def use_cores(count: int) -> None:
+    """Limit encoders loaded from now on to this many CPUs."""
+    global _most_cores
+    _most_cores = count
+
+
+def cores() -> int:
+    """Number of CPUs available to this process."""
+    if hasattr(os, "sched_getaffinity"):
+        found = len(os.sched_getaffinity(0))
+    else:
+        found = os.cpu_count() or 1
+    return found if _most_cores is None else min(found, _most_cores)
+
+
+def may_have_gpu() -> bool:
+    """Return whether a GPU is possible, without importing torch, which takes a second."""
+    return any(Path("/dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
+
+
+def has_gpu() -> bool:
+    """Return whether torch is installed and can use a GPU."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return False
+    return torch.cuda.is_available()

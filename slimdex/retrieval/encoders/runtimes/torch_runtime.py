@@ -20,15 +20,12 @@ from torch import Tensor, nn
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 
-from ..folder_checks import check_model_folder
-from ..hub import ModelFiles
+from ..model_folder import Dense, Normalize, check_model_folder
+from ..models import ModelFiles
 from ..pooling import POOLER, Pooling, pool
-from ..sentence_folder import Dense, Normalize
 from ..tokens import Ids, padding_id, random_batch
-from .cache import Facts
-from .networks.weights import dense
-from .openvino_runtime import CPU_TOKENS
-from .processor import fast_precision, openvino_library
+from .bert_folder import dense
+from .openvino_runtime import CPU_TOKENS, Facts, fast_precision, openvino_library
 
 GPU_TOKENS = 65_536
 """Tokens of a batch, including padding; enough to saturate a GPU."""
@@ -137,12 +134,13 @@ class LayersNetwork(nn.Module):
 
 
 class TorchRuntime:
-    """Torch runtime, on the CPU or a GPU.
+    """Torch runtime, on a GPU if there is one, else on the CPU.
 
     `precision` is any of `openvino_runtime.PRECISIONS` but int8.
     """
 
-    def __init__(self, network: nn.Module, precision: str, device: str = "cpu") -> None:
+    def __init__(self, network: nn.Module, precision: str) -> None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
         if precision == "auto":
             if device == "cpu":
                 precision = fast_precision()
@@ -257,11 +255,6 @@ def build_network(
     return SentenceNetwork(transformer.module, pooling, modules, width).eval()
 
 
-def torch_runtime(network: nn.Module, precision: str) -> TorchRuntime:
-    """Create a torch runtime on a GPU if available, else on the CPU."""
-    return TorchRuntime(network, precision, "cuda" if torch.cuda.is_available() else "cpu")
-
-
 def openvino_model(network: nn.Module, precision: str, transformer: Transformer) -> Any | None:
     """Convert the network for OpenVINO; None if torch should run it: on a GPU, or if that fails.
 
@@ -285,20 +278,20 @@ def _converted_somehow(network: nn.Module, transformer: Transformer) -> Any:
     In OpenVINO a window of local attention that is all padding gives NaN, as in ModernBERT.
     """
     try:
-        return converted(network, transformer.vocabulary, transformer.longest)
+        return converted(network, transformer)
     except ConversionError:
         own = getattr(transformer.module.config, "_attn_implementation", None)
         if own != "sdpa":
             raise
     transformer.module.set_attn_implementation("eager")
     try:
-        return converted(network, transformer.vocabulary, transformer.longest)
+        return converted(network, transformer)
     except ConversionError:
         transformer.module.set_attn_implementation(own)  # torch will run it
         raise
 
 
-def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
+def converted(network: nn.Module, transformer: Transformer) -> Any:
     """Convert the network to an `openvino.Model`, in float32.
 
     Raises `ConversionError` if OpenVINO is missing, can't convert the network, or computes
@@ -308,7 +301,7 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
         openvino = openvino_library()
     except ImportError as error:
         raise ConversionError(str(error)) from error
-    example = tuple(map(torch.from_numpy, random_batch((2, 5), vocabulary)))
+    example = tuple(map(torch.from_numpy, random_batch((2, 5), transformer.vocabulary)))
     root = logging.getLogger()
     level = root.level
     try:
@@ -328,7 +321,7 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
             output: Matrix = request.get_output_tensor().data
             return output
 
-        error_size = largest_difference(network, run, vocabulary, longest)
+        error_size = largest_difference(network, run, transformer)
         if not error_size <= TOLERANCE:
             raise ConversionError(f"vectors differ by {error_size:.1e} from torch's")
     except ConversionError:
@@ -341,7 +334,7 @@ def converted(network: nn.Module, vocabulary: int, longest: int) -> Any:
 
 
 def largest_difference(
-    network: nn.Module, run: Callable[[Ids, Ids], Matrix], vocabulary: int, longest: int
+    network: nn.Module, run: Callable[[Ids, Ids], Matrix], transformer: Transformer
 ) -> float:
     """Largest relative difference of a converted network's vectors, given by `run`, from torch's.
 
@@ -349,7 +342,8 @@ def largest_difference(
     """
     differences = []
     for texts, tokens in PROBES:
-        ids, mask = random_batch((texts, min(tokens, longest)), vocabulary)
+        shape = texts, min(tokens, transformer.longest)
+        ids, mask = random_batch(shape, transformer.vocabulary)
         with torch.inference_mode():
             exact = network(torch.from_numpy(ids), torch.from_numpy(mask)).float().numpy()
         differences.append(np.linalg.norm(run(ids, mask) - exact) / np.linalg.norm(exact))

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError, shortened
 
-from ...temporary_files import temporary_parent
+from ...atomic_files import temporary_parent
 from ...user_cache import cache_folder
 
 Word = tuple[str, NDArray[np.float32]]
@@ -37,8 +37,8 @@ LONGEST_WORD = 1 << 12
 """Limits in bytes: a longer line or word is refused before it is read to its end."""
 MOST_DIMENSIONS = 1 << 14
 CHUNK = 1 << 22
-EXPECTED = "expected word vectors, a word and its numbers a line"
-OTHERS = {
+EXPECTED_LINES = "expected word vectors, a word and its numbers a line"
+UNSUPPORTED = {
     b"PK\x03\x04": "a zip archive; expected the file in it",
     b"\xba\x16\x4f\x2f": "a fastText model; expected its .vec file",
 }
@@ -64,15 +64,6 @@ class WordVectors:
     words: list[str]
     vectors: Matrix
     sha256: str
-
-
-@dataclass(frozen=True)
-class _Facts:
-    words: int
-    dim: int
-    sha256: str
-    bytes: int
-    """Size of the file of words."""
 
 
 def read_word_vectors(path: Path) -> WordVectors:
@@ -126,8 +117,8 @@ def _parse(path: Path, folder: Path) -> None:
     text = "\n".join(words).encode()
     digest.update(text)
     (folder / WORDS).write_bytes(text)
-    facts = _Facts(len(words), dim, digest.hexdigest(), len(text))
-    (folder / FACTS).write_text(json.dumps(asdict(facts)))
+    facts = {"words": len(words), "dim": dim, "sha256": digest.hexdigest(), "bytes": len(text)}
+    (folder / FACTS).write_text(json.dumps(facts))
 
 
 def _whole(path: Path, folder: Path) -> WordVectors:
@@ -142,20 +133,20 @@ def _whole(path: Path, folder: Path) -> WordVectors:
 def _loaded(folder: Path) -> WordVectors | None:
     """Load cached vectors; if they are incomplete, delete them and return None."""
     try:
-        facts = _Facts(**json.loads((folder / FACTS).read_text()))
+        facts = json.loads((folder / FACTS).read_text())
         text = (folder / WORDS).read_bytes()
-        shape = (facts.words, facts.dim)
+        count, dim = facts["words"], facts["dim"]
         size = (folder / VECTORS).stat().st_size
-        if len(text) != facts.bytes or size != 4 * facts.words * facts.dim:
+        if len(text) != facts["bytes"] or size != 4 * count * dim:
             raise ValueError(folder)
         words = text.decode().split("\n")
-        vectors: Matrix = np.asarray(np.memmap(folder / VECTORS, "<f4", "r", shape=shape))
-        if len(words) != facts.words:
+        vectors: Matrix = np.asarray(np.memmap(folder / VECTORS, "<f4", "r", shape=(count, dim)))
+        if len(words) != count:
             raise ValueError(folder)
     except (OSError, ValueError, TypeError, KeyError):
         shutil.rmtree(folder, ignore_errors=True)
         return None
-    return WordVectors(words, vectors, facts.sha256)
+    return WordVectors(words, vectors, facts["sha256"])
 
 
 def words_of(path: Path) -> Iterator[Word]:
@@ -174,7 +165,7 @@ def words_of(path: Path) -> Iterator[Word]:
 def _opened(path: Path) -> io.BufferedReader:
     with path.open("rb") as file:
         start = file.read(4)
-    if message := OTHERS.get(start):
+    if message := UNSUPPORTED.get(start):
         raise InputError(f"{path}: {message}")
     raw: Any = gzip.GzipFile(path) if start[:2] == b"\x1f\x8b" else path.open("rb", buffering=0)
     return io.BufferedReader(raw, CHUNK)
@@ -183,7 +174,9 @@ def _opened(path: Path) -> io.BufferedReader:
 def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
     line = _line(path, file, 1)
     if not line.strip():
-        raise InputError(f"{path}: {'line 1 is empty' if line else 'an empty file'}; {EXPECTED}")
+        raise InputError(
+            f"{path}: {'line 1 is empty' if line else 'an empty file'}; {EXPECTED_LINES}"
+        )
     header = HEADER.fullmatch(line.strip())
     if header is None:
         dim = _dimensions(path, line)
@@ -214,7 +207,9 @@ def _words(path: Path, file: io.BufferedReader) -> Iterator[Word]:
 def _line(path: Path, file: io.BufferedReader, number: int) -> bytes:
     line = file.readline(LONGEST_LINE)
     if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-        raise InputError(f"{path}: line {number} is longer than {LONGEST_LINE:,} bytes; {EXPECTED}")
+        raise InputError(
+            f"{path}: line {number} is longer than {LONGEST_LINE:,} bytes; {EXPECTED_LINES}"
+        )
     return line
 
 
@@ -225,7 +220,7 @@ def _dimensions(path: Path, line: bytes) -> int:
     while dim < len(fields) - 1 and _is_number(fields[-1 - dim]):
         dim += 1
     if not 1 <= dim <= MOST_DIMENSIONS:
-        raise InputError(f"{path}: line 1: {_shown(line)}; {EXPECTED}")
+        raise InputError(f"{path}: line 1: {_shown(line)}; {EXPECTED_LINES}")
     return dim
 
 

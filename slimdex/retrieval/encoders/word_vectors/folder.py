@@ -23,8 +23,8 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.forks import cached_property
 
 from ...atomic_files import check_new, publish_folder
-from ..folder_checks import read_json
-from ..sentence_folder import MODULES
+from ..model_folder import MODULES, read_json
+from ..tokens import read_tokenizer
 from .pieces import unknown_id
 
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
@@ -128,7 +128,8 @@ def read_static(folder: Path) -> StaticVectors:
     except (SafetensorError, TypeError, ValueError) as error:  # numpy has no type for some tensors
         raise InputError(f"{path}: {error}; expected tensors of numbers") from error
     vectors = _float32(path, name, arrays[name], 2)
-    definition, tokenizer = _tokenizer(place / TOKENIZER)
+    tokenizer = read_tokenizer(place / TOKENIZER)
+    definition = (place / TOKENIZER).read_text(encoding="utf-8")
     config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
     normalizes = _normalizes(folder) or config.get("normalize") is True
     own = config.get(OWN_KEY)
@@ -209,16 +210,6 @@ def _matrix_name(path: Path) -> str | None:
     except (SafetensorError, OSError):
         return None
     return next((name for name in (MODEL2VEC, SENTENCE_TRANSFORMERS) if name in names), None)
-
-
-def _tokenizer(path: Path) -> tuple[str, Any]:
-    from tokenizers import Tokenizer
-
-    try:
-        text = path.read_text(encoding="utf-8")
-        return text, Tokenizer.from_str(text)
-    except Exception as error:  # the library raises plain exceptions
-        raise InputError(f"{path}: {error}; expected a tokenizer") from error
 
 
 def _normalizes(folder: Path) -> bool:

@@ -85,12 +85,9 @@ def _kinds(part: dict[str, Any] | None, name: str) -> list[str]:
 
 
 class WordPieces:
-    """Convert texts to token ids.
+    """Converter of texts to token ids; one, `dropped`, may be omitted from every text.
 
-    Parameters
-    ----------
-    tokenizer : of `tokenizers`; its padding and truncation are switched off.
-    dropped : an id omitted from every text, or None.
+    Padding and truncation of the tokenizer are switched off.
     """
 
     def __init__(self, tokenizer: Any, dropped: int | None) -> None:

@@ -1,8 +1,13 @@
-"""StaticEncoder: text vectors as means of word vectors."""
+"""StaticEncoder: text vectors as means of word vectors, weighted by smooth inverse frequency (SIF).
+
+Arora, Liang and Ma 2017, "A simple but tough-to-beat baseline for sentence embeddings",
+https://openreview.net/forum?id=SyK00v5xx.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -13,28 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
-from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.threads import product
+from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.execution.threads import eigh, product
 
-from ..base import several
-from ..hub import find_model
+from ..base import check_unchanged, several
+from ..models import find_model
 from ..tokens import GROUP_TEXTS, groups
 from .files import read_word_vectors
 from .folder import StaticVectors, read_static, write_static
 from .pieces import WordPieces, word_tokenizer
-from .weights import (
-    first_component,
-    read_frequencies,
-    sif_weights,
-    without_component,
-    zipf,
-)
 
 MEAN, WEIGHTED, SIF = "mean", "weighted", "sif"
 POOLINGS = (MEAN, SIF)
 """Poolings to choose from; `WEIGHTED` uses the weights in a folder."""
 AT_ONCE = 1 << 21
 """Numbers gathered in memory at a time."""
+SIF_A = 1e-3
+"""The paper's parameter a, the same for all its data."""
+LONGEST_LINE = 1 << 16
+"""Bytes of a line in a file of frequencies."""
 
 
 class StaticEncoder:
@@ -51,6 +53,13 @@ class StaticEncoder:
     pooling : ``mean``; or ``sif``, weighted by ``a / (a + p(word))`` with p by Zipf's law, since
         such files list words by frequency (`fitted` takes p from texts). By default the folder's
         pooling, and ``mean`` for files.
+
+    Attributes
+    ----------
+    dim : dimensions of the vectors; `width` is the same, since there are no hidden states.
+    flops_per_token : a multiplication and an addition for each dimension.
+    vectors : token vectors and the tokenizer.
+    weights : factors of the tokens' vectors (tokens,); None for equal weights.
 
     Raises
     ------
@@ -93,11 +102,13 @@ class StaticEncoder:
         name: str | None = None,
         revision: str | None = None,
     ) -> Self:
-        self._vectors, self._name, self._revision = vectors, name, revision
+        self.vectors, self._name, self._revision = vectors, name, revision
+        self.dim = self.width = int(vectors.vectors.shape[1])
+        self.flops_per_token = 2 * self.dim
         self.pooling = pooling or (MEAN if vectors.weights is None else WEIGHTED)
-        self._weights = vectors.weights if self.pooling == WEIGHTED else None
+        self.weights = vectors.weights if self.pooling == WEIGHTED else None
         if self.pooling == SIF:
-            self._weights = _weights(vectors, None)
+            self.weights = _weights(vectors, None)
         self._pieces = WordPieces(vectors.tokenizer, vectors.dropped)
         return self
 
@@ -107,32 +118,7 @@ class StaticEncoder:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._pieces = WordPieces(self._vectors.tokenizer, self._vectors.dropped)
-
-    @property
-    def vectors(self) -> StaticVectors:
-        """Token vectors and the tokenizer."""
-        return self._vectors
-
-    @property
-    def weights(self) -> NDArray[np.float32] | None:
-        """Factors of the tokens' vectors (tokens,); None for equal weights."""
-        return self._weights
-
-    @property
-    def dim(self) -> int:
-        """Dimensions of the vectors."""
-        return int(self._vectors.vectors.shape[1])
-
-    @property
-    def width(self) -> int:
-        """Same as `dim`, since there are no hidden states."""
-        return self.dim
-
-    @property
-    def flops_per_token(self) -> int:
-        """A multiplication and an addition for each dimension."""
-        return 2 * self.dim
+        self._pieces = WordPieces(self.vectors.tokenizer, self.vectors.dropped)
 
     def count_tokens(self, texts: str | Sequence[str]) -> int:
         """Count the tokens that have a vector."""
@@ -154,7 +140,7 @@ class StaticEncoder:
         return {
             "type": "static",
             "model": self._name,
-            "sha256": self._vectors.sha256,
+            "sha256": self.vectors.sha256,
             "revision": self._revision,
             "pooling": self.pooling,
         }
@@ -165,7 +151,7 @@ class StaticEncoder:
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
         for group in groups(texts):
             out[group] = self._pooled(*self._pieces.ids(texts[group]))
-        return normalize_rows(out) if self._vectors.normalize else out
+        return normalize_rows(out) if self.vectors.normalize else out
 
     def fitted(
         self,
@@ -191,7 +177,7 @@ class StaticEncoder:
             If there are neither texts nor frequencies, or they contain no known word.
         """
         parts = [self._pieces.ids(part) for part in _parts(texts)]
-        counts = np.zeros(self._vectors.tokens, dtype=np.float64)
+        counts = np.zeros(self.vectors.tokens, dtype=np.float64)
         if frequencies is not None:
             if not isinstance(frequencies, Mapping):
                 frequencies = read_frequencies(Path(frequencies))
@@ -206,15 +192,16 @@ class StaticEncoder:
                 "fitted: no known word in the texts or frequencies; expected texts like those to "
                 "be searched"
             )
-        weights = _weights(self._vectors, counts / counts.sum())
-        made = replace(self._vectors, weights=weights, known_sha256=None).as_in_a_folder()
+        weights = _weights(self.vectors, counts / counts.sum())
+        made = replace(self.vectors, weights=weights, known_sha256=None).as_in_a_folder()
         encoder = StaticEncoder.of(made)
         if parts:
             moment = np.zeros((self.dim, self.dim))
             for ids, lengths in parts:
                 exact = encoder._pooled(ids, lengths).astype(np.float64)
                 moment += product(exact.T, exact)
-            made = replace(made, vectors=without_component(made.vectors, first_component(moment)))
+            _, axes = eigh(moment)  # the last is the first singular vector of the texts
+            made = replace(made, vectors=without_component(made.vectors, axes[:, -1]))
         return StaticEncoder.of(made)
 
     def save(self, folder: str | Path) -> StaticEncoder:
@@ -223,7 +210,7 @@ class StaticEncoder:
         model2vec's ``StaticModel.from_pretrained(folder)`` gives the same vectors. Raises
         `InputError` if the path exists.
         """
-        whole = replace(self._vectors, weights=self._weights)
+        whole = replace(self.vectors, weights=self.weights)
         write_static(Path(folder), whole, {"pooling": self.pooling})
         return StaticEncoder(Path(folder).absolute())
 
@@ -247,10 +234,10 @@ class StaticEncoder:
 
     def _sums(self, tokens: Rows) -> Matrix:
         """Weighted sums (n, dim) of the vectors of tokens (n, length)."""
-        rows = tokens if self._vectors.mapping is None else self._vectors.mapping[tokens]
+        rows = tokens if self.vectors.mapping is None else self.vectors.mapping[tokens]
         ones = np.ones(tokens.shape, dtype=np.float32)
-        weights = ones if self._weights is None else self._weights[tokens]
-        out: Matrix = product(weights[:, None, :], self._vectors.vectors[rows])[:, 0]
+        weights = ones if self.weights is None else self.weights[tokens]
+        out: Matrix = product(weights[:, None, :], self.vectors.vectors[rows])[:, 0]
         return out
 
 
@@ -265,11 +252,6 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
             "this index was built with a StaticEncoder that was fitted: pass it to open(), or "
             "`save` it and pass model=PATH (or record it with `move_model`)"
         )
-    if model is None and Path(place).is_absolute() and not Path(place).exists():
-        raise InputError(
-            f"model {place!r}: no such file or folder; if it has moved, pass model=PATH "
-            "(or record it with `move_model`)"
-        )
     pooling = spec["pooling"]
     try:
         encoder = StaticEncoder(place, pooling=pooling if pooling in POOLINGS else None)
@@ -281,13 +263,7 @@ def static_from_spec(spec: dict[str, Any], *, model: str | None = None) -> Stati
             f"model {place!r}: no word vectors that can be read; expected those that the index was "
             "built with (pass model=PATH for a line that says more)"
         ) from None
-    found = encoder.spec()
-    for key in ("sha256", "pooling"):
-        if found[key] != spec[key]:
-            raise InputError(
-                f"model {found['model']!r} has {key} {found[key]}; the index was built with "
-                f"{spec[key]}"
-            )
+    check_unchanged(encoder, spec, "sha256", "pooling")
     return encoder
 
 
@@ -305,3 +281,65 @@ def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
     left = iter(texts)
     while part := list(islice(left, GROUP_TEXTS)):
         yield part
+
+
+def zipf(count: int) -> NDArray[np.float64]:
+    """Probabilities (count,) of words sorted by frequency, by Zipf's law.
+
+    Ranks start at 2, as in model2vec, so that the first word does not outweigh all others.
+
+    >>> zipf(2).round(3).tolist()
+    [0.6, 0.4]
+    """
+    inverse = 1.0 / np.arange(2, count + 2)
+    found: NDArray[np.float64] = inverse / inverse.sum()
+    return found
+
+
+def sif_weights(p: NDArray[np.float64], a: float = SIF_A) -> NDArray[np.float32]:
+    """Compute ``a / (a + p(w))``: 1 for a word that never occurs, little for "the".
+
+    >>> sif_weights(np.array([0.0, 0.001, 0.009])).round(3).tolist()
+    [1.0, 0.5, 0.10000000149011612]
+    """
+    return (a / (a + p)).astype(np.float32)
+
+
+def without_component(X: Matrix, u: NDArray[np.float64]) -> Matrix:
+    """Remove the component along the unit vector u (d,) from rows of X (n, d): ``x - u u^T x``.
+
+    A text vector is a weighted mean of word vectors, so this removes it from texts, too.
+
+    >>> without_component(np.array([[3, 4]], dtype=np.float32), np.array([1.0, 0.0])).tolist()
+    [[0.0, 4.0]]
+    """
+    direction = u.astype(np.float32)
+    out: Matrix = X - np.outer(product(X, direction), direction)
+    return out
+
+
+def read_frequencies(path: Path) -> dict[str, float]:
+    """Read lines of a word and its count, separated by a space or tab.
+
+    Raises `InputError` if a line has another form, a count is not a non-negative number, or all
+    counts are 0.
+    """
+    counts: dict[str, float] = {}
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE):
+            number += 1
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                raise InputError(f"{path}: line {number}: not UTF-8; expected UTF-8") from error
+            if not text.strip():
+                continue
+            word, _, count = text.strip("\r\n ").replace("\t", " ").rpartition(" ")
+            if not word.strip() or not re.fullmatch(r"\d{1,18}(\.\d{1,18})?", count):
+                shown = shortened(text.strip(), 60)
+                raise InputError(f"{path}: line {number}: {shown}; expected a word and its count")
+            counts[word.strip()] = counts.get(word.strip(), 0.0) + float(count)
+    if not sum(counts.values()):
+        raise InputError(f"{path}: no counts; expected lines of a word and its count")
+    return counts

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers, also for the OpenAPI page.
+"""Requests and answers: service and index, and bodies, also for the OpenAPI page.
 
 Requests have strict JSON: no duplicate keys or half characters, and limited nesting.
 """
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Literal
 
-from fastapi import Request
+from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -20,6 +20,9 @@ from starlette.exceptions import HTTPException
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import received
 
+from ...documents import json_of
+from ..served_index import ServedIndex
+from ..service import Service
 from .failures import UNKNOWN_FIELD, unknown
 
 
@@ -46,6 +49,32 @@ class JsonRoute(APIRoute):
             return await answer(JsonRequest(request.scope, request.receive))
 
         return read
+
+
+def service_of(request: Request) -> Service:
+    """The service that a request is for."""
+    service: Service = request.app.state.service
+    return service
+
+
+async def index_of(name: str, request: Request) -> ServedIndex:
+    """The index that a request names. (FastAPI would run a function that is not `async` in a
+    thread.)
+    """
+    return service_of(request).named(name)
+
+
+Index = Annotated[ServedIndex, Depends(index_of)]
+
+
+class Json(Response):
+    """JSON as `json_of` writes it."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Encode in UTF-8."""
+        return json_of(content).encode("utf-8", "backslashreplace")
 
 
 async def known_parameters(request: Request) -> None:
@@ -166,7 +195,7 @@ class FoundBody(BaseModel):
     queries: list[AnswerBody]
     chance_score: float | None = Field(
         description="Best score of as many random documents: a lower score is meaningless, "
-        "unless it contains the query verbatim.",
+        "unless it contains the query verbatim."
     )
     milliseconds: dict[str, float] = Field(
         description="Times of the query's batch: encode, filter, scan, rescore, fetch; and wait."
@@ -229,7 +258,7 @@ class DocumentsBody(BaseModel):
 
 
 class SyncBody(Body):
-    """Sources to synchronise with, as for `slimdex sync`."""
+    """Sources to synchronise with, as `slimdex sync` takes them."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"sources": ["/srv/notes"]}]})
     sources: list[str] = Field(min_length=1)

@@ -6,11 +6,11 @@ During a commit no more is read: the connection's buffer fills up, and the calle
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,20 +25,26 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.execution.progress import listening
 from slimdex.indexes.json_text import received
 
+from ...atomic_files import temporary_parent
 from ...collection import Collection
 from ...commands import Command
 from ...documents import id_text, json_of
+from ...ingest.adding import add_sources
+from ...ingest.source_ids import SourceIds
 from ...ingest.writer import Added
-from ...quality.refitting import add_settled
-from ...temporary_files import temporary_parent
-from ..access.middleware import needs, reads_by_line
-from ..access.tokens import Right
+from ...quality.refitting import add_settled, settled
+from ...sources.files.file_source import FileSource
+from ...sources.files.input_files import FileFormat, ending_of, open_file
+from ...sources.source import Source, Sources
+from ...sources.tabular.columns import ColumnNames
+from ...sources.tabular.table_files import READERS
+from ...sources.tabular.tables import TableSource
+from ..access import Right
 from ..limits import LimitError, Limits
+from ..middleware import needs, reads_by_line
 from ..served_index import ServedIndex
-from ..uploading import add_file, upload_name
-from .bodies import JsonRoute, known_parameters
-from .failures import told_of
-from .search import Index, service_of
+from .bodies import Index, JsonRoute, known_parameters, service_of
+from .failures import explained
 
 JSON = "application/json"
 STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
@@ -53,7 +59,7 @@ Modified = Annotated[
     float | None, Query(ge=0, le=1e11, description="When the file was changed: seconds since 1970.")
 ]
 COUNTS = ("documents", "replaced", "unchanged", "encoded")
-NOTHING = dict.fromkeys(("lines", *COUNTS), 0)
+NO_COUNTS = dict.fromkeys(("lines", *COUNTS), 0)
 """Counts of what is durable; lines are those read, including empty ones."""
 Line = tuple[int, bytes]
 """A line's number, from 1, and its bytes."""
@@ -90,15 +96,11 @@ async def add(
     """
     type_ = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if type_ == JSON:
-        try:
-            body = await request.json()
-        except json.JSONDecodeError as error:
-            raise InputError(error.msg) from error
+        body = received(await request.body(), "the body")
         return JSONResponse(await commit(index, body, refit))
     if type_ not in STREAMED:
         raise LimitError(415, f"a body of type {type_!r}; expected {JSON} or {STREAMED[0]}")
-    reports = commits(index, request.stream())
-    return await _answer(index, request, reports, durable=NOTHING)
+    return await _answer(index, request, commits(index, request.stream()), durable=NO_COUNTS)
 
 
 @routes.put(
@@ -119,9 +121,7 @@ async def upload(index: Index, file: str, request: Request, modified: Modified =
     With `Accept: application/x-ndjson`, lines of JSON report the progress; the last line is the
     result.
     """
-    name = upload_name(file)
-    reports = _file_reports(index, request, name, modified)
-    return await _answer(index, request, reports)
+    return await _answer(index, request, _file_reports(index, request, upload_name(file), modified))
 
 
 class Answering(StreamingResponse):
@@ -143,16 +143,17 @@ async def _answer(
 ) -> Response:
     """Answer with reports as lines of JSON if the caller accepts them, else with the last one.
 
-    `durable` : the state before the first report; an error then tells the last one.
+    `durable` is the state before the first report; an error states the last one.
     """
     if index.senders >= index.limits.senders:
         raise LimitError(503, f"{index.senders} callers are sending documents; try again later")
     reads_by_line(request)
     reported = _reported(index, request, reports, durable)
-    first = await anext(reported)
-    if STREAMED[0] in request.headers.get("accept", "") and "error" not in first:
-        return Answering(_as_lines(first, reported), media_type=STREAMED[0])
-    last = [first, *[report async for report in reported]][-1]
+    last = await anext(reported)
+    if STREAMED[0] in request.headers.get("accept", "") and "error" not in last:
+        return Answering(_as_lines(last, reported), media_type=STREAMED[0])
+    async for report in reported:
+        last = report
     return JSONResponse(last, last.pop("status", 200))
 
 
@@ -171,7 +172,7 @@ async def _reported(
                 last = report
                 yield report
     except Exception as error:
-        status, line = told_of(error, service_of(request))
+        status, line = explained(error, service_of(request))
         failure: dict[str, Any] = {"error": line, "status": status}
         yield failure if durable is None else failure | {"durable": last}
     finally:
@@ -243,14 +244,10 @@ async def _done(index: ServedIndex, command: Command) -> AsyncGenerator[dict[str
 async def commits(index: ServedIndex, body: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any]]:
     """Yield the counts of what is durable after each commit of lines.
 
-    Raises
-    ------
-    InputError
-        For an invalid document, with its line number. Earlier commits remain.
-    LimitError
-        For a line that is too long.
+    Raises `InputError` for an invalid document, with its line number, and `LimitError` for a line
+    that is too long. Earlier commits remain.
     """
-    counts = NOTHING
+    counts = NO_COUNTS
     async for lines in _parts(body, index.limits):
         counts = _with(counts, await index.change(partial(_add, lines=lines)), lines[-1][0])
         yield counts
@@ -272,7 +269,7 @@ async def commit(index: ServedIndex, body: Any, refit: str = "auto") -> dict[str
         id, times = Counter(id_text(one["id"]) for one in given).most_common(1)[0]
         raise InputError(f"id {shortened(id)} occurs {times} times; expected each id once")
     added = await index.change(lambda found: add_settled(found.index, documents, refit=refit))
-    return _with(NOTHING, added, len(given)) | {"notes": added.notes, "refitted": added.refitted}
+    return _with(NO_COUNTS, added, len(given)) | {"notes": added.notes, "refitted": added.refitted}
 
 
 def _with(counts: dict[str, Any], added: Added, lines: int) -> dict[str, Any]:
@@ -294,13 +291,9 @@ def _last(found: Iterable[tuple[int, Any]], what: str) -> list[dict[str, Any]]:
     return [*documents.values()]
 
 
-def _parsed(lines: Sequence[Line]) -> Iterator[tuple[int, Any]]:
-    for number, line in lines:
-        yield number, received(line, f"line {number:,}")
-
-
 def _add(collection: Collection, lines: Sequence[Line]) -> Added:
-    documents = _last(_parsed(lines), "line")
+    values = ((number, received(line, f"line {number:,}")) for number, line in lines)
+    documents = _last(values, "line")
     try:
         return add_settled(collection.index, documents)
     except InputError as error:
@@ -345,3 +338,47 @@ def _check(number: int, size: int, seconds: float, limits: Limits) -> None:
         raise LimitError(
             408, f"line {number:,}: incomplete after {limits.idle:g} s; expected the rest of it"
         )
+
+
+def add_file(collection: Collection, path: Path, name: str) -> dict[str, Any]:
+    """Add the documents of a file, whose id is its `name`, the path by which its sender calls it.
+
+    Returns the counts and notes of `Added`, and all "documents" of the index as "total". Raises
+    `InputError` if the kind of file is unknown, or there is nothing to read in it.
+    """
+    sources = Sources([_opened(path, name)])
+    index = collection.index
+    added = settled(index, "auto", lambda: add_sources(index, sources, lambda _: SourceIds()))
+    added = replace(added, notes=[*sources.notes, *added.notes])
+    return asdict(added) | {"total": len(collection)}
+
+
+def _opened(path: Path, name: str) -> Source:
+    if ending_of(Path(name), FileFormat()) in READERS:
+        file = open_file(name, path)
+        file.id_prefix = name
+        return TableSource(file, ColumnNames())
+    source = FileSource.of_file(name, path, name)
+    if source is None:
+        raise InputError(
+            f"{name}: an unknown kind of file; expected a text, page, PDF, office file, mailbox, "
+            f"code or table ({', '.join(READERS)})"
+        )
+    return source
+
+
+def upload_name(name: str) -> str:
+    """Return a file's name, perhaps with folders; raises `InputError` if it leads out of them.
+
+    >>> upload_name("reports/2024.md")
+    'reports/2024.md'
+    >>> upload_name("../secrets.md")
+    Traceback (most recent call last):
+    ...
+    slimdex.indexes.errors.InputError: file '../secrets.md'; expected a name such as notes/boiler.md
+    """
+    parts = name.split("/")
+    is_odd = any(part.strip() in ("", ".", "..") for part in parts)
+    if is_odd or len(name) > 500 or "\\" in name or not name.isprintable():
+        raise InputError(f"file {name[:100]!r}; expected a name such as notes/boiler.md")
+    return name

@@ -18,21 +18,22 @@ from slimdex.retrieval import commands
 from ...collection import Collection
 from ...commands import Command
 from ...documents import Document, check_columns
+from ...locks import is_on_share
 from ...sources.asked_sources import AskedSources
-from ...store.network_filesystems import is_on_share
-from ..access.middleware import needs
-from ..access.tokens import Right
+from ..access import Right
+from ..middleware import needs
 from ..served_index import ServedIndex
 from .bodies import (
     CreateBody,
     DeleteBody,
     DocumentBody,
+    Index,
     JsonRoute,
     ReduceBody,
     SyncBody,
     known_parameters,
+    service_of,
 )
-from .search import Index, service_of
 
 CORPUS = "corpus.jsonl"
 """Name of the only file that is read in a folder that contains it."""
@@ -98,16 +99,12 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
             and place.is_absolute()
             # Looking for a file on another computer would reveal this one to it.
             and (place.drive in drives or not is_on_share(place))
-            and all(_is_below(path, folders) for path in read)
+            and all(any(p.resolve().is_relative_to(f) for f in folders) for p in read)
         )
         if not inside or ":" in source.removeprefix(place.drive).split("/")[0]:
             raise HTTPException(
                 403, f"source {source[:200]!r}; expected an absolute path in a folder of --files"
             )
-
-
-def _is_below(place: Path, folders: Sequence[Path]) -> bool:
-    return any(place.resolve().is_relative_to(folder) for folder in folders)
 
 
 @routes.post("/indexes/{name}/compact")
@@ -119,7 +116,9 @@ async def compact(index: Index) -> dict[str, Any]:
 @routes.post("/indexes/{name}/reduce")
 async def reduce(index: Index, body: ReduceBody) -> dict[str, Any]:
     """Reduce the vectors again without encoding. Omitted settings are unchanged."""
-    return await index.change(lambda collection: _reduced(collection, body))
+    command = partial(commands.reduce, settings=_settings(body))
+    facts = await index.change(partial(_with_notes, command))
+    return {name: facts[name] for name in ("requested", "settings", "notes")}
 
 
 @routes.put("/indexes/{name}", status_code=201)
@@ -142,11 +141,6 @@ def _settings(body: ReduceBody) -> dict[str, Any]:
     if settings.get("candidates") == AUTO:
         settings["candidates"] = None
     return settings
-
-
-def _reduced(collection: Collection, body: ReduceBody) -> dict[str, Any]:
-    facts = _with_notes(partial(commands.reduce, settings=_settings(body)), collection)
-    return {name: facts[name] for name in ("requested", "settings", "notes")}
 
 
 def _with_notes(command: Command, collection: Collection) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from ..service import NO_ENCODER, Service
 
 LOG = logging.getLogger("slimdex.server")
 UNKNOWN_ID = "unknown id "
-FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 UNKNOWN_FIELD = "unknown_field"
 """Type of pydantic's error about a field of `unknown` name."""
-ELSEWHERE = {
+OTHER_NAMES = {
     "limit": "k top_k topk n n_results num_results max_results max_num_results size count top",
     "where": "filter filters condition",
     "query": "q text search input question",
@@ -41,19 +41,19 @@ ELSEWHERE = {
 """Names here -> names of the same in other programs."""
 
 
-def told_of(error: Exception, service: Service) -> tuple[int, str]:
+def explained(error: Exception, service: Service) -> tuple[int, str]:
     """Return the HTTP status, and one line without the server's paths.
 
     Errors that the caller can't fix are logged, internal errors with their traceback.
     """
-    status, line = _told(error)
+    status, line = _explained(error)
     if status >= 500 and not isinstance(error, LimitError):
         is_known = isinstance(error, EncoderError)
         LOG.error("%s", error, exc_info=error if status == 500 and not is_known else None)
     return status, service.without_paths(" ".join(line.split()))
 
 
-def _told(error: Exception) -> tuple[int, str]:
+def _explained(error: Exception) -> tuple[int, str]:
     match error:
         case HTTPException():
             return error.status_code, str(error.detail)
@@ -71,7 +71,7 @@ def _told(error: Exception) -> tuple[int, str]:
             return (404 if str(error).startswith(UNKNOWN_ID) else 400), str(error)
         case CorruptError():
             return 500, "the index is damaged; the server's log says where"
-        case OSError() if error.errno in FULL or "No space left" in str(error):
+        case OSError() if error.errno in DISK_FULL or "No space left" in str(error):
             return 507, "the server's disk is full; nothing of this was kept"
         case OSError() if error.errno == errno.EFBIG:
             return 507, "the index's files may not grow (File too large); nothing of this was kept"
@@ -86,7 +86,7 @@ def unknown(name: str, known: Iterable[str]) -> str:
     """
     known, name = [*known], name[:100]
     word = name.casefold().replace("-", "_")
-    meant = next((own for own in known if word in ELSEWHERE.get(own, "").split()), None)
+    meant = next((own for own in known if word in OTHER_NAMES.get(own, "").split()), None)
     suggestion = did_you_mean(name, known) if meant is None else f"; did you mean {meant!r}?"
     expected = f"one of {', '.join(known)}" if known else "none"
     return f"{name!r}; expected {expected}{suggestion}"

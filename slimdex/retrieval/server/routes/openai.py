@@ -1,4 +1,4 @@
-"""Routes compatible with OpenAI's API.
+"""OpenAI's API: routes compatible with it, and its filters as conditions on columns.
 
 `/v1/embeddings` takes an index's name as the model: texts are encoded by its encoder and, if
 `dimensions` is that of the index, reduced like its vectors.
@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -18,10 +19,27 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.search.reduced_index import reduced
 
 from ...collection import Collection
-from .bodies import JsonRoute
-from .search import service_of
+from ...documents import OWN_COLUMNS
+from ...store.where.conditions import And, Compare, Condition, Or, as_sql
+from .bodies import JsonRoute, service_of
+from .failures import unknown
 
 routes = APIRouter(prefix="/v1", route_class=JsonRoute)
+OPERATORS = {
+    "eq": ("=", True),
+    "ne": ("=", False),
+    "gt": (">", True),
+    "gte": (">=", True),
+    "lt": ("<", True),
+    "lte": ("<=", True),
+    "in": ("IN", True),
+    "nin": ("IN", False),
+}
+"""Type -> operator, and the truth of the comparison."""
+JOINED = ("and", "or")
+DEEPEST = 20
+"""Largest nesting depth of filters."""
+FILTER = f"a filter of type {', '.join([*OPERATORS, *JOINED])}"
 
 
 class EmbeddingsBody(BaseModel):
@@ -58,13 +76,15 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> dict[str, Any]:
     vectors = await index.embed(texts)
     if body.dimensions is not None and body.dimensions != vectors.shape[1]:
         vectors = await index.read(partial(_cut, vectors=vectors, dimensions=body.dimensions))
+    rows: list[Any] = vectors.tolist()
+    if body.encoding_format == "base64":
+        rows = [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
     read = await index.tokens(texts)
     return {
         "object": "list",
         "model": index.name,
         "data": [
-            {"object": "embedding", "index": i, "embedding": _written(row, body.encoding_format)}
-            for i, row in enumerate(vectors)
+            {"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)
         ],
         "usage": {"prompt_tokens": read, "total_tokens": read},
     }
@@ -80,8 +100,32 @@ def _cut(collection: Collection, vectors: Matrix, dimensions: int) -> Matrix:
     return reduced(reducer, vectors)
 
 
-def _written(row: Matrix, encoding: str) -> str | list[float]:
-    if encoding == "base64":
-        return b64encode(row.astype("<f4").tobytes()).decode()
-    values: list[float] = row.tolist()
-    return values
+def where_of(asked: str | dict[str, Any] | None, collection: Collection) -> str | None:
+    """Render a filter for a collection; a condition in SQL stays as it is."""
+    if not isinstance(asked, dict):
+        return asked
+    return as_sql(condition(asked, [*OWN_COLUMNS[1:4], *collection.index.snapshot.columns]))
+
+
+def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
+    """Translate a filter; raises `InputError` if it is invalid, or refers to an unknown column.
+
+    >>> condition({"type": "ne", "key": "author", "value": "Woolf"}, ["author"])
+    Compare(column='author', operator='=', value='Woolf', truth=False)
+    """
+    if not isinstance(filter, dict) or depth > DEEPEST:
+        raise InputError(f"filter {str(filter)[:100]!r}; expected {FILTER}")
+    kind = filter.get("type")
+    if not isinstance(kind, str) or kind not in (*OPERATORS, *JOINED):
+        raise InputError(f"filter of type {kind!r}; expected {FILTER}")
+    if kind in JOINED:
+        parts = filter.get("filters")
+        if not isinstance(parts, list) or not parts:
+            raise InputError(f"filter of type {kind!r} without filters; expected some")
+        inner = tuple(condition(part, columns, depth + 1) for part in parts)
+        return And(inner) if kind == "and" else Or(inner)
+    key, value = filter.get("key"), filter.get("value")
+    if not isinstance(key, str) or key not in columns:
+        raise InputError(f"filter key {unknown(str(key), columns)}")
+    operator, truth = OPERATORS[kind]
+    return Compare(key, operator, value, truth)

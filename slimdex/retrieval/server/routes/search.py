@@ -14,15 +14,24 @@ from slimdex.indexes.errors import InputError
 
 from ...collection import Collection
 from ...commands import listing
-from ...documents import Hit, document_json, hit_json, json_of
+from ...documents import Hit, document_json, hit_json
 from ...search.excerpts import part_with, word_places
 from ...search.request import SearchRequest, narrowed
-from ..access.middleware import RIGHT
-from ..access.tokens import Right
-from ..served_index import ServedIndex
-from ..service import Service
-from .bodies import DocumentsBody, FoundBody, JsonRoute, RelatedBody, SearchBody, known_parameters
-from .openai_filters import where_of
+from ...store.columns import column_facts
+from ..access import Right
+from ..middleware import RIGHT
+from .bodies import (
+    DocumentsBody,
+    FoundBody,
+    Index,
+    Json,
+    JsonRoute,
+    RelatedBody,
+    SearchBody,
+    known_parameters,
+    service_of,
+)
+from .openai import where_of
 
 if TYPE_CHECKING:
     from ...search.reranking import CrossEncoder
@@ -34,32 +43,6 @@ EXCERPT = 280
 """Characters of an excerpt."""
 MOST_LISTED = 1000
 ONE_OF = "expected one of query, queries, vector and vectors"
-
-
-def service_of(request: Request) -> Service:
-    """The service that a request is for."""
-    service: Service = request.app.state.service
-    return service
-
-
-async def index_of(name: str, request: Request) -> ServedIndex:
-    """The index that a request names. (FastAPI would run a function that is not `async` in a
-    thread.)
-    """
-    return service_of(request).named(name)
-
-
-Index = Annotated[ServedIndex, Depends(index_of)]
-
-
-class Json(Response):
-    """JSON as `as_json` writes it."""
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """Encode in UTF-8."""
-        return json_of(content).encode("utf-8", "backslashreplace")
 
 
 @routes.post("/indexes/{name}/search", responses={200: {"model": FoundBody}})
@@ -163,7 +146,7 @@ def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
 @routes.get("/indexes/{name}/columns")
 async def columns(index: Index) -> Response:
     """Columns of the documents, with their values if few, or their range."""
-    facts = await index.read(lambda collection: collection.index.store.columns.facts())
+    facts = await index.read(lambda collection: column_facts(collection.index.store))
     return Json({"columns": facts})
 
 
@@ -179,15 +162,12 @@ async def documents(
     A page has at most `limit` documents, fewer if they are long. 0 only counts them.
     """
     page = partial(listing, where=where, after=after, limit=limit)
-    return Json(await index.read_where(page, where))
+    return Json(await index.read(page, where))
 
 
 @routes.get("/indexes/{name}/related/{id:path}", responses={200: {"model": RelatedBody}})
 async def related(
-    index: Index,
-    id: str,
-    where: str | None = None,
-    limit: Annotated[int, Query(ge=1)] = 10,
+    index: Index, id: str, where: str | None = None, limit: Annotated[int, Query(ge=1)] = 10
 ) -> Response:
     """Find the documents nearest in meaning to a document, best first, without itself."""
     return Json({"hits": [hit_json(hit) for hit in await index.related(id, limit, where)]})

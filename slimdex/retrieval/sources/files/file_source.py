@@ -1,4 +1,4 @@
-"""FileSource: documents from the files of a folder, or from a single file."""
+"""Documents from the files of a folder, or a single file, and notes on files that were not read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,15 +18,14 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
 from ...documents import Document
-from ..origins import Reading, stamp_of
-from .compressed import ENDINGS, opened, unpacked_head
 from .decoding import declared_label, is_guessed
-from .file_notes import FileNotes
 from .formats.mail import message_id, messages
 from .front_matter import COLUMNS, tags
+from .input_files import Reading, stamp_of
 from .kinds import BOOKS, HEAD, kind_of, left_out_as
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .outline import Extract
+from .packed import ENDINGS, opened, unpacked_head
 from .walking import FoundFile, Walk, as_unicode, walk, why
 from .worker import Worker
 
@@ -35,6 +34,11 @@ BATCH = 64
 BATCH_CHARACTERS = 4 << 20
 GUESSED = ("text", "markdown", "rst", "code")
 """Kinds that do not state their encoding."""
+MOST_NAMED = 10
+"""Files listed by name in a line."""
+JSON_LISTS_ALL = " (`--json` lists all)"
+UNSUPPORTED = "unsupported"
+"""Reason for files whose format is not read; they are named, unlike other files left out."""
 
 
 class FileSource:
@@ -50,6 +54,7 @@ class FileSource:
     """
 
     origin: None = None
+    stamp = ""  # each file has its own
     columns: Mapping[str, str] = {
         "path": "VARCHAR",
         "folder": "VARCHAR",
@@ -102,12 +107,10 @@ class FileSource:
     def notes(self) -> Sequence[str]:
         """Notes on files skipped by name."""
         hidden, ignored = self._found.hidden, self._found.ignored
+        indexes = self._found.indexes
         parts = [f"{hidden:,} hidden"] if hidden else []
         parts += [f"{ignored:,} ignored by .gitignore"] if ignored else []
-        indexes = self._found.indexes
-        parts += ["1 slimdex index" if indexes == 1 else f"{indexes:,} slimdex indexes"] * bool(
-            indexes
-        )
+        parts += [f"{indexes:,} slimdex index{'es' * (indexes != 1)}"] if indexes else []
         return [f"left out: {', '.join(parts)}"] if parts else []
 
     def left_out(self) -> list[str]:
@@ -143,11 +146,6 @@ class FileSource:
     def paths(self) -> list[str]:
         """Paths of the files relative to the folder, or a single file's name as given."""
         return [file.relative for file in self._found.files]
-
-    @property
-    def stamp(self) -> str:
-        """Return "": each file has its own stamp."""
-        return ""
 
     def some(self, paths: Sequence[str], most: int) -> list[Document]:
         """Read documents of at most `most` of the given files, sampled evenly."""
@@ -367,3 +365,66 @@ def _moment(nanoseconds: int) -> datetime | None:
         return datetime.fromtimestamp(nanoseconds / 1e9, UTC).replace(tzinfo=None)
     except (ValueError, OverflowError, OSError):  # a year outside Python's range
         return None
+
+
+@dataclass
+class FileNotes:
+    """Files of a source that are noted, with paths relative to it.
+
+    Attributes
+    ----------
+    left_out, unread : (path, reason).
+    outside : links that lead out of the folder.
+    guessed : paths of files whose encoding was guessed.
+    scanned : (path, number of scanned pages without text, number of pages).
+    """
+
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    guessed: list[str] = field(default_factory=list)
+    scanned: list[tuple[str, int, int]] = field(default_factory=list)
+    unread: list[tuple[str, str]] = field(default_factory=list)
+
+    def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
+        """Lines for the user; the hint follows names that are not all."""
+        counted = Counter(reason for _, reason in self.left_out if reason != UNSUPPORTED)
+        reasons = [f"{count:,} {reason}" for reason, count in sorted(counted.items())]
+        unsupported = [name for name, reason in self.left_out if reason == UNSUPPORTED]
+        links = _counted(len(self.outside), "link")
+        pages = _counted(sum(n for _, n, _ in self.scanned), "scanned page")
+        scans = f"{pages} of {_counted(len(self.scanned), 'file')}"
+        named = {
+            f"left out: {_counted(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
+            f"left out: {links} out of the folder (follow_links=True follows links)": self.outside,
+            "not UTF-8, encoding guessed (set it with encoding=latin-1 or another)": self.guessed,
+            f"left out: {scans}, without text until `ocrmypdf --skip-text` adds it": [
+                f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned
+            ],
+            f"{_counted(len(self.unread), 'file')} could not be read": [
+                f"{name} ({reason})" for name, reason in self.unread
+            ],
+        }
+        lines = [f"left out: {', '.join(reasons)}"] if reasons else []
+        return lines + [
+            f"{of}: {_first_names(names, hint)}" for of, names in named.items() if names
+        ]
+
+    def as_json(self) -> list[dict[str, str]]:
+        """All noted files: "path" and "note"."""
+        noted = [
+            *self.left_out,
+            *((name, "a link out of the folder") for name in self.outside),
+            *((name, "not UTF-8, encoding guessed") for name in self.guessed),
+            *((name, f"scanned pages: {n:,} of {all:,}") for name, n, all in self.scanned),
+            *self.unread,
+        ]
+        return [{"path": name, "note": note} for name, note in sorted(noted)]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def _first_names(names: Sequence[str], hint: str) -> str:
+    more = f" and {len(names) - MOST_NAMED:,} more{hint}" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

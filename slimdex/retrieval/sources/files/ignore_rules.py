@@ -37,12 +37,12 @@ CLASSES = {
     b"xdigit": string.hexdigits.encode(),
 }
 """Named classes within sets, such as ``[[:digit:]]``."""
-NAMED = re.compile(rb"\[:([^\]]*):\]")
-UP_TO = re.compile(rb"-(?!\])\\?+(.)", re.DOTALL)
-ONE = re.compile(rb"\\?+(.)", re.DOTALL)
+CLASS_NAME = re.compile(rb"\[:([^\]]*):\]")
+RANGE_END = re.compile(rb"-(?!\])\\?+(.)", re.DOTALL)
+SINGLE_BYTE = re.compile(rb"\\?+(.)", re.DOTALL)
 """Items of a set: a named class, a range, a byte."""
-STAR, ANY, NONE = b"*", rb"[^/\0]", b"(?!)"
-Part = list[bytes]
+STAR, ANY_BYTE, NO_MATCH = b"*", rb"[^/\0]", b"(?!)"
+Component = list[bytes]
 """One component of a pattern's path: `STAR`, and expressions for one byte each."""
 
 
@@ -168,13 +168,13 @@ def _without_spaces(line: bytes) -> bytes:
     return line[:end]
 
 
-def _parts(pattern: bytes) -> list[Part]:
+def _parts(pattern: bytes) -> list[Component]:
     """Components of a pattern's path; an unterminated set or backslash matches nothing.
 
     >>> _parts(b"ab/*")
     [[b'a', b'b'], [b'*']]
     """
-    parts, at = [Part()], 0
+    parts, at = [Component()], 0
     while at < len(pattern):
         letter, at = pattern[at : at + 1], at + 1
         is_plain = letter == b"\\"
@@ -186,9 +186,9 @@ def _parts(pattern: bytes) -> list[Part]:
             expression, at = _set(pattern, at)
             parts[-1].append(expression)
         elif letter in (b"*", b"?") and not is_plain:
-            parts[-1].append(STAR if letter == b"*" else ANY)
+            parts[-1].append(STAR if letter == b"*" else ANY_BYTE)
         else:
-            parts[-1].append(re.escape(letter) or NONE)
+            parts[-1].append(re.escape(letter) or NO_MATCH)
     return parts
 
 
@@ -202,27 +202,27 @@ def _set(pattern: bytes, at: int) -> tuple[bytes, int]:
     held, before, start = {0, ord("/")} if is_negated else set[int](), 0, at + is_negated
     at = start
     while at == start or pattern[at : at + 1] != b"]":
-        if before and (found := UP_TO.match(pattern, at)):
+        if before and (found := RANGE_END.match(pattern, at)):
             held.update(range(before, found[1][0] + 1))
             before = 0
-        elif found := NAMED.match(pattern, at):
+        elif found := CLASS_NAME.match(pattern, at):
             if found[1] not in CLASSES:
-                return NONE, len(pattern)
+                return NO_MATCH, len(pattern)
             held.update(CLASSES[found[1]])
             before = 0
-        elif found := ONE.match(pattern, at):
+        elif found := SINGLE_BYTE.match(pattern, at):
             before = found[1][0]
             held.add(before)
         else:
-            return NONE, len(pattern)
+            return NO_MATCH, len(pattern)
         at = found.end()
     if not is_negated:
         held.discard(ord("/"))
     escaped = b"".join(rb"\x%02x" % byte for byte in sorted(held))
-    return (b"[^%s]" if is_negated else b"[%s]" if held else NONE + b"%s") % escaped, at + 1
+    return (b"[^%s]" if is_negated else b"[%s]" if held else NO_MATCH + b"%s") % escaped, at + 1
 
 
-def _name(part: Part) -> bytes:
+def _name(part: Component) -> bytes:
     """Expression of one component, up to its end if it has stars."""
     texts = [b""]
     for is_star, alike in groupby(part, key=STAR.__eq__):
@@ -238,9 +238,12 @@ def _name(part: Part) -> bytes:
     return rb"(?>(?=[^/\0])%s%s[^/\0]*%s(?=[/\0]))" % (first, found, last)
 
 
-def _path(parts: Sequence[Part]) -> bytes:
+def _path(parts: Sequence[Component]) -> bytes:
     """Expression of a path: consecutive components, and ``**`` for any number of folders."""
-    runs = [(is_deep, [*run]) for is_deep, run in groupby(parts, key=_is_deep)]
+    runs = [
+        (is_deep, [*run])
+        for is_deep, run in groupby(parts, key=lambda part: len(part) > 1 and set(part) == {STAR})
+    ]
     path, folders = b"", b""
     for is_deep, run in runs[:-1]:
         names = b"".join(_name(part) + b"/" for part in run)
@@ -248,7 +251,3 @@ def _path(parts: Sequence[Part]) -> bytes:
         folders = rb"(?:[^/\0]++/)*?" if is_deep else b""
     is_deep, run = runs[-1]
     return path + (rb"[^\0]+" if is_deep else folders + b"/".join(map(_name, run)))
-
-
-def _is_deep(part: Part) -> bool:
-    return len(part) > 1 and set(part) == {STAR}

@@ -6,9 +6,8 @@ import re
 from mimetypes import MimeTypes
 from pathlib import PurePath
 
-from .archives import OLE
-from .compressed import ENDINGS, GZIP, ZSTD
 from .decoding import MARKS, is_text
+from .packed import ENDINGS, GZIP, OLE, ZSTD
 
 HEAD = 4096
 """Bytes read to detect the kind."""
@@ -130,7 +129,7 @@ def _by_content(head: bytes) -> str:
 
 
 def left_out_as(name: str, head: bytes) -> str:
-    r"""Why a file with this name and these first bytes is of no kind.
+    r"""Reason for which a file with this name and these first bytes is of no kind.
 
     >>> left_out_as("a.md", b""), left_out_as("a.doc", b"\xd0"), left_out_as("a.png", b"\x89")
     ('empty', 'unsupported', 'binary')

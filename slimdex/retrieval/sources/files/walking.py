@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -127,7 +126,8 @@ class _Walker:
             except OSError as error:
                 self._unreadable(relative, error)
                 continue
-            if _is_index([entry.name for entry in listed]):
+            names = [entry.name for entry in listed]
+            if MANIFEST in names and any(map(OUR_FILES.fullmatch, names)):  # a slimdex index
                 self.found.indexes += 1
                 continue
             try:
@@ -187,11 +187,6 @@ class _Walker:
 
     def _unreadable(self, relative: str, error: OSError) -> None:
         self.found.unreadable.append((as_unicode(relative or "."), why(error)))
-
-
-def _is_index(names: Sequence[str]) -> bool:
-    """Return whether a folder with these files is a slimdex index."""
-    return MANIFEST in names and any(OUR_FILES.fullmatch(name) for name in names)
 
 
 def why(error: OSError) -> str:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from datetime import datetime
+from importlib import import_module
 from threading import Timer
 from typing import Any
 
@@ -20,15 +21,23 @@ from ...documents import Part
 from .limits import MEMORY, SECONDS, UnreadableError, size
 from .outline import Extract
 
-PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from {} import main; main()"
+PROGRAM = "import sys; sys.path[:] = sys.argv[2:]; from {} import main; main(sys.argv[1])"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Worker:
-    """Reader of files in another process, restarted if it dies, with bounded memory and time."""
+    """Reader of files in another process, restarted if it dies, with bounded memory and time.
 
-    def __init__(self, seconds: float = SECONDS) -> None:
-        self._seconds = seconds
+    Parameters
+    ----------
+    seconds : limit of an answer.
+    module : has a function `answer(request, data)` that returns JSON; it may raise anything.
+    """
+
+    def __init__(
+        self, seconds: float = SECONDS, module: str = f"{__package__}.formats.readers"
+    ) -> None:
+        self._seconds, self._module = seconds, module
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Worker:
@@ -41,13 +50,18 @@ class Worker:
         self, name: str, kind: str, data: bytes, encoding: str | None = None
     ) -> tuple[str, Extract]:
         """Read a file as `readers.read` does; exceeding a limit raises `UnreadableError`."""
+        answer = self.ask({"name": name, "kind": kind, "encoding": encoding}, data)
+        return answer["kind"], _extract(answer)
+
+    def ask(self, request: dict[str, Any], data: bytes = b"") -> dict[str, Any]:
+        """Return the module's answer; raises `UnreadableError` if it fails or exceeds a limit."""
         process = self._started()
-        request = {"name": name, "kind": kind, "encoding": encoding, "bytes": len(data)}
+        head = json.dumps({**request, "bytes": len(data), "seconds": self._seconds}).encode()
         timer = Timer(self._seconds, process.kill)
         timer.daemon = True
         timer.start()
         try:
-            answer = _answer_of(process, json.dumps(request).encode(), data)
+            answer = _answer_of(process, head, data)
         except (OSError, ValueError) as error:  # a broken pipe, or an incomplete answer
             was_late = not timer.is_alive()
             self.close()
@@ -61,7 +75,7 @@ class Worker:
             timer.cancel()
         if "error" in answer:
             raise UnreadableError(answer["error"])
-        return answer["kind"], _extract(answer)
+        return answer
 
     def close(self) -> None:
         """End the process."""
@@ -78,7 +92,7 @@ class Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM.format(__name__), *sys.path],
+                [sys.executable, "-c", PROGRAM.format(__name__), self._module, *sys.path],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -110,46 +124,39 @@ def _extract(answer: dict[str, Any]) -> Extract:
     return Extract(answer["title"], answer["text"], parts, facts, answer["scanned"])
 
 
-def main() -> None:
-    """Answer requests until standard input ends."""
+def main(module: str) -> None:
+    """Answer requests by a module's function until standard input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep libraries' output apart from the answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
-    limit_memory()
+    _limit_memory()
     while head := sys.stdin.buffer.readline():
         request = json.loads(head)
         data = sys.stdin.buffer.read(request["bytes"])
         if len(data) < request["bytes"]:
             return
-        body = json.dumps(_answer(request, data), default=datetime.isoformat).encode()
+        _limit_time(request["seconds"] + 1)
+        body = json.dumps(_answer(module, request, data), default=datetime.isoformat).encode()
+        _limit_time(0)
         del data
         answers.write(b"%d\n" % len(body) + body)
         answers.flush()
 
 
-def _answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
-    from .formats.readers import read
-
+def _answer(module: str, request: dict[str, Any], data: bytes) -> dict[str, Any]:
     try:
-        kind, extract = read(request["name"], request["kind"], data, request["encoding"])
+        found: dict[str, Any] = import_module(module).answer(request, data)
     except UnreadableError as error:
         return {"error": str(error)}
     except MemoryError:
         return {"error": f"needs over {size(MEMORY)} of memory"}
-    except Exception as error:  # a parser may raise anything for a broken file
+    except BaseException as error:  # a parser may raise anything; Rust's panics are no Exceptions
         first = next(iter(str(error).splitlines()), "")
         return {"error": f"broken: {type(error).__name__} {first[:100]}".strip()}
-    return {
-        "kind": kind,
-        "title": extract.title,
-        "text": extract.text,
-        "parts": [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts],
-        "facts": dict(extract.facts),
-        "scanned": extract.scanned,
-    }
+    return found
 
 
-def limit_memory() -> None:
+def _limit_memory() -> None:
     """Limit this process to `MEMORY`, where the system supports it."""
     with suppress(ImportError, ValueError, OSError):  # not on Windows
         import resource
@@ -158,7 +165,7 @@ def limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def limit_time(seconds: float) -> None:
+def _limit_time(seconds: float) -> None:
     """End this process after a time, even if its parent was killed; not on Windows."""
     if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, seconds + 1)
+        signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -15,11 +15,19 @@ from slimdex.indexes.errors import InputError, shortened
 from ...column_types import restored
 from ...documents import Document, check_columns, id_text
 from ...duckdb_library import connected
-from .column_names import USUAL_NAMES, kept_names, unique_names, usual_column
-from .stored_types import has_zone, storable, stored_value, zone_note
+from .columns import (
+    USUAL_NAMES,
+    has_zone,
+    kept_names,
+    storable,
+    stored_value,
+    usual_column,
+    zone_note,
+)
+from .databases import unique_names
 from .tables import BATCH
 
-EXPECTED = "documents, dicts with an id and a text, or a dataframe with such columns"
+EXPECTED_RECORDS = "documents, dicts with an id and a text, or a dataframe with such columns"
 
 
 class Records(NamedTuple):
@@ -44,16 +52,11 @@ class Records(NamedTuple):
 def as_documents(given: Any) -> Records:
     """Convert an object to documents.
 
-    Parameters
-    ----------
-    given : a `Document` or several; a dict with "id", "text" and optionally "title", whose other
-        keys are metadata, or several; a dataframe of pandas or polars, an Arrow table or any other
-        object with the Arrow stream protocol, or a DuckDB relation.
+    It may be a `Document` or several; a dict with "id", "text" and optionally "title", whose other
+    keys are metadata, or several; a dataframe of pandas or polars, an Arrow table or any other
+    object with the Arrow stream protocol, or a DuckDB relation.
 
-    Raises
-    ------
-    InputError
-        If it is none of these, or an id or text is missing.
+    Raises `InputError` if it is none of these, or an id or text is missing.
 
     >>> [*as_documents({"id": 7, "text": "It rained.", "year": 2001}).documents]
     [Document(id='7', text='It rained.', title='', metadata={'year': 2001})]
@@ -78,7 +81,7 @@ def as_documents(given: Any) -> Records:
         return Records(_documents(_parts(cursor, given), columns), [columns], zoned)
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         shown = shortened(given, 40) if isinstance(given, str) else type(given).__name__
-        raise InputError(f"{shown}; expected {EXPECTED}")
+        raise InputError(f"{shown}; expected {EXPECTED_RECORDS}")
     zoned = set[str]()
     return Records((_document(item, zoned) for item in given), [], zoned)
 
@@ -91,7 +94,7 @@ def _refused(given: Any) -> Iterator[None]:
     except (duckdb.Error, UnicodeEncodeError) as error:  # the latter is pyarrow's
         reason = " ".join(str(error).splitlines()[:1])
         raise InputError(
-            f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED}"
+            f"{type(given).__name__}: {reason}" + _advice(reason) + f"; expected {EXPECTED_RECORDS}"
         ) from error
 
 
@@ -139,13 +142,13 @@ def _is_zoned(value: Any) -> bool:
 
 def _from_mapping(item: Any) -> Document:
     if not isinstance(item, Mapping):
-        raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED}")
+        raise InputError(f"{type(item).__name__} {repr(item)[:40]}; expected {EXPECTED_RECORDS}")
     names = [name for name in item if isinstance(name, str)]
     id, text, title = (usual_column(names, usual) for usual in USUAL_NAMES)
     if id is None or item[id] is None or text is None:
         lacks = "id" if id is None or item[id] is None else "text"
         held = ", ".join(map(str, item))
-        raise InputError(f"a dict of {held} has no {lacks}; expected {EXPECTED}")
+        raise InputError(f"a dict of {held} has no {lacks}; expected {EXPECTED_RECORDS}")
     rest = {name: value for name, value in item.items() if name not in (id, text, title)}
     words, heading = item[text], item[title] if title else None
     return Document(id_text(item[id]), _words(words), _words(heading), rest)
@@ -165,7 +168,7 @@ def _selection(relation: Any) -> tuple[str, Mapping[str, str], set[str]]:
     id, text, title = (usual_column(names, usual) for usual in USUAL_NAMES)
     if id is None or text is None:
         lacks = "id" if id is None else "text"
-        raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED}")
+        raise InputError(f"columns {', '.join(types)}: no {lacks}; expected {EXPECTED_RECORDS}")
     own = {c: t for c, t in types.items() if c not in (id, text, title)}
     check_columns(len(own), "the table")
     kept = kept_names([*own])

@@ -13,45 +13,41 @@ from slimdex.indexes.errors import InputError, shortened
 
 from ...column_types import restored
 from ...documents import Document, check_columns
-from ...duckdb_library import connected
-from ...sql import identifier
+from ...duckdb_library import connected, identifier
 from ...store.column_fit import misfits
-from ..origins import Reading
-from ..text_files import (
-    UNREADABLE,
-    InputFile,
-    broken_json,
-    broken_line,
-    broken_record,
-    has_mixed_line_endings,
-    header,
-    unreadable,
-)
-from .column_names import (
+from ..files.input_files import UNREADABLE, InputFile, Reading, unreadable
+from .columns import (
     ID_NAMES,
+    MOMENTS,
     TEXT_NAMES,
     TITLE_NAMES,
+    WITH_ZONES,
     ColumnNames,
-    kept_names,
-    only_text_column,
-    usual_column,
-)
-from .duckdb_readers import (
-    MOMENTS,
-    READERS,
-    TYPED,
     as_written,
-    check_keys,
     has_months,
+    has_zone,
     is_nested,
     is_read_from_text,
+    kept_names,
     loses_digits,
+    only_text_column,
+    storable,
+    stored_value,
+    usual_column,
+    zone_note,
+)
+from .table_files import (
+    READERS,
+    TYPED,
+    check_keys,
+    first_error,
+    has_mixed_line_endings,
+    header,
     narrowed,
     read_answer,
     read_csv,
     read_json,
 )
-from .stored_types import WITH_ZONES, has_zone, storable, stored_value, zone_note
 
 BATCH = 1024
 """Documents in a batch."""
@@ -70,11 +66,17 @@ class TableSource:
     """Source of a table's rows; the user's columns keep their types.
 
     `file` is the input file; without an id column, ids consist of its name and row numbers.
+
+    Attributes
+    ----------
+    is_typed : whether the file states the types of its columns.
+    is_json : whether it is JSON.
     """
 
     def __init__(self, file: InputFile, names: ColumnNames) -> None:
-        self.name, self._file = file.name, file
+        self.name, self.place, self._file = file.name, file.place, file
         self._reader = READERS.get(file.ending, read_answer)
+        self.is_typed, self.is_json = self._reader in TYPED, self._reader is read_json
         self._connection = connected()
         self._types = self._found = self._describe()
         named = self._column(names.text, "text", TEXT_NAMES)
@@ -119,24 +121,9 @@ class TableSource:
         """Names of all columns in the file."""
         return list(self._types)
 
-    @property
-    def is_typed(self) -> bool:
-        """Return whether the file states the types of its columns."""
-        return self._reader in TYPED
-
-    @property
-    def is_json(self) -> bool:
-        """Return whether the file is JSON."""
-        return self._reader is read_json
-
     def fingerprint(self) -> str:
         """Digest of path, size, modification time and chosen columns."""
         return self._file.fingerprint(*self._chosen)
-
-    @property
-    def place(self) -> str:
-        """Location of the file."""
-        return self._file.place
 
     @property
     def stamp(self) -> str:
@@ -198,10 +185,14 @@ class TableSource:
         wrong = misfits(type_)
         if zeros:
             wrong += r" OR regexp_matches(value, '^\s*[+-]?0\d')"
-        try:
-            return self._first_misfit(self._original[name.lower()], wrong)
-        except duckdb.Error as error:
-            raise self._explained(error) from error
+        column = self._original[name.lower()]
+        rows = self._execute(
+            f"""SELECT number, value FROM (
+                SELECT row_number() OVER () AS number, {identifier(column)}::VARCHAR AS value
+                FROM {self._table({column})}
+            ) WHERE value <> '' AND ({wrong}) ORDER BY number LIMIT 1"""
+        ).fetchall()
+        return rows[0] if rows else None
 
     def not_as_written(self, types: Mapping[str, str]) -> dict[str, str]:
         """Columns of text files whose values change when cast to these types: name -> example.
@@ -212,7 +203,7 @@ class TableSource:
         named = {self._original[name.lower()]: type_ for name, type_ in types.items()}
         if self._reader is read_csv:
             wrong = {c: f"NOT {as_written(c, type_)}" for c, type_ in named.items()}
-        elif self._reader is read_json:
+        elif self.is_json:
             wrong = {c: loses_digits(c) for c, type_ in named.items() if type_ == "DOUBLE"}
         else:
             wrong = {c: has_months(c) for c, type_ in named.items() if type_ == "INTERVAL"}
@@ -232,22 +223,8 @@ class TableSource:
             if value is not None
         }
 
-    def _first_misfit(self, column: str, wrong: str) -> tuple[int, str] | None:
-        rows = self._connection.execute(
-            f"""SELECT number, value FROM (
-                SELECT row_number() OVER () AS number, {identifier(column)}::VARCHAR AS value
-                FROM {self._table({column})}
-            ) WHERE value <> '' AND ({wrong}) ORDER BY number LIMIT 1"""
-        ).fetchall()
-        return rows[0] if rows else None
-
     def _document(
-        self,
-        made_up: str,
-        number: int,
-        row: Sequence[Any],
-        columns: Mapping[str, str],
-        origin: str,
+        self, made_up: str, number: int, row: Sequence[Any], columns: Mapping[str, str], origin: str
     ) -> Document:
         id, text, title, *own = row
         if self._id is None:
@@ -265,7 +242,7 @@ class TableSource:
         types = {row[0]: row[1] for row in self._described().fetchall()}
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
             raise self._refused("expected JSON objects with fields, found none")
-        if self._reader is read_json:
+        if self.is_json:
             return narrowed(self._connection, self._file, types)
         return self._with_names_or_values(types) if self._reader is read_csv else types
 
@@ -345,9 +322,9 @@ class TableSource:
         type_, found = self._types[column], self._found[column]
         if column not in self._renamed:
             return "VARCHAR"
-        if type_ == found or self._reader in TYPED:
+        if type_ == found or self.is_typed:
             return found
-        if self._reader is read_json and is_nested(type_):
+        if self.is_json and is_nested(type_):
             return type_
         return found if type_ == "JSON" and column not in self._requested else "VARCHAR"
 
@@ -384,10 +361,8 @@ class TableSource:
 
     def _refused(self, reason: str) -> InputError:
         """The error for a file, with the line if it is found; the reason if not."""
-        path, ending = self._file.path, self._file.ending
-        find = {".csv": broken_record, ".tsv": broken_record, ".json": broken_json}
         try:
-            broken = None if self.is_typed else find.get(ending, broken_line)(path)
+            broken = None if self.is_typed else first_error(self._file)
         except UNREADABLE as other:
             return InputError(f"{self.name}{unreadable(other)}")
         if broken:

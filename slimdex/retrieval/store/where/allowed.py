@@ -104,7 +104,7 @@ LIKES = _words("~~ !~~ ~~* !~~* ~~~ like_escape not_like_escape ilike_escape not
 """Functions whose second argument is a pattern, as are those of regular expressions."""
 LISTS = _words("list_value ARRAY_CONSTRUCTOR")
 """Nodes for [...]."""
-NAMED = "struct_pack"
+TAKES_NAMES = "struct_pack"
 """The only function with named arguments; in others, names could change the order."""
 COLLATIONS = _words("binary c nocase noaccent posix")
 TEXT_TYPES = _words(

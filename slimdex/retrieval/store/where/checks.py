@@ -22,8 +22,7 @@ from slimdex.indexes.json_text import TooDeepError, parsed
 from slimdex.indexes.suggestions import nearest
 from slimdex.indexes.unicode_text import check_unicode
 
-from ...duckdb_library import connected, duckdb
-from ...sql import identifier, literal
+from ...duckdb_library import connected, duckdb, identifier, literal
 from . import allowed
 
 LONGEST_CONDITION = 1 << 18
@@ -375,7 +374,7 @@ def _check_function(node: dict[str, Any], names: frozenset[str]) -> None:
         raise _NoColumn(first)
     if node["filter"] or node["distinct"] or node["order_bys"]["orders"] or node["export_state"]:
         raise _Refused(f"function {name!r} is called with DISTINCT, ORDER BY or FILTER")
-    if name != allowed.NAMED and any(argument["name"] for argument in node["arguments"]):
+    if name != allowed.TAKES_NAMES and any(argument["name"] for argument in node["arguments"]):
         raise _Refused(f"function {name!r} with the name of an argument")
     arguments = [argument["expression"] for argument in node["arguments"]]
     for argument in arguments:

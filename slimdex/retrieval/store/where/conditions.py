@@ -12,7 +12,7 @@ from typing import Any
 
 from slimdex.indexes.errors import InputError
 
-from ...sql import identifier, literal
+from ...duckdb_library import identifier, literal
 
 OPERATORS = {
     **{sign: f"{{column}} {sign} {{value}}" for sign in ("=", "<", "<=", ">", ">=", "IN")},

@@ -9,7 +9,7 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.encoders.hub import find_model
+from slimdex.retrieval.encoders.models import find_model
 from slimdex.retrieval.encoders.over_http import connection
 from tests.retrieval.server.running import built, serving
 

@@ -42,7 +42,7 @@ def words(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def minilm() -> Path:
     """The folder of the packaged model: a real vocabulary and real vectors of its tokens."""
-    from slimdex.retrieval.encoders.hub import find_model
+    from slimdex.retrieval.encoders.models import find_model
 
     return find_model("all-MiniLM-L6-v2").folder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slimdex.retrieval.server.access import middleware
+from slimdex.retrieval.server import middleware
 from slimdex.retrieval.server.app import application
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.routes.bulk import STREAMED

@@ -10,10 +10,9 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.locks import FileLock
-from slimdex.retrieval.server.access.tokens import Right, Tokens
+from slimdex.retrieval.server.access import Right, Tokens
 from slimdex.retrieval.server.limits import Limits
-from slimdex.retrieval.server.root_folder import RootFolder
-from slimdex.retrieval.server.service import Service
+from slimdex.retrieval.server.service import RootFolder, Service
 from tests.encoders import WordEncoder
 
 from ..asking import DOCUMENTS, asking, made

@@ -12,8 +12,7 @@ import pytest
 
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import MOST_COLUMNS, hit_json
-from slimdex.retrieval.server.access.hosts import Hosts
-from slimdex.retrieval.server.access.tokens import Right, Tokens
+from slimdex.retrieval.server.access import Hosts, Right, Tokens
 from slimdex.retrieval.server.limits import Limits
 from slimdex.retrieval.server.service import Service
 from tests.conftest import Copies

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slimdex.retrieval.sources.files.formats import epub, pdf
-from slimdex.retrieval.sources.files.formats.office.opendocument import read_odf
-from slimdex.retrieval.sources.files.formats.office.slides import read_pptx
-from slimdex.retrieval.sources.files.formats.office.word import read_docx
+from slimdex.retrieval.sources.files.formats.office_opendocument import read_odf
+from slimdex.retrieval.sources.files.formats.office_openxml import read_docx, read_pptx
 from slimdex.retrieval.sources.files.formats.readers import read as read_any
 from slimdex.retrieval.sources.files.limits import UnreadableError
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slimdex.retrieval.sources.files import charsets
+from slimdex.retrieval.sources.files import decoding
 from slimdex.retrieval.sources.files.decoding import decoded
 from slimdex.retrieval.sources.files.file_source import FileSource
 from slimdex.retrieval.sources.files.formats import html_pages, readers
@@ -113,7 +113,7 @@ def test_a_label_that_is_wrong_decides_nothing() -> None:
     assert html_pages.read(meta + "größer".encode()).text == "größer"
 
 
-@given(st.binary(max_size=40), st.sampled_from(sorted(charsets.LABELS)))
+@given(st.binary(max_size=40), st.sampled_from(sorted(decoding.LABELS)))
 def test_any_bytes_are_read_by_any_label(data: bytes, label: str) -> None:
     assert isinstance(decoded(data, label=label), str)
 
@@ -141,20 +141,20 @@ def test_a_browser_reads_every_label_so(browser: Any) -> None:
     kanji = [b"\x1b$B%c%c\x1b(B" % (a, b) for a in range(0x21, 0x7F) for b in range(0x21, 0x7F)]
     compared = dict[str, str]()
     with watched(browser, "about:") as page:
-        for label, codec in charsets.LABELS.items():
+        for label, codec in decoding.LABELS.items():
             name, _ = page.evaluate(READ, [label, []])
             if name in compared or codec.startswith("utf"):
                 assert compared.setdefault(name, codec) == codec, label
                 continue
             compared[name] = codec
             several = kanji if codec == "iso2022_jp" else pairs
-            texts = several if codec in charsets.OTHERS else single
+            texts = several if codec in decoding.MULTIBYTE else single
             _, seen = page.evaluate(READ, [label, [text.hex() for text in texts]])
             wrong = {
                 text: (found, shown)
                 for text, shown in zip(texts, seen, strict=True)
                 if "\ufffd" not in shown
-                and (found := charsets.decode(text, codec)) != shown
+                and (found := decoding.decode(text, codec)) != shown
                 and text not in UNLIKE
             }
             assert wrong == {}, label

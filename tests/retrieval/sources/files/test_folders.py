@@ -13,6 +13,7 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import build
 from slimdex.retrieval.sources.files.file_source import FileSource
+from slimdex.retrieval.sources.files.input_files import FileFormat
 from slimdex.retrieval.sources.files.limits import (
     LARGEST_FILE,
     LARGEST_RULES,
@@ -20,8 +21,7 @@ from slimdex.retrieval.sources.files.limits import (
 )
 from slimdex.retrieval.sources.files.worker import Worker
 from slimdex.retrieval.sources.source import Sources, open_source
-from slimdex.retrieval.sources.tabular.column_names import ColumnNames
-from slimdex.retrieval.sources.text_files import FileFormat
+from slimdex.retrieval.sources.tabular.columns import ColumnNames
 
 from ....encoders import WordEncoder
 from .reading import read

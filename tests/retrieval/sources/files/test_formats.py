@@ -21,10 +21,9 @@ from slimdex.retrieval.sources.files.formats import (
     html_pages,
     mail,
     markdown,
-    notebooks,
-    restructured,
+    readers,
     source_code,
-    xml_texts,
+    xml_files,
 )
 from slimdex.retrieval.sources.files.kinds import kind_of
 from slimdex.retrieval.sources.files.limits import UnreadableError
@@ -295,7 +294,7 @@ def test_restructured_text() -> None:
         "Sub one\n-------\n\n* one\n\n==== ====\na    b\n==== ====\n\nLonger\n---\n\n"
         "Deep\n~~~~\n\nx\n\nSub two\n-------\n"
     )
-    found = restructured.read(text)
+    found = markdown.read_rst(text)
     assert found.title == "Title"
     assert pieces(found) == [
         (("Title",), "title", "Title\n\nSee :ref:`here <x>`.\n\n.. include:: /etc/passwd"),
@@ -428,7 +427,7 @@ PARTS: dict[int, list[tuple[tuple[str, ...], str, str]]] = {
 @pytest.mark.parametrize("number", NOTEBOOKS)
 def test_notebooks(number: int) -> None:
     book = {"nbformat": number, "metadata": {}, **NOTEBOOKS[number]}
-    found = notebooks.read(json.dumps(book))
+    found = markdown.read_notebook(json.dumps(book))
     assert pieces(found) == PARTS[number]
     assert found.title == ("" if number == 2 else "Tea")
 
@@ -457,8 +456,8 @@ def test_a_notebook_has_the_same_text_in_formats_3_and_4(
         old.append({"cell_type": kind, name: source, "outputs": outputs})
     size = len(old) // sheets + 1
     worksheets = [{"cells": old[i : i + size]} for i in range(0, len(old), size)]
-    of_four = notebooks.read(json.dumps({"nbformat": 4, "cells": new}))
-    of_three = notebooks.read(json.dumps({"nbformat": 3, "worksheets": worksheets}))
+    of_four = markdown.read_notebook(json.dumps({"nbformat": 4, "cells": new}))
+    of_three = markdown.read_notebook(json.dumps({"nbformat": 3, "worksheets": worksheets}))
     assert (of_three.text, of_three.parts) == (of_four.text, of_four.parts)
 
 
@@ -473,7 +472,7 @@ def test_a_notebook_has_the_same_text_in_formats_3_and_4(
 )
 def test_what_is_no_notebook_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError, match="not a notebook: "):
-        notebooks.read(text)
+        markdown.read_notebook(text)
 
 
 XMLS = [
@@ -519,7 +518,7 @@ XMLS = [
 
 @pytest.mark.parametrize(("data", "text"), XMLS)
 def test_texts_of_xml(data: str, text: str) -> None:
-    assert xml_texts.read(data.encode()).text == text
+    assert readers.read("a.xml", "xml", data.encode())[1].text == text
 
 
 def test_entities_of_xml_read_no_other_file(tmp_path: Path) -> None:
@@ -527,15 +526,15 @@ def test_entities_of_xml_read_no_other_file(tmp_path: Path) -> None:
     (tmp_path / "secret.dtd").write_text("<!ENTITY own 'secret'>")
     address = (tmp_path / "secret").as_uri()
     own = f'<!DOCTYPE a [<!ENTITY f SYSTEM "{address}.txt">]><a>Tea &f;</a>'
-    assert xml_texts.read(own.encode()).text == "Tea"
+    assert xml_files.read(own.encode()).text == "Tea"
     other = f'<!DOCTYPE a SYSTEM "{address}.dtd"><a>Tea &own;</a>'
-    assert xml_texts.read(other.encode()).text == "Tea"
+    assert xml_files.read(other.encode()).text == "Tea"
 
 
 def test_sections_of_xml() -> None:
     section = "<section><title>{0}</title><para>In {0}.</para>{1}</section>"
     data = "<book><info><title>Tea</title></info>" + section.format("A", section.format("B", ""))
-    found = xml_texts.read((data + section.format("C", "") + "<p>End</p></book>").encode("utf-16"))
+    found = xml_files.read((data + section.format("C", "") + "<p>End</p></book>").encode("utf-16"))
     assert found.title == "Tea"
     assert pieces(found)[1:] == [
         (("A",), "", "A\n\nIn A."),
@@ -549,12 +548,12 @@ def test_xml_that_does_harm_is_refused_or_read_in_linear_time() -> None:
     entities = "".join(f'<!ENTITY a{i + 1} "{f"&a{i};" * 10}">' for i in range(12))
     bomb = f'<!DOCTYPE a [<!ENTITY a0 "aaaaaaaaaa">{entities}]><a>&a12;</a>'
     with pytest.raises(UnreadableError, match=r"broken: .*entity"):
-        xml_texts.read(bomb.encode())
+        xml_files.read(bomb.encode())
     with pytest.raises(UnreadableError, match="broken: "):
-        xml_texts.read(b"<a><b></a>")
+        xml_files.read(b"<a><b></a>")
     n = 20_000
-    assert xml_texts.read(b"<a>x<b>y</b>" * n + b"</a>" * n).text == "xy" * n
-    assert xml_texts.read(b"<a><b>y</b>" * n + b"</a>" * n).text == "\n".join("y" * n)
+    assert xml_files.read(b"<a>x<b>y</b>" * n + b"</a>" * n).text == "xy" * n
+    assert xml_files.read(b"<a><b>y</b>" * n + b"</a>" * n).text == "\n".join("y" * n)
 
 
 TREES = st.recursive(
@@ -570,7 +569,7 @@ TREES = st.recursive(
 def test_all_words_of_xml_are_read_in_order(tree: str) -> None:
     data = f"<root>{tree}</root>"
     expected = "".join("".join(ElementTree.fromstring(data).itertext()).split())
-    assert "".join(xml_texts.read(data.encode()).text.split()) == expected
+    assert "".join(xml_files.read(data.encode()).text.split()) == expected
 
 
 def test_mail_in_parts() -> None:
@@ -775,7 +774,7 @@ def test_parts_are_in_order_and_within_the_text(lines: list[str], kind: str) -> 
     elif kind.startswith("."):
         found = source_code.read(text, kind)
     else:
-        of = {"markdown": markdown.read, "rst": restructured.read}[kind]
+        of = {"markdown": markdown.read, "rst": markdown.read_rst}[kind]
         found = of(text)
     starts = [part.start for part in found.parts]
     assert all(a < b for a, b in pairwise(starts))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.retrieval.sources.files.formats import source_code
-from slimdex.retrieval.sources.files.formats.definitions import (
+from slimdex.retrieval.sources.files.formats.source_code import (
     LARGEST,
     MODULES,
     Definition,

@@ -24,9 +24,10 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.sources.files.limits import UnreadableError
 from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.sources.tabular import databases
-from slimdex.retrieval.sources.tabular.table_worker import csv_of_workbook
+from slimdex.retrieval.sources.tabular.databases import csv_of_workbook
 from tests.chance import CHANCE
 
 ENDLESS = "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
@@ -85,7 +86,7 @@ def test_a_view_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         connection.commit()
     monkeypatch.setattr(databases, "SECONDS", 0.6)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(InputError, match="reading takes over 1 s; expected at most 1 s, "):
+    with pytest.raises(InputError, match=r"notes\.db: takes over 1 s"):
         read(str(path))
     gc.collect()
     assert [each.name for each in tmp_path.iterdir()] == ["notes.db"]
@@ -314,7 +315,7 @@ def test_a_workbook_is_unpacked_no_further_than_it_says(tmp_path: Path) -> None:
     workbook(path, ROW, 9_000_000)
     say(path, 1000, zlib.crc32(beginning))
     unpacked = tmp_path / "unpacked.xlsx"
-    with suppress(InputError):  # what is read is a sheet that breaks off
+    with suppress(UnreadableError):  # what is read is a sheet that breaks off
         list(csv_of_workbook(path, "", unpacked, []))
     assert 1000 < unpacked.stat().st_size < 5000
     with zipfile.ZipFile(unpacked) as copy:
@@ -326,7 +327,7 @@ def test_a_workbook_of_17_billion_cells_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("python_calamine")
     last = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
     spec = workbook(tmp_path / "a.xlsx", ROW + last)
-    with pytest.raises(InputError, match=r"a\.xlsx: .*over 2,048 MiB of memory"):
+    with pytest.raises(InputError, match=r"a\.xlsx: .*(too much|over 2,048 MiB of) memory"):
         read(spec)
 
 

@@ -1,1 +1,1 @@
-"""Formats: the text and parts of a file, a module for each format."""
+"""Formats: the text and parts of a file; `readers` chooses the module by the file's kind."""

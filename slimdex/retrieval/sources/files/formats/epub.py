@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 
-from ..archives import Archive, elements
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
+from ..packed import Archive
 from . import html_pages
-from .properties import facts
+from .xml_files import elements, facts
 
 CONTAINER = "META-INF/container.xml"
 PACKAGE = "application/oebps-package+xml"
@@ -35,7 +35,7 @@ def read(data: bytes) -> Extract:
         path = posixpath.join(posixpath.dirname(package), item.partition("#")[0])
         if page := archive.read(path):
             outline.part("")
-            html_pages.feed(html_pages.Page(outline), html_pages.page_text(page))
+            html_pages.feed(outline, html_pages.page_text(page))
             outline.leave(0)
     title = (
         next((e.text for e in about if e.name == "title" and e.text), "") or outline.first_heading

@@ -6,11 +6,11 @@ Pages are parsed as events, not as a tree, so deep nesting costs no more than le
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import islice
 from typing import NamedTuple
 
-from .. import charsets
-from ..decoding import declared_label, decoded
+from ..decoding import codec_of, declared_label, decoded
 from ..front_matter import moment
 from ..outline import Extract, Outline, words
 
@@ -52,22 +52,20 @@ def read(data: bytes, encoding: str | None = None) -> Extract:
     >>> page.title, page.text, page.parts[0].anchor
     ('Tea', 'Tea\\n\\nBoil it', 't')
     """
-    page = Page(Outline())
-    feed(page, page_text(data, encoding))
-    outline = page.outline
+    outline = Outline()
+    page = feed(outline, page_text(data, encoding))
     heading = outline.first_heading
     title = heading if page.title.startswith(heading) and heading else page.title
     found = {column: text for column, text in page.facts.items() if text}
-    if "date" in found:
-        return Extract(title, outline.text, outline.parts, found | {"date": moment(found["date"])})
-    return Extract(title, outline.text, outline.parts, found)
+    date = {"date": moment(found["date"])} if "date" in found else {}
+    return Extract(title, outline.text, outline.parts, found | date)
 
 
 def text_of(text: str) -> str:
     """Visible text of a page or fragment."""
-    page = Page(Outline())
-    feed(page, text)
-    return page.outline.text
+    outline = Outline()
+    feed(outline, text)
+    return outline.text
 
 
 def page_text(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
@@ -79,21 +77,22 @@ def page_text(data: bytes, encoding: str | None = None, label: str | None = None
     return decoded(data, encoding, label or _label(data))
 
 
-def feed(page: Page, text: str) -> None:
-    """Append a page to an outline."""
-    data = text.encode("utf-8", "replace")
+def feed(outline: Outline, text: str) -> _Page:
+    """Append a page to an outline; return it, with its title and facts."""
+    page, data = _Page(outline), text.encode("utf-8", "replace")
     wanted = "main" if MAIN.search(data) else ""
     if not wanted and len(ARTICLE.findall(data)) == 1:
         wanted = "article"
     if not (page.read(data, wanted) or not wanted):
         page.read(data, "")  # the element was in a comment or a script
+    return page
 
 
 def _label(data: bytes) -> str | None:
     """Charset label of a page, which is of ASCII up to the label."""
     found = CHARSET.search(data[:4096])
     label = found[1].decode() if found else declared_label(data)
-    codec = charsets.codec_of(label) if label else None
+    codec = codec_of(label) if label else None
     if codec in ("utf-16-le", "utf-16-be"):
         return "utf-8"
     return "windows-1252" if codec == "x-user-defined" else label
@@ -106,7 +105,7 @@ class _Open(NamedTuple):
     anchor: str
 
 
-class Page:
+class _Page:
     """Handler of a parser's events.
 
     `title` and `facts` are metadata of the page.
@@ -137,9 +136,10 @@ class Page:
         return len(self.outline.text) > before
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """Handle the start of an element."""
         anchor = attributes.get("id") or (attributes.get("name", "") if tag == "a" else "")
-        is_main = self._is_main(tag, attributes)
+        is_main = tag == self._wanted or (
+            self._wanted == "main" and attributes.get("role", "").lower() == "main"
+        )
         unseen = self._is_unseen(tag, attributes)
         self._open.append(_Open(tag, unseen, is_main, anchor))
         self._unseen += unseen
@@ -174,28 +174,22 @@ class Page:
                 return
 
     def data(self, text: str) -> None:
-        """Handle text."""
         if self._is_title:
             self.title += text
         elif not self._unseen and self._is_wanted():
             self._line.append(text if self._pre else re.sub(r"\s+", " ", text))
 
     def close(self) -> None:
-        """Handle the end of the page."""
         self.title = words(self.title)
 
     def _is_wanted(self) -> bool:
         return not self._wanted or self._mains > 0
 
-    def _is_main(self, tag: str, attributes: Attributes) -> bool:
-        return tag == self._wanted or (
-            self._wanted == "main" and attributes.get("role", "").lower() == "main"
-        )
-
     def _is_unseen(self, tag: str, attributes: Attributes) -> bool:
         if tag in UNSEEN or "hidden" in attributes:
             return True
-        if tag in BESIDE and not any(e.tag in ("main", "article", "section") for e in self._above):
+        above = islice(reversed(self._open), 64)
+        if tag in BESIDE and not any(e.tag in ("main", "article", "section") for e in above):
             return True
         classes = attributes.get("class", "").lower().split()
         return (
@@ -203,11 +197,6 @@ class Page:
             or not CLASSES.isdisjoint(classes)
             or (tag == "a" and "headerlink" in classes)
         )
-
-    @property
-    def _above(self) -> Iterator[_Open]:
-        """Yield enclosing elements, innermost first, up to a limit."""
-        return (self._open[i] for i in range(-1, -1 - min(len(self._open), 64), -1))
 
     def _meta(self, attributes: Attributes) -> None:
         column = FACTS.get(attributes.get("name", "").lower())

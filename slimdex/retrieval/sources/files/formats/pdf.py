@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ..front_matter import moment
-from ..limits import LARGEST_PACKED_TEXT, UnreadableError, pdf_memory
+from ..limits import LARGEST_PACKED_TEXT, MEMORY, UnreadableError, size
 from ..outline import Extract, Outline, words
 
+PDF_MEMORY = 512 << 20
+"""Address space that reading a PDF may take besides the file, in bytes: a few hundred bytes can
+describe any number of objects."""
 BROKEN_WORD = re.compile("[\ufffe\u0002]\r?\n?")
 """Hyphenation at the end of a line."""
 MOST_ENTRIES = 10_000
@@ -101,3 +107,31 @@ def _add_page(outline: Outline, number: int, text: str, sections: list[tuple[int
             done = found.start()
         outline.heading(level, title, anchor, visible=False)
     outline.add(text[done:], "\n\n" if done == 0 else "\n")
+
+
+@contextmanager
+def pdf_memory() -> Iterator[None]:
+    """Let the worker process grow by at most `PDF_MEMORY` within the block.
+
+    It counts on Linux alone, and only in the worker process, which is known by its limit: others
+    run more than one reader.
+    """
+    try:
+        used = int(Path("/proc/self/statm").read_text().split()[0])  # in pages
+    except OSError:  # not Linux
+        yield
+        return
+    import resource
+
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != MEMORY:
+        yield
+        return
+    limit = min(used * resource.getpagesize() + PDF_MEMORY, MEMORY)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, MEMORY))
+    try:
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    except MemoryError as error:
+        raise UnreadableError(f"needs over {size(PDF_MEMORY)} of memory") from error

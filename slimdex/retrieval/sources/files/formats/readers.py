@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from typing import Any
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.unicode_text import check_unicode
 
 from ....extras import install_command
-from ..compressed import unpacked
 from ..decoding import declared_label, decoded
 from ..kinds import BY_ENDING, HEAD, ending, kind_of
 from ..limits import UnreadableError
 from ..outline import Extract, Outline
+from ..packed import unpacked
 from . import (
     epub,
     html_pages,
     mail,
     markdown,
-    notebooks,
+    office_opendocument,
+    office_openxml,
     pdf,
-    restructured,
     source_code,
-    xml_texts,
+    xml_files,
 )
-from .office import opendocument, slides, word
 
 LIBRARIES = {
     "lxml": "lxml",
@@ -38,15 +37,14 @@ LIBRARIES = {
 
 OF_BYTES = {
     "pdf": pdf.read,
-    "docx": word.read_docx,
-    "odt": opendocument.read_odf,
-    "odp": opendocument.read_odf,
-    "pptx": slides.read_pptx,
+    "docx": office_openxml.read_docx,
+    "odt": office_opendocument.read_odf,
+    "odp": office_opendocument.read_odf,
+    "pptx": office_openxml.read_pptx,
     "epub": epub.read,
     "mail": mail.read,
-    "xml": xml_texts.read,
 }
-OF_TEXT = {"markdown": markdown.read, "rst": restructured.read, "notebook": notebooks.read}
+OF_TEXT = {"markdown": markdown.read, "rst": markdown.read_rst, "notebook": markdown.read_notebook}
 """Kind -> reader of its bytes, or of its text; others are plain text."""
 
 
@@ -76,9 +74,12 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
 
 
 def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
-    if kind == "xml" and BY_ENDING.get(ending(name)) != kind:
-        with suppress(UnreadableError):  # a template for XML, perhaps, which is text
-            return xml_texts.read(data)
+    if kind == "xml":
+        try:
+            return _read_xml(data)
+        except UnreadableError:  # a template for XML, perhaps, which is text
+            if BY_ENDING.get(ending(name)) == kind:
+                raise
     elif read_bytes := OF_BYTES.get(kind):
         return read_bytes(data)
     if kind == "html":
@@ -91,3 +92,28 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
     outline = Outline()
     outline.add(text)
     return Extract("", outline.text)
+
+
+def _read_xml(data: bytes) -> Extract:
+    """Read a page, an office file or another file of XML, by its first element."""
+    root = xml_files.root(data)
+    if xml_files.local(root) == "html":
+        return html_pages.read(data)
+    if ":opendocument:" in root:
+        return office_opendocument.read_odf(data)
+    if "/wordml}" in root or "xmlPackage}" in root:
+        return office_openxml.read_flat(data)
+    return xml_files.read(data)
+
+
+def answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
+    """Read a file for `Worker.read`, as JSON."""
+    kind, extract = read(request["name"], request["kind"], data, request["encoding"])
+    return {
+        "kind": kind,
+        "title": extract.title,
+        "text": extract.text,
+        "parts": [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts],
+        "facts": dict(extract.facts),
+        "scanned": extract.scanned,
+    }

@@ -1,21 +1,141 @@
 """Source code, divided at classes and functions.
 
-Python is parsed by `ast`; other languages, and what `ast` can't parse, by their grammar if that is
-installed, or else by keywords.
+Python is parsed by `ast`; other languages, and what `ast` can't parse, by their tree-sitter grammar
+if that is installed: comments, attributes and decorators directly above a definition belong to it.
+Otherwise, a line is a definition if it begins with a common keyword such as `class` or `fn`, or, as
+in C, with an unindented name and parentheses; deeper indented lines belong to it.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....documents import Part
 from ..outline import DEEPEST, Extract, shown
-from .definitions import Definition, by_grammar, by_keywords
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node, Query
 
 PYTHON = (".py", ".pyi")
+GRAMMARS = {
+    "bash": (".sh", ".bash", ".zsh", ".ksh"),
+    "c": (".c",),
+    "c_sharp": (".cs",),
+    "cpp": (".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx"),
+    "go": (".go",),
+    "haskell": (".hs",),
+    "java": (".java",),
+    "javascript": (".js", ".mjs", ".cjs", ".jsx"),
+    "julia": (".jl",),
+    "kotlin": (".kt", ".kts"),
+    "lua": (".lua",),
+    "objc": (".m",),
+    "php": (".php",),
+    "powershell": (".ps1",),
+    "python": (".py", ".pyi"),
+    "ruby": (".rb",),
+    "rust": (".rs",),
+    "scala": (".scala",),
+    "swift": (".swift",),
+    "typescript": (".ts", ".mts", ".tsx"),
+}
+"""Module, after `tree_sitter_` -> endings of its language."""
+MODULES = {ending: module for module, endings in GRAMMARS.items() for ending in endings}
+LOADERS = {".php": "language_php", ".tsx": "language_tsx"} | dict.fromkeys(
+    (".ts", ".mts"), "language_typescript"
+)
+"""Ending -> function of the module that returns the grammar, unless that is `language`."""
+NAMED_NODES = [
+    "abstract_class_declaration", "annotation_type_declaration", "class", "class_declaration",
+    "class_definition", "compact_constructor_declaration", "constructor_declaration", "data_type",
+    "destructor_declaration", "enum_declaration", "enum_definition", "enum_item", "function",
+    "function_declaration", "function_definition", "function_item",
+    "generator_function_declaration", "init_declaration", "instance", "interface_declaration",
+    "internal_module", "local_function_statement", "macro_definition", "method",
+    "method_declaration", "method_definition", "module", "module_definition", "newtype",
+    "object_declaration", "object_definition", "preproc_function_def", "protocol_declaration",
+    "record_declaration", "singleton_method", "struct_declaration", "struct_item",
+    "trait_declaration", "trait_definition", "trait_item", "type_alias_declaration", "type_spec",
+    "union_item",
+]  # fmt: skip
+"""Nodes with a field `name` that define something, in any language."""
+UNNAMED_NODES = [
+    "class_implementation", "class_interface", "class_method_definition", "class_statement",
+    "enum_statement", "function_statement", "impl_item", "macro_definition", "method_definition",
+    "operator_declaration", "protocol_declaration", "struct_definition",
+]  # fmt: skip
+"""Nodes that define something, with its name in another place."""
+NODES_WITH_BODY = [
+    "class_specifier", "enum_specifier", "mod_item", "namespace_declaration",
+    "namespace_definition", "struct_specifier", "union_specifier",
+]  # fmt: skip
+"""Nodes that define something if they have a body, and only mention it if not."""
+FUNCTIONS = ("arrow_function", "function_definition", "function_expression", "generator_function")
+HOLDERS = (
+    "(assignment_expression right: ({}))",
+    "(assignment_statement (expression_list value: ({})))",
+    "(field value: ({}))",
+    "(field_definition value: ({}))",
+    "(pair value: ({}))",
+    "(public_field_definition value: ({}))",
+    "(variable_declarator value: ({}))",
+)
+"""Queries for nodes that give a name to a function without one."""
+QUERIES = [
+    *(f"({kind} name: _)" for kind in NAMED_NODES),
+    *(f"({kind})" for kind in UNNAMED_NODES),
+    *(f"({kind} name: (_) body: (_))" for kind in NODES_WITH_BODY),
+    *(holder.format(kind) for holder in HOLDERS for kind in FUNCTIONS),
+    "(assignment . (call_expression))",
+    "(function_definition declarator: (_))",
+    "(function_definition (signature))",
+    "(type_definition type: (_ body: (_)))",
+]
+"""Queries for definitions; each grammar has the nodes of only some."""
+WRAPPERS = [
+    "ambient_declaration", "decorated_definition", "export_statement", "expression_statement",
+    "implementation_definition", "lexical_declaration", "template_declaration", "type_declaration",
+    "variable_declaration",
+]  # fmt: skip
+"""Nodes that begin before a definition that they contain."""
+NODES_ABOVE = re.compile("comment|attribute|annotation|decorator|haddock|signature|string_literal")
+"""Kinds of nodes above a definition that belong to it."""
+NAME_FIELDS = ("name", "left", "key", "property", "declarator", "type")
+"""Fields of a definition with its name, the first one that is present."""
+NAME_NODES = re.compile(
+    "identifier|name|signature|type_head|call_expression|variable_list|index_expr"
+)
+"""Kinds of nodes that are a definition's name or begin with it."""
+LONGEST_NAME = 100
+LARGEST = 16 << 20
+"""Longest text to parse, in characters: a syntax tree takes some hundred bytes for each."""
+DEFINED = re.compile(
+    r"(?P<indent>[ \t]*)"
+    r"(?:(?:export|default|pub(?:\([\w ]+\))?|public|private|protected|internal|static|final|open|"
+    r"abstract|sealed|data|async|unsafe|extern(?: \"C\")?|const|inline|override|virtual|partial|"
+    r"local|declare|inner|suspend)\s+)*+"
+    r"(?:class|struct|interface|enum|trait|impl|union|record|object|protocol|extension|module|"
+    r"namespace|package|fn|func|fun|def|defp|defmodule|function\*?|sub|procedure|type)"
+    r"\s++(?P<name>(?:\([^)]*\)\s*+)?[\w$.:<>!?~*&' -]*[\w$!?>])"
+)
+BRACKETED = re.compile(
+    r"(?P<indent>)(?!(?:if|for|while|switch|return|else|do|case|typedef|using|include)\b)"
+    r"[A-Za-z_](?>[\w:~]*[\s*&<>,]+)*?(?>[\w:~]*?\b)(?P<name>[\w:~]++)\s*\([^;]*$"
+)
+SHELL = re.compile(r"(?P<indent>[ \t]*)(?P<name>[\w:.-]+)\s*\(\)\s*\{?")
+BRACED = frozenset([".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m", ".mm", ".d"])
+"""Endings of languages without a keyword for functions."""
+SHELLS = frozenset([".sh", ".bash", ".zsh", ".ksh"])
+LONGEST_LINE = 2000
+"""Longest line that may be a definition; longer ones are generated code."""
 
 
 def read(text: str, ending: str) -> Extract:
@@ -89,3 +209,138 @@ def _python(node: ast.AST, level: int) -> Iterator[Definition]:
                 yield from _python(child, level + 1)
         elif isinstance(child, ast.If | ast.Try | ast.With):
             yield from _python(child, level)
+
+
+class Definition(NamedTuple):
+    """First and last line of a class or function, from 1; the last is 0 if unknown.
+
+    Attributes
+    ----------
+    level : 1 for outermost ones.
+    """
+
+    line: int
+    end: int
+    level: int
+    name: str
+
+
+def by_grammar(text: str, ending: str) -> list[Definition] | None:
+    """Definitions in a text; None if the language's grammar is unknown or not installed."""
+    if len(text) > LARGEST or (found := _grammar(ending)) is None:
+        return None
+    from tree_sitter import Parser, QueryCursor
+
+    language, query = found
+    tree = Parser(language).parse(text.encode("utf-8", "replace"))
+    nodes = QueryCursor(query).captures(tree.root_node).get("it", [])
+    return _definitions(sorted(nodes, key=lambda node: (node.start_byte, -node.end_byte)))
+
+
+@cache
+def _grammar(ending: str) -> tuple[Language, Query] | None:
+    """Grammar and query of a language; None if unknown or not installed."""
+    module = MODULES.get(ending)
+    if module is None:
+        return None
+    try:
+        from tree_sitter import Language, Query
+
+        grammar = import_module(f"tree_sitter_{module}")
+    except ModuleNotFoundError:
+        return None
+    language = Language(getattr(grammar, LOADERS.get(ending, "language"))())
+    return language, Query(language, "\n".join(f"{query} @it" for query in _known(language)))
+
+
+def _known(language: Language) -> Iterator[str]:
+    """Queries for nodes that a grammar has."""
+    from tree_sitter import Query, QueryError
+
+    for query in QUERIES:
+        if all(
+            language.id_for_node_kind(kind, True) for kind in re.findall(r"\(([a-z]\w+)", query)
+        ):
+            with suppress(QueryError):  # of a field or an order that the grammar lacks
+                Query(language, query)
+                yield query
+
+
+def _definitions(nodes: list[Node]) -> list[Definition]:
+    """Definitions of nodes in order; of those that begin in the same line, the outermost."""
+    found, open_ = list[Definition](), list[int]()
+    for node in nodes:
+        while open_ and open_[-1] <= node.start_byte:
+            open_.pop()
+        line, end, name = _first_row(node) + 1, _last_row(node) + 1, _name(node)
+        before = found[-1] if found else Definition(0, 0, 0, "")
+        if not name or line <= before.line:
+            continue
+        level = len(open_) + 1
+        if (before.name, before.level) == (name, level) and line <= before.end + 1:
+            found[-1] = Definition(before.line, end, level, name)  # another equation of a function
+            continue
+        found.append(Definition(line, end, level, name))
+        open_.append(node.end_byte)
+    return found
+
+
+def _name(node: Node) -> str:
+    """Name of a definition on one line; "" if it has none."""
+    fields = (node.child_by_field_name(field) for field in NAME_FIELDS)
+    named = next(filter(None, fields), None)
+    named = named or next((c for c in node.named_children if NAME_NODES.search(c.type)), None)
+    while named and (inner := named.child_by_field_name("declarator")):
+        named = inner  # of C: the name is the innermost
+    text = _text(named).lstrip("(*& ").partition("(")[0] if named else ""
+    if trait := node.child_by_field_name("trait"):
+        text = f"{_text(trait)} for {text}"
+    if receiver := node.child_by_field_name("receiver"):
+        owner = re.findall(r"\w+", _text(receiver).partition("[")[0])
+        text = f"{owner[-1]}.{text}" if owner else text
+    return " ".join(text.split())[:LONGEST_NAME]
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _first_row(node: Node) -> int:
+    """First row of a definition, with what belongs to it above."""
+    while (outer := node.parent) and outer.type in WRAPPERS:
+        before = node.prev_named_sibling
+        if before is not None and before.type == node.type:
+            break
+        node = outer
+    row = node.start_point.row
+    above = node.prev_named_sibling
+    while above is not None and NODES_ABOVE.search(above.type) and row - _last_row(above) <= 1:
+        before = above.prev_named_sibling
+        if before is not None and _last_row(before) == above.start_point.row:
+            break  # a comment behind other code
+        row, above = above.start_point.row, before
+    return row
+
+
+def _last_row(node: Node) -> int:
+    """Last row of a node; some end with the newline."""
+    return node.end_point.row - (node.end_point.column == 0)
+
+
+def by_keywords(lines: Sequence[str], ending: str) -> Iterator[Definition]:
+    """Yield the definitions in lines of code; their ends are unknown."""
+    patterns = [DEFINED]
+    patterns += [BRACKETED] if ending in BRACED else []
+    patterns += [SHELL] if ending in SHELLS else []
+    indents: list[int] = []
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_LINE:
+            continue
+        found = next(filter(None, (pattern.match(line) for pattern in patterns)), None)
+        if found is None or line.rstrip().endswith(";"):
+            continue
+        indent = len(found["indent"].expandtabs(4))
+        while indents and indents[-1] >= indent:
+            indents.pop()
+        indents.append(indent)
+        yield Definition(number, 0, len(indents), " ".join(found["name"].split()))

@@ -1,0 +1,217 @@
+"""Tables of the docs: some columns and lines of full tables, which `slimdex bench report` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..rows import Row
+from . import study_tables as full
+from .retrieval_tables import BESIDE_PEERS, HEADLINE, fastest_at, is_default, of_task, tasks
+from .table import (
+    DIFFERENCE,
+    SET_AND_MODEL,
+    Cell,
+    Column,
+    Declared,
+    Rows,
+    Table,
+    by_way,
+    columns_named,
+    grouped,
+    measured,
+    of_way,
+    tabulated,
+    together,
+)
+
+
+def _of(columns: Sequence[Column], *heads: str) -> tuple[Column, ...]:
+    """Columns by their heads; of several with one head the first."""
+    return tuple(next(column for column in columns if column.head == head) for head in heads)
+
+
+QUALITY = tuple(c for c in HEADLINE if c.head not in ("model", "queries", "its candidates"))
+PEERS = _of(
+    BESIDE_PEERS,
+    *("", "agreement", "p50 ms", "batch, queries/s", "build s", "bytes a vector", "process grew"),
+)
+
+
+def most_compared(rows: Rows) -> Rows:
+    """Rows of the set and model with the most methods."""
+    each = [of_task(rows, task) for task in tasks(rows)]
+    return max(each, key=lambda own: len({row["method"] for row in own}), default=[])
+
+
+def peers(rows: Rows) -> list[Table]:
+    """Methods in the encoder's own order beside each other, on the set with the most of them."""
+    lines = [row for row in fastest_at(most_compared(rows)) if "whitened" not in row["method"]]
+    return [tabulated("", "", PEERS, lines)]
+
+
+STORE = (
+    Column("store, MB", "store_bytes", ",.0f", 1e6),
+    Column("and its files", "store_files_bytes", ",.0f", 1e6),
+)
+
+
+def _stores(rows: Rows) -> list[Row]:
+    """Fastest row of each store, of those on one processor with the most of them."""
+    groups = grouped(measured(rows), *full.search.by).values()
+    own = max(groups, key=lambda each: len({row["method"] for row in each}), default=[])
+    return fastest_at(own, by="p50_ms_total_one")
+
+
+search = together(
+    Declared(
+        "The default index",
+        (
+            *columns_named("", "model"),
+            *_of(full.search.columns, "text to documents, p50 ms", "p95 ms", "p99 ms"),
+            *_of(full.search.columns, "of that encoding", "all threads, p50 ms", "codes, MB"),
+            *STORE,
+            *_of(full.search.columns, "memory, MB", "disk, bytes each", "build s"),
+        ),
+        "{set}, {documents:,} documents",
+        lines=lambda rows: [row for row in measured(rows) if is_default(row)],
+    ),
+    Declared(
+        "Beside other stores",
+        (
+            *_of(full.search.columns, "", "agreement", "text to documents, p50 ms", "p99 ms"),
+            *_of(full.search.columns, "searches/s"),
+            *STORE,
+            *_of(full.search.columns, "disk, bytes each", "build s"),
+        ),
+        lambda rows: "{set}, {model}, {processor}".format_map(_stores(rows)[0]),
+        lines=_stores,
+    ),
+)
+encoders = replace(
+    full.encoders,
+    columns=_of(
+        full.encoders.columns,
+        *("", "short texts/s", "long texts/s", "one text, p50 ms", "memory, MB", "STS average"),
+    ),
+)
+loads = replace(
+    full.loads,
+    columns=_of(
+        full.loads.columns,
+        *("asked", "by", "callers", "requests a second", "p50 ms", "MB of the process"),
+    ),
+)
+indexes = replace(
+    full.indexes,
+    columns=(
+        *_of(full.indexes.columns, "", "allowed, %", "candidates", "agreement"),
+        Column("vector to documents, p50 ms", "p50_ms_hits", ".2f"),
+        Column("p99 ms", "p99_ms_hits", ".2f"),
+        Column("text to documents, p50 ms", "p50_ms_text", ".2f"),
+        *_of(full.indexes.columns, "all threads, p50 ms", "read, KB a query"),
+    ),
+)
+
+
+def _of_most_processes(rows: Rows) -> list[Row]:
+    """Rows of the largest number of processes."""
+    most = max((row["processes"] for row in measured(rows)), default=0)
+    return [row for row in measured(rows) if row["processes"] == most]
+
+
+processes = Declared(
+    "",
+    (
+        Column("documents a commit", "changed", "d"),
+        *_of(full.processes.columns, "", "commits/s", "commit, p50 ms"),
+        *_of(full.processes.columns, "search meanwhile, p50 ms", "refused"),
+        *_of(full.processes.columns, "unseen, open process"),
+    ),
+    lines=_of_most_processes,
+)
+hybrid = Declared(
+    "",
+    (
+        *columns_named("", "set"),
+        *columns_named(",d", "documents"),
+        Column("float32", "ndcg@10", ".2f"),
+        Column("BM25", of_way("words", "ndcg@10_delta"), "+.2f"),
+        Column("float32 and BM25", of_way("float32 rule", "ndcg@10_delta"), "+.2f"),
+        Column("semantic", of_way("meaning", "ndcg@10_delta"), "+.2f"),
+        Column("default", of_way("rule", DIFFERENCE)),
+        Column("semantic, ms", full.time_of("p50_ms_documents"), ".2f"),
+        Column("default, ms", full.time_of("p50_ms_fused"), ".2f"),
+    ),
+    where={"what": "queries"},
+    lines=by_way("float32"),
+)
+fusion = Declared(
+    "",
+    (
+        *columns_named("", "set"),
+        *(
+            Column("off" if way == "meaning" else way, of_way(way, "ndcg@10_delta"), "+.2f")
+            for way in ("meaning", *full.WAYS, "rule")
+        ),
+        Column("by labels", of_way("auto", "ndcg@10_delta"), "+.2f"),
+        full.AUTO_IS,
+    ),
+    where={"what": "queries"},
+    lines=by_way("float32"),
+)
+tuning = Declared(
+    "",
+    (
+        *SET_AND_MODEL,
+        Column("agreement by default", of_way("default", "recall@10_total"), ".4f"),
+        Column("tuned k", "k", "d"),
+        Column("candidates", "candidates", ",d"),
+        Column("proved", "bound", ".4f"),
+        Column("found", "recall@10_total", ".4f"),
+        Column("kB", "ram_bytes", ",.0f", 1e3),
+    ),
+    where={"what": "target"},
+    lines=by_way("tuned"),
+)
+
+
+def _reduced(row: Row) -> str:
+    """Name the reducer of a row of `bench sts`, fitted on the target."""
+    if row["fit"] != "target":
+        return "" if row["fit"] else "none"
+    if row["reducer"] == "flow":
+        return "flow"
+    return ("whitened" if row["beta"] else "rotated") + (" and cut" if row["k"] else "")
+
+
+def _average(way: str) -> Column:
+    """Average of a way, and its change against no reducer."""
+
+    def cell(row: Row) -> Cell:
+        value, plain = row["average"], row["plain"]
+        return Cell(f"{value:.2f} ({value - plain:+.2f})", value)
+
+    return Column(way, of_way(way, cell))
+
+
+def _by_reducer(rows: Rows) -> list[Row]:
+    """First row of each model and pooling, without a reducer, and the rows of its reducers."""
+    lines = []
+    for own in grouped(rows, "model", "pooling").values():
+        plain = next(row for row in own if not row["fit"])
+        ways = {_reduced(row): row | {"plain": plain["average"]} for row in own}
+        if "whitened" in ways:
+            lines.append(plain | {"ways": ways})
+    return lines
+
+
+similarity = Declared(
+    "",
+    (
+        *columns_named("", "model", "pooling"),
+        Column("none", "average", ".2f"),
+        *map(_average, ("whitened", "whitened and cut", "rotated and cut", "flow")),
+    ),
+    lines=_by_reducer,
+)

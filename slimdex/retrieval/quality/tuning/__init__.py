@@ -1,1 +1,0 @@
-"""Tuning: measure settings and choose those that reach a target."""

@@ -1,1 +1,0 @@
-"""Access: who may ask, how often and how much at once."""

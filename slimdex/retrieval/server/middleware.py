@@ -1,0 +1,223 @@
+"""Middleware: checks of every request's host, origin, token, size and duration.
+
+It runs before the application. A connection on which an answered request's body keeps arriving is
+closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from time import perf_counter
+from urllib.parse import unquote_to_bytes
+
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from slimdex.indexes.unicode_text import EXPECTED
+
+from .access import Hosts, Right, Tokens
+from .limits import Limits
+from .metrics import Metrics
+
+RIGHT = "slimdex_right"
+"""Key of a request's scope: rights of its caller."""
+READING = "slimdex_reading"
+"""Key of a request's scope: size of its body in memory."""
+OPEN_PATHS = ("/", "/health", "/ready", "/docs", "/openapi.json")
+OPEN_PREFIXES = ("/page/", "/docs/")
+"""Paths, and prefixes of paths, that reveal nothing about the indexes and need no token."""
+METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
+REST_S = 5.0
+"""Seconds for the rest of a body after its answer: a caller who sends all of it before reading
+would lose the answer if the connection were closed at once."""
+UNKNOWN = "unknown"
+"""Label of all unknown paths and methods in metrics: callers may invent any number of them."""
+
+
+@dataclass
+class _Reading:
+    """Bytes of a request's body in memory, until it is answered."""
+
+    is_whole: bool  # True once all of it has arrived
+    held: int = 0
+    is_bounded: bool = True  # False once the route reads line by line, with limits per line
+    is_answered: bool = False  # the answer has begun; a bounded body is no longer held then
+    is_left: bool = False  # the answer has ended before the body
+
+
+def guarded(
+    app: ASGIApp, hosts: Hosts, tokens: Tokens | None, limits: Limits, metrics: Metrics
+) -> ASGIApp:
+    """Put all checks in front of an application; pages of allowed origins may read the answers."""
+    return CORSMiddleware(
+        AccessMiddleware(app, hosts, tokens, limits, metrics),
+        allow_origins=hosts.pages,
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
+        allow_headers=["authorization", "content-type"],
+    )
+
+
+class AccessMiddleware:
+    """Passes a request to the application, or answers it.
+
+    `tokens` is None if every caller may do everything except reading files.
+    """
+
+    def __init__(
+        self, app: ASGIApp, hosts: Hosts, tokens: Tokens | None, limits: Limits, metrics: Metrics
+    ) -> None:
+        self._app, self._hosts, self._tokens = app, hosts, tokens
+        self._limits, self._metrics = limits, metrics
+        self._held = 0  # bytes of bodies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status, headers = perf_counter(), 0, dict(scope["headers"])
+        has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+        reading = _Reading(is_whole=not has_body)
+
+        is_head = scope["method"] == "HEAD"
+        if is_head:
+            scope = {**scope, "method": "GET"}  # a copy, since the server skips HEAD's body too
+
+        async def answered(message: Message) -> None:
+            nonlocal status
+            if is_head and message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            if message["type"] == "http.response.start":
+                status, reading.is_answered = message["status"], True
+                if not reading.is_whole:
+                    message["headers"] = [*message["headers"], (b"connection", b"close")]
+            elif not reading.is_whole and not message.get("more_body", False):
+                message["more_body"] = reading.is_left = True
+            await send(message)
+
+        try:
+            scope[RIGHT], scope[READING] = self._right(scope, headers), reading
+            _check_address(scope)
+            await self._app(scope, self._bounded(headers, receive, reading), answered)
+        except HTTPException as refusal:
+            answer = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
+            await answer(scope, receive, answered)
+        finally:
+            self._held -= reading.held
+            route = getattr(scope.get("route"), "path", UNKNOWN)
+            method = "HEAD" if is_head else scope["method"]
+            method = method if method in METHODS else UNKNOWN
+            self._metrics.requests.labels(route, method, status).inc()
+            self._metrics.seconds.labels(route).observe(perf_counter() - start)
+        if reading.is_left:
+            await _discard(receive)
+            await send({"type": "http.response.body"})
+
+    def _right(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Right:
+        """Return the caller's rights; raise `HTTPException` if there are none."""
+        host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
+        if not self._hosts.knows(host):
+            raise HTTPException(
+                403,
+                f"Host {host[:100]!r}; expected an address, localhost or a name of --allow-host",
+            )
+        if origin and not self._hosts.allows(origin, host):
+            raise HTTPException(
+                403, f"Origin {origin[:100]!r}; expected this page's own, or one of --cors"
+            )
+        right = Right.WRITE
+        if self._tokens is not None:
+            right = self._tokens.right_of(headers.get(b"authorization", b""))
+        is_open = scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_PREFIXES)
+        if not right and not is_open:
+            raise HTTPException(
+                401,
+                "expected a header Authorization: Bearer TOKEN with a token of this service",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        return right
+
+    def _bounded(
+        self, headers: Mapping[bytes, bytes], receive: Receive, reading: _Reading
+    ) -> Receive:
+        """Return the callable by which the application reads the body, with its limits.
+
+        Nothing is refused before the route reads, since only the route knows whether it streams.
+        """
+        limit, stated = self._limits.body, headers.get(b"content-length", b"0")
+        idle, start = self._limits.idle, perf_counter()
+
+        async def bounded() -> Message:
+            if reading.is_bounded and stated.isdigit() and int(stated) > limit:
+                raise HTTPException(
+                    413, f"a body of {int(stated):,} bytes; expected {limit:,} or fewer"
+                )
+            if reading.is_whole or (reading.is_bounded and reading.is_answered):
+                return await receive()  # the application waits for the caller to disconnect
+            left = idle
+            if reading.is_bounded:  # what has arrived takes room from other callers
+                left = min(start + idle - perf_counter(), self._limits.stall)
+            try:
+                async with asyncio.timeout(left):
+                    message = await receive()
+            except TimeoutError:
+                after = f"{idle:g} s" if left == idle else f"{perf_counter() - start:.0f} s"
+                raise HTTPException(
+                    408, f"body incomplete after {after}; expected all of it"
+                ) from None
+            reading.is_whole = not message.get("more_body", False)
+            if reading.is_bounded:
+                self._count(reading, len(message.get("body", b"")))
+            return message
+
+        return bounded
+
+    def _count(self, reading: _Reading, size: int) -> None:
+        reading.held += size
+        self._held += size
+        if reading.held > self._limits.body:
+            raise HTTPException(413, f"a body of over {self._limits.body:,} bytes; expected fewer")
+        if self._held > self._limits.bodies:
+            raise HTTPException(503, f"{self._held:,} bytes of requests wait; try again later")
+
+
+def _check_address(scope: Scope) -> None:
+    """Raise `HTTPException` for a path or query that is not UTF-8: different bytes would become one
+    text.
+    """
+    for name, raw in (("path", scope.get("raw_path") or b""), ("query", scope["query_string"])):
+        given = unquote_to_bytes(raw)
+        try:
+            given.decode()
+        except UnicodeDecodeError as error:
+            wrong = f"not Unicode: byte {error.start + 1:,} is wrong"
+            raise HTTPException(400, f"{name} {given[:100]!r}: {wrong}; {EXPECTED}") from error
+
+
+async def _discard(receive: Receive) -> None:
+    """Read the rest of a body, for a while: it is still on its way."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REST_S):
+            while (await receive()).get("more_body", False):
+                pass
+
+
+def reads_by_line(request: Request) -> None:
+    """Lift the limit on the size of a request's body, for a route that reads it in parts."""
+    request.scope[READING].is_bounded = False
+
+
+def needs(right: Right) -> Callable[[Request], Awaitable[None]]:
+    """Create a dependency of routes that raises a 403 if the caller lacks a right."""
+
+    async def check(request: Request) -> None:
+        if request.scope[RIGHT] < right:
+            raise HTTPException(403, f"a token to {Right.READ.name.lower()}; expected one to write")
+
+    return check

@@ -1,1 +1,0 @@
-"""Office files: Word documents, presentations and OpenDocument."""

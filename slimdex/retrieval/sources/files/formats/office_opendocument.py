@@ -1,0 +1,147 @@
+"""ODT and ODP: OpenDocument texts and presentations, packed or as one flat XML file."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+
+from ..limits import LARGEST_PACKED_TEXT, UnreadableError
+from ..outline import Extract, Outline
+from ..packed import Archive
+from .office_blocks import Blocks, Slide
+from .xml_files import attribute, elements, events, facts, joined, local
+
+UNSEEN = frozenset([
+    "tracked-changes", "note-citation", "binary-data", "forms", "styles", "automatic-styles",
+    "master-styles", "scripts", "settings", "page-thumbnail",
+])  # fmt: skip
+"""Elements with deleted text, notes' numbers, pictures, formatting, and what is on every page."""
+FRAME = ("date-time", "footer", "header", "page-number", "page")
+"""Classes of frames that repeat on every slide."""
+TITLES = ("title", "subtitle")
+NOTES = ("note-body", "annotation")
+
+
+def read_odf(data: bytes) -> Extract:
+    """Read a text or presentation; slides are pages, each below its title, with its notes."""
+    is_flat = data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+    archive = None if is_flat else Archive(data)
+    content = data if archive is None else _content(archive)
+    outline = Outline(LARGEST_PACKED_TEXT)
+    found = _Content(outline, _objects(archive))
+    events(content, found)
+    about = elements(data if archive is None else archive.read("meta.xml"))
+    pages = {"pages": found.pages} if found.pages else {}
+    title = joined(about, "title") or outline.first_heading
+    return Extract(title, outline.text, outline.parts, facts(about) | pages)
+
+
+def _content(archive: Archive) -> bytes:
+    if any(e.name == "encryption-data" for e in elements(archive.read("META-INF/manifest.xml"))):
+        raise UnreadableError("encrypted")
+    if "content.xml" not in archive:
+        raise UnreadableError("not an ODT file")
+    return archive.read("content.xml")
+
+
+def _objects(archive: Archive | None) -> Callable[[str], list[str]]:
+    """Texts of an embedded chart, by its address."""
+
+    def texts(address: str) -> list[str]:
+        if archive is None or not address:
+            return []
+        outline = Outline(LARGEST_PACKED_TEXT)
+        content = archive.read(posixpath.join(address, "content.xml"))
+        events(content, _Content(outline, lambda _: []))
+        return outline.text.split("\n")
+
+    return texts
+
+
+class _Content(Blocks):
+    """Handler of the events of a content file; `pages` counts its slides."""
+
+    def __init__(self, outline: Outline, objects: Callable[[str], list[str]]) -> None:
+        super().__init__(outline)
+        self.pages = 0
+        self._document, self._objects = outline, objects
+        self._levels, self._items, self._frames = list[int](), 0, list[str]()
+        self._texts = 0  # open elements that contain text
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        name = local(tag)
+        self._unseen += _is_unseen(tag)
+        self._texts += _has_text(tag)
+        if name in ("p", "h"):
+            level = attribute(attributes, "outline-level") if name == "h" else ""
+            self._levels.append(int(level) if level.isdecimal() else int(name == "h"))
+            self._begin()
+        elif name in NOTES or name == "table-cell":
+            self._begin_inline()
+        elif name in ("table-row", "ruby-text") or _is_description(tag):
+            self._begin()
+        elif name == "list-item":
+            self._items += 1
+        elif name == "table":
+            self._begin_table()
+        elif name == "object":
+            self._add(self._objects(attribute(attributes, "href")))
+        elif name == "page":
+            self.pages += 1
+            self._outline = Slide()
+        elif name == "frame":
+            self._frames.append(attribute(attributes, "class"))
+            self._unseen += self._frames[-1] in FRAME
+        elif name in ("s", "tab", "line-break"):
+            self._say(" ")
+
+    def data(self, text: str) -> None:
+        if self._texts:
+            self._say(" ".join(text.split("\n")))
+
+    def end(self, tag: str) -> None:
+        name = local(tag)
+        if name in ("p", "h"):
+            level = 1 if self._frames and self._frames[-1] in TITLES else self._levels[-1]
+            self._levels.pop()
+            self._end_paragraph(level, "- " if self._items else "")
+        elif name in NOTES:
+            text = self._end_inline().strip()
+            self._put(f" ({text})" if text else "")
+        elif name == "table-cell":
+            self._end_cell()
+        elif name == "table-row":
+            self._end_row()
+        elif name == "ruby-text":
+            self._say(f"({self._end()})")
+        elif _is_description(tag):
+            self._put(f" {self._end()} ")
+        elif name == "list-item":
+            self._items -= 1
+        elif name == "page" and isinstance(self._outline, Slide):
+            self._outline.append_to(self._document, self.pages)
+            self._outline = self._document
+        elif name == "frame":
+            self._unseen -= self._frames.pop() in FRAME
+        self._unseen -= _is_unseen(tag)
+        self._texts -= _has_text(tag)
+
+    def _put(self, text: str) -> None:
+        """Append a comment or description to its paragraph, or add it as a block."""
+        if self._levels:
+            self._say(text)
+        else:
+            self._add([text.strip()])
+
+
+def _is_description(tag: str) -> bool:
+    return "svg" in tag and local(tag) in ("title", "desc")
+
+
+def _has_text(tag: str) -> bool:
+    return local(tag) in ("p", "h") or _is_description(tag)
+
+
+def _is_unseen(tag: str) -> bool:
+    """Return whether an element is not read, such as the author of a comment."""
+    return local(tag) in UNSEEN or "purl.org/dc" in tag or ":meta:" in tag

@@ -1,0 +1,402 @@
+"""DOCX and PPTX: Office Open XML, whose parts are found by their relationships, not their names."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ..decoding import decoded
+from ..kinds import HEAD, kind_of
+from ..limits import LARGEST_PACKED_TEXT, UnreadableError
+from ..outline import Extract, Outline
+from ..packed import Archive
+from . import html_pages, mail
+from .office_blocks import SCRIPTS, Blocks, Formula, Slide, plain, symbol
+from .xml_files import attribute, elements, events, facts, joined, local
+
+FIGURES = ("chart", "chartex", "diagramdata")
+"""Kinds of parts that contain the labels of charts and diagrams."""
+TITLE = 1
+"""Level of a paragraph with style Title, above all headings."""
+UNSEEN = frozenset([
+    "del", "moveFrom", "instrText", "tabs", "tabLst", "pPrChange", "rPrChange", "sectPrChange",
+])  # fmt: skip
+"""Elements with deleted text, codes of fields, tab stops and earlier formatting."""
+CHARACTERS = {
+    "noBreakHyphen": "-",
+    **dict.fromkeys(("tab", "ptab"), "\t"),
+    **dict.fromkeys(("br", "cr"), " "),
+    # computed when the document is printed
+    **dict.fromkeys(("dayShort", "dayLong", "monthShort", "monthLong"), " "),
+    **dict.fromkeys(("yearShort", "yearLong", "pgNum"), " "),
+}
+"""Elements that stand for characters. A softHyphen shows only where a line ends in it."""
+DESCRIPTIONS = {"docPr": "descr", "shape": "alt", "textpath": "string"}
+"""Elements of pictures and of ornamental texts -> the attribute with their text."""
+NOTES = ("footnotes", "endnotes", "comments")
+TITLES = ("title", "ctrTitle")
+FRAME = ("dt", "ftr", "hdr", "sldImg", "sldNum")
+"""Placeholders that repeat on every slide: date, footer, header, picture of the slide, number."""
+SHAPES = ("sp", "graphicFrame", "pic", "cxnSp")
+
+
+class _Relation(NamedTuple):
+    """Reference from a part to another: its id there, its kind in lower case, and the part."""
+
+    id: str
+    kind: str
+    part: str
+
+
+def _relations(archive: Archive, part: str = "") -> list[_Relation]:
+    """Parts that a part refers to, or (without one) those that the file begins with."""
+    folder, base = posixpath.split(part)
+    listed = elements(archive.read(f"{folder}/_rels/{base}.rels"))
+    found = list[_Relation]()
+    for each in (e.attributes for e in listed if e.name == "Relationship"):
+        if attribute(each, "TargetMode").lower() != "external":
+            # The ISO standard's strict variant has other addresses that end alike.
+            kind = attribute(each, "Type").rpartition("/")[2].lower()
+            target = attribute(each, "Target").replace("\\", "/").partition("#")[0]
+            found.append(
+                _Relation(attribute(each, "Id"), kind, posixpath.join("/", folder, target))
+            )
+    return found
+
+
+def _of_kinds(related: Iterable[_Relation], *kinds: str) -> list[str]:
+    """Parts of these kinds, kind by kind, each once."""
+    related = list(related)
+    found = (each.part for kind in kinds for each in related if each.kind == kind)
+    return [*dict.fromkeys(found)]
+
+
+def _part_of_kind(related: Iterable[_Relation], kind: str) -> str:
+    """First part of a kind; "" if there is none."""
+    return next(iter(_of_kinds(related, kind)), "")
+
+
+def _main_part(archive: Archive, usual: str) -> str:
+    """Part with the document itself; the usual one if the file does not say which it is."""
+    return _part_of_kind(_relations(archive), "officedocument") or usual
+
+
+def _references(attributes: Mapping[str, str]) -> list[str]:
+    """Ids of relations in an element's attributes."""
+    namespaces = ((key.rpartition("}")[0], value) for key, value in attributes.items())
+    return [value for namespace, value in namespaces if namespace.endswith("/relationships")]
+
+
+class _Embedded:
+    """Charts, diagrams and files that a part embeds, whose text belongs to the document."""
+
+    def __init__(self, archive: Archive, related: Iterable[_Relation]) -> None:
+        self._archive, self._related = archive, {each.id: each for each in related}
+
+    def texts(self, attributes: Mapping[str, str]) -> list[str]:
+        """Labels of the figure, or the text of the file, that an element refers to."""
+        found = list[str]()
+        for relation in filter(None, map(self._related.get, _references(attributes))):
+            if relation.kind in FIGURES:
+                labels = _Labels()
+                events(self._archive.read(relation.part), labels)
+                found += dict.fromkeys(labels.texts)
+            elif relation.kind == "afchunk":
+                found.append(_text_of(relation.part, self._archive.read(relation.part)))
+        return found
+
+
+def _text_of(part: str, data: bytes) -> str:
+    """Text of a page, a web archive or a plain text; "" for others."""
+    kind = "mail" if part.lower().endswith((".mht", ".mhtml")) else kind_of(part, data[:HEAD])
+    if kind == "mail":
+        return mail.read(data).text
+    if kind == "html":
+        return html_pages.text_of(html_pages.page_text(data))
+    return decoded(data) if kind == "text" else ""
+
+
+class _Labels:
+    """Parser of a chart's or diagram's texts, without its numbers."""
+
+    def __init__(self) -> None:
+        self.texts = list[str]()
+        self._line, self._numbers, self._says = list[str](), 0, False
+
+    def start(self, tag: str, _: Mapping[str, str]) -> None:
+        name = local(tag)
+        self._numbers += name.startswith("num")
+        self._says = name in ("t", "v", "pt") and not self._numbers
+
+    def data(self, text: str) -> None:
+        if self._says:
+            self._line.append(text)
+
+    def end(self, tag: str) -> None:
+        name = local(tag)
+        self._numbers -= name.startswith("num")
+        self._says = False
+        if name in ("p", "v", "pt"):
+            if text := " ".join("".join(self._line).split()):
+                self.texts.append(text)
+            self._line.clear()
+
+    def close(self) -> None:
+        pass
+
+
+def read_docx(data: bytes) -> Extract:
+    """Read a Word document, its notes and its comments."""
+    archive = Archive(data)
+    main = _main_part(archive, "word/document.xml")
+    if main not in archive:
+        raise UnreadableError("not a DOCX file")
+    outline = Outline(LARGEST_PACKED_TEXT)
+    related = _relations(archive, main)
+    levels = _Styles(archive.read(_part_of_kind(related, "styles"))).levels()
+    for part in [main, *_of_kinds(related, *NOTES)]:
+        found = _WordText(outline, levels, _Embedded(archive, _relations(archive, part)))
+        events(archive.read(part), found)
+        if part == main and found.root != "document":
+            raise UnreadableError("not a DOCX file")
+        outline.leave(0)
+    about = elements(archive.read(_part_of_kind(_relations(archive), "core-properties")))
+    title = joined(about, "title") or outline.first_heading
+    return Extract(title, outline.text, outline.parts, facts(about))
+
+
+class _Styles:
+    """Parser of DOCX styles: levels of heading styles, including derived ones."""
+
+    def __init__(self, data: bytes) -> None:
+        self._id, self._own, self._based = "", dict[str, int](), dict[str, str]()
+        events(data, self)
+
+    def levels(self) -> dict[str, int]:
+        """Style -> heading level."""
+        found = dict(self._own)
+        for style in self._based:
+            above, seen = style, {""}
+            while above not in self._own and above not in seen:
+                seen.add(above)
+                above = self._based.get(above, "")
+            if above in self._own:
+                found[style] = self._own[above]
+        return found
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        name, value = local(tag), attribute(attributes, "val")
+        if name == "style":
+            self._id = attribute(attributes, "styleId")
+        elif name == "basedOn":
+            self._based[self._id] = value
+        elif name == "name" and value.lower() == "title":
+            self._own[self._id] = TITLE
+        elif name == "name" and (number := value.lower().removeprefix("heading ")).isdecimal():
+            self._own[self._id] = TITLE + int(number[:2])
+        elif name == "outlineLvl" and value.isdecimal() and int(value) < 9:
+            self._own.setdefault(self._id, TITLE + 1 + int(value))
+
+    def close(self) -> None:
+        pass
+
+
+class _DrawingText(Blocks):
+    """Text that Word documents and slides have in common: runs, tables, formulas and figures.
+
+    Of alternatives (`AlternateContent`), the first with text is read.
+
+    `root` is the name of the first element.
+    """
+
+    def __init__(self, outline: Outline | Slide, embedded: _Embedded | None = None) -> None:
+        super().__init__(outline)
+        self.root = ""
+        self._embedded, self._formula = embedded, Formula()
+        self._says, self._font, self._reading = False, "", ""
+        self._alternatives, self._skipped = list[int](), list[bool]()
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        name = local(tag)
+        self.root = self.root or name
+        self._unseen += name in UNSEEN
+        self._start_alternative(name)
+        if name == "t":
+            self._says = True
+        elif name in ("r", "fld"):
+            self._font = ""
+        elif name in ("rFonts", "sym") and not attribute(attributes, "char"):
+            fonts = (attribute(attributes, each) for each in ("ascii", "hAnsi", "typeface"))
+            self._font = next(filter(None, fonts), "")
+        elif name == "sym":
+            self._say(symbol(attribute(attributes, "font"), attribute(attributes, "char")))
+        elif name in CHARACTERS:
+            character = CHARACTERS[name]  # a tab would separate cells
+            self._say(character.replace("\t", " ") if self._inline else character)
+        elif name in ("chart", "relIds", "altChunk") and self._embedded:
+            self._add(self._embedded.texts(attributes))
+        elif name == "tc":
+            self._begin_inline()
+        elif name in ("tr", "rt", "rubyBase"):
+            self._begin()
+        elif name == "tbl":
+            self._begin_table()
+        elif "/math}" in tag:
+            self._say(self._formula.start(name, attributes))
+            if name in SCRIPTS:
+                self._begin()
+
+    def data(self, text: str) -> None:
+        if self._says:
+            self._say(plain(text, self._font))
+
+    def end(self, tag: str) -> None:
+        name = local(tag)
+        if name == "t":
+            self._says = False
+        elif name == "tc":
+            self._end_cell()
+        elif name == "tr":
+            self._end_row()
+        elif name == "rt":
+            self._reading = self._end()
+        elif name == "rubyBase":
+            reading, self._reading = self._reading, ""
+            self._say(self._end() + (f"({reading})" if reading.strip() else ""))
+        elif "/math}" in tag:
+            if name in SCRIPTS and (script := self._end()):
+                self._say(SCRIPTS[name] + script)
+            self._say(self._formula.end(name))
+        self._end_alternative(name)
+        self._unseen -= name in UNSEEN
+
+    def _start_alternative(self, name: str) -> None:
+        if name == "AlternateContent":
+            self._alternatives.append(self._said)
+        elif name in ("Choice", "Fallback") and self._alternatives:
+            self._skipped.append(self._said > self._alternatives[-1])
+            self._unseen += self._skipped[-1]
+
+    def _end_alternative(self, name: str) -> None:
+        if name == "AlternateContent":
+            self._alternatives.pop()
+        elif name in ("Choice", "Fallback") and self._skipped:
+            self._unseen -= self._skipped.pop()
+
+
+class _WordText(_DrawingText):
+    """Handler of the events of a part of a Word document."""
+
+    def __init__(
+        self, outline: Outline | Slide, levels: Mapping[str, int], embedded: _Embedded | None = None
+    ) -> None:
+        super().__init__(outline, embedded)
+        self._levels, self._paragraphs = levels, list[tuple[int, str]]()
+        self._entries, self._chosen = list[str](), 0  # of a drop-down list
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        super().start(tag, attributes)
+        name = local(tag)
+        if name == "p":
+            self._begin()
+            self._paragraphs.append((0, ""))
+        elif self._unseen or not self._paragraphs:
+            return
+        elif name == "pStyle":
+            self._format(level=self._levels.get(attribute(attributes, "val"), 0))
+        elif name == "numPr":
+            self._format(bullet="- ")
+        elif name in DESCRIPTIONS:
+            description = attribute(attributes, DESCRIPTIONS[name])
+            self._say(f" {description} " if description else "")
+        elif name == "ddList":
+            self._entries, self._chosen = [], 0
+        elif name == "result" and (number := attribute(attributes, "val")).isdecimal():
+            self._chosen = int(number)
+        elif name == "listEntry":
+            self._entries.append(attribute(attributes, "val"))
+
+    def end(self, tag: str) -> None:
+        name = local(tag)
+        if name == "p":
+            self._end_paragraph(*self._paragraphs.pop())
+        elif name == "ddList" and self._chosen < len(self._entries):
+            self._say(self._entries[self._chosen])
+        super().end(tag)
+
+    def _format(self, level: int | None = None, bullet: str | None = None) -> None:
+        old_level, old_bullet = self._paragraphs[-1]
+        self._paragraphs[-1] = (
+            old_level if level is None else level,
+            old_bullet if bullet is None else bullet,
+        )
+
+
+def read_pptx(data: bytes) -> Extract:
+    """Read a presentation; slides are pages, each below its title, with its notes at the end."""
+    archive = Archive(data)
+    main = _main_part(archive, "ppt/presentation.xml")
+    listed = elements(archive.read(main))
+    if not listed or listed[-1].name != "presentation":
+        raise UnreadableError("not a PPTX file")
+    parts = {each.id: each.part for each in _relations(archive, main)}
+    ids = [id for e in listed if e.name == "sldId" for id in _references(e.attributes)]
+    slides = [parts[id] for id in ids if id in parts]
+    outline = Outline(LARGEST_PACKED_TEXT)
+    for number, name in enumerate(slides, start=1):
+        slide, related = Slide(), _relations(archive, name)
+        events(archive.read(name), _SlideText(slide, _Embedded(archive, related)))
+        for other in _of_kinds(related, "notesslide", "comments"):
+            events(archive.read(other), _SlideText(slide, is_notes=True))
+        slide.append_to(outline, number)
+    about = elements(archive.read(_part_of_kind(_relations(archive), "core-properties")))
+    title = joined(about, "title") or outline.first_heading
+    return Extract(title, outline.text, outline.parts, facts(about) | {"pages": len(slides)})
+
+
+class _SlideText(_DrawingText):
+    """Handler of the events of a slide, its notes, or its comments."""
+
+    def __init__(
+        self, slide: Slide, embedded: _Embedded | None = None, *, is_notes: bool = False
+    ) -> None:
+        super().__init__(slide, embedded)
+        self._shape, self._description = "", ""
+        self._item = "" if is_notes else "- "
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        super().start(tag, attributes)
+        name = local(tag)
+        if name == "ph":
+            self._shape = attribute(attributes, "type") or "body"
+            self._unseen += self._shape in FRAME
+        elif name == "cNvPr":
+            self._describe(attribute(attributes, "descr"))
+        elif name in ("p", "text"):  # an older comment has only a text
+            self._begin()
+            self._says = name == "text"
+
+    def end(self, tag: str) -> None:
+        name = local(tag)
+        if name in ("p", "text"):
+            self._says = False
+            is_body = self._shape == "body"
+            self._end_paragraph(int(self._shape in TITLES), self._item if is_body else "")
+        elif name in SHAPES:
+            self._describe()
+            self._unseen -= self._shape in FRAME
+            self._shape = ""
+        super().end(tag)
+
+    def _describe(self, following: str = "") -> None:
+        """Add the description of the shape that ends, or that others follow in a group."""
+        self._add([self._description])
+        self._description = following
+
+
+def read_flat(data: bytes) -> Extract:
+    """Read a Word document that is a single XML file."""
+    outline = Outline()
+    events(data, _WordText(outline, {}))
+    return Extract(outline.first_heading, outline.text, outline.parts)

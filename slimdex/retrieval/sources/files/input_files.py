@@ -1,0 +1,335 @@
+"""Input files: text in any encoding, compressed or piped in, and the origins of documents.
+
+An origin synchronises a document with its source: a digest of a place, "/", and a stamp that
+changes with the file. The digest keeps paths out of the index. The stamp is empty if a change could
+go unnoticed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import weakref
+import zlib
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from slimdex.indexes.errors import InputError
+
+from ...atomic_files import temporary_parent
+from ...extras import install_command
+from .decoding import MARKS
+from .packed import opened
+
+STANDARD_INPUT = "-"
+ZSTANDARD = ".zst"
+JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
+LARGEST_OBJECT = 32 << 20
+"""Limit of a JSON object or CSV line in bytes, and of a document line in characters."""
+PIECE = 1 << 20
+"""Bytes decoded or copied at a time."""
+UNREADABLE = (UnicodeDecodeError, EOFError, OSError, zlib.error)
+"""Errors of reading text: not UTF-8, truncated, or missing."""
+SETTLED_NS = 2_000_000_000
+"""A file modified more recently may change again with the same time and size: clocks of file
+systems tick every few milliseconds, FAT's every two seconds."""
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """Properties of files given by the user.
+
+    Attributes
+    ----------
+    encoding : of text files, by any Python name; None means UTF-8, or UTF-16 with a byte order
+        mark.
+    format : an ending without its dot, which replaces the file's own.
+    follow_links : whether links that lead out of a folder are followed.
+    """
+
+    encoding: str | None = None
+    format: str | None = None
+    follow_links: bool = False
+
+    def __post_init__(self) -> None:
+        if self.encoding is None:
+            return
+        try:
+            codecs.getincrementaldecoder(self.encoding)
+            "a".encode(self.encoding)
+        except (LookupError, UnicodeError, ValueError) as error:
+            raise InputError(
+                f"encoding {self.encoding!r}; expected a name such as utf-8, latin-1, cp1252 or "
+                "utf-16"
+            ) from error
+
+
+@dataclass
+class InputFile:
+    """Input file: the original, or a UTF-8 copy of another encoding or of standard input.
+
+    Attributes
+    ----------
+    name : as given by the user.
+    path : path to read from.
+    ending : kind, without ".gz".
+    id_prefix : prefix of generated ids: the path as given.
+    place : unique: the absolute path, or a digest of standard input.
+    facts : values that change with the file.
+    changed_ns : modification time; 0 if the facts include a digest of the content.
+    """
+
+    name: str
+    path: Path
+    ending: str
+    id_prefix: str
+    place: str
+    facts: list[Any]
+    notes: list[str] = field(default_factory=list)
+    changed_ns: int = 0
+
+    def fingerprint(self, *chosen: Any) -> str:
+        """Digest of the facts and of the user's choices."""
+        return hashlib.sha256(json.dumps([*self.facts, *chosen]).encode()).hexdigest()
+
+    def stamp(self, *chosen: Any) -> str:
+        """Stamp of the file; see `origins.stamp_of`."""
+        return stamp_of(self.changed_ns, self.fingerprint(*chosen))
+
+    def unify_line_endings(self) -> None:
+        """Replace the file by a copy without carriage returns.
+
+        DuckDB can't read a table with mixed line endings.
+        """
+        original, self.path = self.path, temporary()
+        remove_later(self)
+        with open_bytes(original) as found, self.path.open("wb") as copy:
+            held = b""
+            while piece := found.read(PIECE):
+                piece = held + piece
+                held = b"\r" if piece.endswith(b"\r") else b""
+                copy.write(piece[: len(piece) - len(held)].replace(b"\r\n", b"\n"))
+            copy.write(held)
+        self.notes.append("mixed line endings, read as the same")
+
+
+def open_file(name: str, path: Path, given: FileFormat = FileFormat()) -> InputFile:
+    """Open an existing file; "-" is standard input.
+
+    Raises `InputError` if it is not valid text in its encoding.
+    """
+    if name == STANDARD_INPUT:
+        file = _standard_input(given)
+    else:
+        stat = path.stat()
+        facts = [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
+        place, prefix = path.resolve().as_posix(), Path(os.path.normpath(path)).as_posix()
+        file = InputFile(name, path, ending_of(path, given), prefix, place, facts)
+        file.changed_ns = max(stat.st_mtime_ns, stat.st_ctime_ns)
+    if path.suffix == ZSTANDARD:
+        _unpack(file)
+    if file.ending == ".parquet":
+        return file
+    head = _beginning(file.path)
+    if given.encoding is None and (marked := _by_mark(head)):
+        file.notes.append(f"read as {marked.upper()}, by its first bytes")
+        _transcode(file, marked)
+    elif given.encoding and codecs.lookup(given.encoding).name not in ("utf-8", "utf-8-sig"):
+        _transcode(file, given.encoding)
+    elif head.startswith(codecs.BOM_UTF8) and file.ending in JSON_ENDINGS:
+        _transcode(file, "utf-8-sig")  # DuckDB accepts a mark in CSV, but not in JSON
+    return file
+
+
+def open_text(path: Path, encoding: str = "utf-8-sig", newline: str | None = None) -> Any:
+    """Open a file as lines, decompressed if its name ends with .gz."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "rt", encoding=encoding, newline=newline)
+
+
+def bounded_lines(lines: IO[str], name: str, most: int = LARGEST_OBJECT) -> Iterator[str]:
+    """Yield lines of an open file, reading at most `most` characters of each.
+
+    Raises `InputError` if a line is longer.
+
+    >>> import io
+    >>> list(bounded_lines(io.StringIO("one\\ntwo"), "a.txt", 3))
+    ['one\\n', 'two']
+    >>> list(bounded_lines(io.StringIO("one\\ntwos"), "a.txt", 3))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    slimdex.indexes.errors.InputError: a.txt, line 2: over 3 characters; expected ...
+    """
+    for number, line in enumerate(iter(partial(lines.readline, most + 1), ""), start=1):
+        if len(line) > most and not line.endswith("\n"):
+            raise InputError(
+                f"{name}, line {number}: over {most:,} characters; expected one document per line"
+            )
+        yield line
+
+
+def ending_of(path: Path, given: FileFormat) -> str:
+    """Kind of a file by its name, or as given by the user."""
+    if given.format is not None:
+        return f".{given.format.removeprefix('.')}"
+    return path.with_suffix("").suffix if path.suffix in (".gz", ZSTANDARD) else path.suffix
+
+
+def _standard_input(given: FileFormat) -> InputFile:
+    """Copy standard input to a file, since it is read more than once."""
+    if sys.stdin is None:
+        raise InputError("-: no standard input")
+    file = InputFile("standard input", temporary(), "", "stdin", "", [])
+    remove_later(file)
+    digest = hashlib.sha256()
+    with file.path.open("wb") as copy:
+        while piece := sys.stdin.buffer.read(PIECE):
+            digest.update(piece)
+            copy.write(piece)
+    with file.path.open("rb") as copy:
+        packed = copy.read(2) == b"\x1f\x8b"
+    if packed:
+        file.path = file.path.rename(file.path.with_name(file.path.name + ".gz"))
+        remove_later(file)
+    file.facts, file.place = [digest.hexdigest()], f"stdin {digest.hexdigest()}"
+    file.ending = ending_of(file.path, given) if given.format else _guessed(_beginning(file.path))
+    if given.format is None:
+        kind = file.ending.removeprefix(".")
+        file.notes.append(f"read as {kind}, by its first bytes; format=NAME overrides this")
+    return file
+
+
+def _guessed(head: bytes) -> str:
+    """Guess the kind of a file from its first bytes: Parquet, JSON objects, or lines."""
+    if head.startswith(b"PAR1"):
+        return ".parquet"
+    text = head.decode(_by_mark(head) or "utf-8-sig", "ignore")
+    return ".jsonl" if text.lstrip().startswith("{") else ".txt"
+
+
+def _by_mark(head: bytes) -> str | None:
+    """Encoding of a byte order mark; None for UTF-8 or no mark."""
+    found = next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
+    return None if found == "utf-8-sig" else found
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with open_bytes(path) as file:
+            head: bytes = file.read(PIECE)
+    except UNREADABLE:
+        return b""  # reported when the file is read
+    return head
+
+
+def _unpack(file: InputFile) -> None:
+    """Replace a Zstandard file by a decompressed copy."""
+    original, file.path = file.path, temporary()
+    remove_later(file)
+    try:
+        with original.open("rb") as packed, file.path.open("wb") as copy:
+            shutil.copyfileobj(opened(packed), copy, PIECE)
+    except ModuleNotFoundError as error:
+        raise InputError(f"{file.name}: requires zstandard: {install_command('files')}") from error
+    except OSError as error:
+        raise InputError(f"{file.name}: can't be read ({error})") from error
+
+
+def _transcode(file: InputFile, encoding: str) -> None:
+    """Replace the file by a copy in UTF-8."""
+    original, file.path = file.path, temporary()
+    remove_later(file)
+    file.facts.append(encoding)
+    try:
+        with (
+            open_text(original, encoding, newline="") as text,
+            file.path.open("w", encoding="utf-8", errors="surrogatepass", newline="") as copy,
+        ):
+            shutil.copyfileobj(text, copy, PIECE)
+    except UnicodeError as error:
+        raise InputError(
+            f"{file.name}: not {encoding.upper()} text ({error.args[-1]}); expected another one"
+        ) from error
+    except UNREADABLE as error:
+        raise InputError(f"{file.name}: can't be read ({error})") from error
+
+
+def open_bytes(path: Path) -> Any:
+    """Open a file as bytes, decompressed if its name ends with .gz."""
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+
+
+def temporary() -> Path:
+    """Create a temporary file."""
+    descriptor, name = tempfile.mkstemp(prefix="slimdex-", dir=temporary_parent())
+    os.close(descriptor)
+    return Path(name)
+
+
+def remove_later(file: InputFile) -> None:
+    """Remove the copy when the file object is garbage-collected or the process ends."""
+    weakref.finalize(file, file.path.unlink, missing_ok=True)
+
+
+def unreadable(error: Exception) -> str:
+    """Describe why a file can't be read as UTF-8, to append to its name."""
+    if isinstance(error, UnicodeDecodeError):
+        return f": not UTF-8 text ({error.reason}); expected UTF-8, or encoding=latin-1 or another"
+    return f": can't be read ({error})"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Options for reading a source into an index.
+
+    Attributes
+    ----------
+    prefix : prefix of generated ids and of ids that are paths; None for the source's default.
+    place : digest of the source's location; empty to record no origins.
+    inside : path of this folder or file within a folder that the index knows.
+    known : origins of documents in the index, whose files need not be read again.
+    """
+
+    prefix: str | None = None
+    place: str = ""
+    inside: str = ""
+    known: Set[str] = frozenset()
+
+    def origin(self, stamp: str) -> str:
+        """Origin of a document of this source; "" if not recorded.
+
+        >>> Reading(place="c0ffee").origin("1d"), Reading().origin("1d")
+        ('c0ffee/1d', '')
+        """
+        return f"{self.place}/{stamp}" if self.place else ""
+
+    def has(self, stamp: str) -> bool:
+        """Return whether the index has a document with this stamp; False for an empty stamp."""
+        return bool(stamp) and self.origin(stamp) in self.known
+
+
+def place_digest(place: str) -> str:
+    """Return an irreversible digest of a place."""
+    return hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def stamp_of(changed_ns: int, *facts: object) -> str:
+    """Return a stamp of some facts; empty if the file was modified just now.
+
+    >>> stamp_of(0, "notes.md", 7) == stamp_of(0, "notes.md", 8), stamp_of(time.time_ns(), 7)
+    (False, '')
+    """
+    if time.time_ns() - changed_ns < SETTLED_NS:
+        return ""
+    return hashlib.sha256(
+        repr((changed_ns, *facts)).encode("utf-8", "surrogateescape")
+    ).hexdigest()[:16]

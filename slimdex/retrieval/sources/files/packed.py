@@ -1,0 +1,181 @@
+"""Compressed files and zip archives (DOCX, ODT, PPTX, EPUB), decompressed up to a limit."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import posixpath
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from ...extras import install_command
+from .limits import LARGEST_UNPACKED, UnreadableError, size
+
+MOST_ENTRIES = 20_000
+ENCRYPTED = 0x1
+OLE = b"\xd0\xcf\x11\xe0"
+"""First bytes of an OLE container, used by older office files and by encrypted ones."""
+PROTECTED = "EncryptedPackage".encode("utf-16-le")
+"""Name of the stream of an OLE container that holds an encrypted archive."""
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+ENDINGS = (".gz", ".zst")
+LARGEST_WINDOW = 1 << 27
+"""Largest Zstandard window in bytes, which bounds memory."""
+COMPRESSED_PIECE = 1 << 12
+"""Compressed bytes per step: they can expand 32,000 times."""
+
+
+class Archive:
+    """Entries of an archive; together at most `LARGEST_UNPACKED` bytes are read.
+
+    Names are looked up as office files and books refer to them: an entry is also found by a name
+    with another case, percent-encoding or kind of slash, or with "." and "..".
+
+    Raises `UnreadableError` if it is not an archive, or has too many entries.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._left = LARGEST_UNPACKED
+        try:
+            self._file = zipfile.ZipFile(io.BytesIO(data))
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
+            raise UnreadableError(_why(data, error)) from error
+        if len(self._file.filelist) > MOST_ENTRIES:
+            raise UnreadableError(f"over {MOST_ENTRIES:,} entries")
+        self._entries = dict[str, zipfile.ZipInfo]()
+        for respell in SPELLINGS:
+            for entry in reversed(self._file.filelist):  # the last of a name counts
+                self._entries.setdefault(respell(entry.filename), entry)
+
+    def __contains__(self, name: str) -> bool:
+        return self._entry(name) is not None
+
+    def _entry(self, name: str) -> zipfile.ZipInfo | None:
+        spellings = (self._entries.get(respell(name)) for respell in SPELLINGS)
+        return next((entry for entry in spellings if entry is not None), None)
+
+    def read(self, name: str) -> bytes:
+        """Read an entry; b"" if missing.
+
+        Raises `UnreadableError` if it is encrypted, broken, or exceeds the rest of the limit,
+        whatever size it declares.
+        """
+        entry = self._entry(name)
+        if entry is None:
+            return b""
+        if entry.flag_bits & ENCRYPTED:
+            raise UnreadableError("encrypted")
+        if entry.file_size > self._left:
+            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
+        try:
+            with self._file.open(entry) as file:
+                found = file.read(self._left + 1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+            raise UnreadableError(f"broken: {error}") from error
+        self._left -= len(found)
+        if self._left < 0:
+            raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
+        return found
+
+
+def _path(name: str) -> str:
+    path = posixpath.join("/", name.replace("\\", "/"))
+    return posixpath.normpath(path).lstrip("/").lower()
+
+
+SPELLINGS: Sequence[Callable[[str], str]] = (str, _path, lambda name: _path(unquote(name)))
+"""Functions that make spellings of one name equal, the strictest first."""
+
+
+def _why(data: bytes, error: Exception) -> str:
+    if not data.startswith(OLE):
+        return f"broken: {error}"
+    return "encrypted" if PROTECTED in data else "a format from before 2007"
+
+
+def unpacked(data: bytes) -> bytes:
+    """Decompress gzip or Zstandard data, recognised by first bytes; return other data unchanged.
+
+    Raises `UnreadableError` if it is broken, or larger than `LARGEST_UNPACKED`.
+    """
+    try:
+        with opened(io.BytesIO(data)) as packed:
+            found: bytes = packed.read(LARGEST_UNPACKED + 1)
+            packed.read(1)  # detects truncation
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableError(f"broken: {error}") from error
+    if len(found) > LARGEST_UNPACKED and data[:2] in (GZIP, ZSTD[:2]):
+        raise UnreadableError(f"over {size(LARGEST_UNPACKED)} when decompressed")
+    return found
+
+
+def unpacked_head(file: io.BufferedReader, length: int) -> bytes:
+    """Read the first decompressed bytes of a file, and rewind it.
+
+    Raises `UnreadableError` if decompression fails, or its library is missing.
+    """
+    try:
+        return bytes(opened(file).read(length))
+    except ModuleNotFoundError as error:
+        raise UnreadableError(f"requires zstandard: {install_command('files')}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableError(f"broken: {error}") from error
+    finally:
+        file.seek(0)
+
+
+def opened(file: Any) -> Any:
+    """Open a compressed file for reading."""
+    head = file.read(4)
+    file.seek(0)
+    if head.startswith(GZIP):
+        return gzip.open(file)
+    return _zstandard(file) if head == ZSTD else file
+
+
+def _zstandard(file: Any) -> Any:
+    import zstandard
+
+    class Reader(io.RawIOBase):
+        """Reader of consecutive frames; errors are OSError, as gzip's."""
+
+        def __init__(self) -> None:
+            self._frame: Any = None
+            self._found = memoryview(b"")
+
+        def readable(self) -> bool:
+            """Return True."""
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            """Read the next bytes."""
+            while not self._found:
+                packed = file.read(COMPRESSED_PIECE)
+                if not packed and self._frame is not None:
+                    raise OSError("truncated")
+                if not packed:
+                    return 0
+                self._found = memoryview(self._unpacked(packed))
+            length = min(len(buffer), len(self._found))
+            buffer[:length] = self._found[:length]
+            self._found = self._found[length:]
+            return length
+
+        def _unpacked(self, packed: bytes) -> bytes:
+            found = []
+            try:
+                while packed:
+                    if self._frame is None:
+                        unpacker = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
+                        self._frame = unpacker.decompressobj()
+                    found.append(self._frame.decompress(packed))
+                    packed = self._frame.unused_data if self._frame.eof else b""
+                    self._frame = None if self._frame.eof else self._frame
+            except zstandard.ZstdError as error:
+                raise OSError(str(error)) from error
+            return b"".join(found)
+
+    return io.BufferedReader(Reader(), 1 << 17)

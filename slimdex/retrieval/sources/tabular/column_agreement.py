@@ -1,0 +1,119 @@
+"""Agreement of column types between sources, and between sources and an index.
+
+The sources of a build are treated as one file with all their rows. Types of an existing index
+change only if nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from slimdex.indexes.errors import InputError, shortened
+
+from ...store.columns import TEXTS, wider
+from .columns import MOMENTS, NUMBERS, is_nested
+from .tables import EVERY_COLUMN, TableSource
+
+
+def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:
+    """Raise `InputError` if no source has a column for which the user gave a type."""
+    found = [column for s in sources if isinstance(s, TableSource) for column in s.all_columns]
+    for name in types:
+        if name != EVERY_COLUMN and name not in found:
+            columns = ", ".join(dict.fromkeys(found)) or "none"
+            raise InputError(f"types: no column {name!r}; expected one of {columns}")
+
+
+def agree(sources: Sequence[object]) -> list[str]:
+    """Make tables read columns of the same name as one type; return notes."""
+    having = defaultdict[str, list[TableSource]](list)
+    for source in sources:
+        if isinstance(source, TableSource):
+            for name in source.columns:
+                having[name.lower()].append(source)
+    notes = []
+    for name, tables in having.items():
+        if len({table.type_of(name) for table in tables}) > 1:
+            notes += _agree(name, tables)
+    return notes
+
+
+def _agree(name: str, tables: Sequence[TableSource]) -> list[str]:
+    empty = [table for table in tables if table.is_empty(name)]
+    filled = [table for table in tables if table not in empty] or tables
+    types = {table.type_of(name) for table in filled}
+    joint = _joint(name, filled, types) if len(types) > 1 else None
+    for table in empty if joint is None else tables:
+        table.keep_as(name, joint or min(types))
+    if joint is None:
+        return []
+    kinds = ", ".join(sorted(types))
+    return [f"column {name!r} is {kinds} in different files; it is stored as {joint}"]
+
+
+def agree_with(index: Mapping[str, str], sources: Sequence[object]) -> list[str]:
+    """Make tables read columns as the index's types where possible; return notes.
+
+    Raises `InputError`, with the value and its place, if the index's column would lose information.
+    """
+    index_types = {name.lower(): type_ for name, type_ in index.items()}
+    return [
+        note
+        for source in sources
+        if isinstance(source, TableSource)
+        for name in source.columns
+        if name.lower() in index_types
+        for note in _agree_with(index_types[name.lower()], source, name)
+    ]
+
+
+def _agree_with(held: str, table: TableSource, name: str) -> list[str]:
+    type_, found = table.type_of(name), table.found_type(name)
+    if held in (type_, "JSON") or name in table.requested:
+        return []
+    if held == "VARCHAR":  # as text, not as a number or list
+        table.keep_as(name, "VARCHAR")
+        return []
+    if wider(held, type_) not in TEXTS:
+        return []
+    if table.is_empty(name):
+        table.keep_as(name, held)
+        return []
+    are_numbers = [NUMBERS.fullmatch(type_) is not None for type_ in (held, found)]
+    for number in (held, found) if all(are_numbers) else ():
+        if table.misfit(name, number, zeros=True) is None:
+            table.keep_as(name, number)
+            if "INT" in number:
+                return []
+            return [
+                f"{table.name}: column {name!r} holds {held}: stored as numbers, not as written"
+            ]
+    misfit = table.misfit(name, held, zeros=are_numbers[0])
+    if misfit is None:
+        table.keep_as(name, held)
+        return []
+    which = f"{table.name}, row {misfit[0]}: {shortened(misfit[1], 40)} in column {name!r}"
+    which += f" is not {held}"
+    raise InputError(
+        f"{which}: column {name!r} holds {held}; the new values are {type_} (types="
+        f"{name}=VARCHAR makes the whole column text, types={name}={held} reads matching values)"
+    )
+
+
+def _joint(name: str, tables: Sequence[TableSource], types: set[str]) -> str | None:
+    """Type of the column if all tables were one file; None if the index widens by itself."""
+    if all(NUMBERS.fullmatch(type_) for type_ in types):
+        joint = wider(*sorted(types))
+        exact = not any(table.not_as_written({name: joint}) for table in tables)
+        return None if exact else "VARCHAR"
+    if all(table.is_typed for table in tables) and wider(*types) not in TEXTS:
+        return None
+    nested = [type_ for type_ in types if is_nested(type_)]
+    if len(nested) == len(types) and "JSON" not in types:
+        joint = wider(*sorted(types))
+        if joint != "VARCHAR" and ("VARCHAR" in joint) == all("VARCHAR" in t for t in types):
+            return None
+    are_json = all(table.is_json for table in tables)
+    strings = types <= {"VARCHAR", "UUID", *MOMENTS}
+    return "JSON" if nested or (are_json and not strings) else "VARCHAR"

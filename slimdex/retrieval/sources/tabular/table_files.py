@@ -1,0 +1,314 @@
+"""SQL for reading table files with DuckDB, and the place of errors in them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import duckdb
+
+from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.json_text import TooDeepError, parsed
+
+from ...documents import MOST_COLUMNS, check_columns
+from ...duckdb_library import connected, identifier, literal, one_file
+from ..files.input_files import (
+    LARGEST_OBJECT,
+    PIECE,
+    UNREADABLE,
+    InputFile,
+    open_bytes,
+    open_text,
+    remove_later,
+    temporary,
+    unreadable,
+)
+
+SQL = "sql:"
+"""Prefix of a source that is a query."""
+OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+DELIMITERS = ",\t;|"
+BLANK = f'{DELIMITERS}" \r\n'
+"""Characters of a CSV file's line without values."""
+ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""An escape in JSON; the group is half of a pair of surrogates, without the other half."""
+MOST_OWN_COLUMNS = 4
+"""Columns that may be the id, the text, the title and the vectors."""
+ANSWER, TABLE = ".answer", "answer"
+"""Ending of the result of a query, and the table in it."""
+MOST_KEYS = 1_000_000
+"""Keys of a JSON file that are counted at most."""
+
+
+def read_json(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """SQL to read a JSON file; DuckDB infers types if none are given."""
+    layout = "auto" if file.ending == ".json" else "newline_delimited"
+    options = f"format='{layout}', sample_size=-1, maximum_object_size={LARGEST_OBJECT}"
+    # Rare keys are columns too, and objects are not read as maps.
+    options += ", map_inference_threshold=-1, field_appearance_threshold=0"
+    if types:  # read_json requires all types or none
+        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
+        options += f", columns={{{fields}}}"
+    return f"read_json({one_file(str(file.path))}, {options})"
+
+
+def json_objects(file: InputFile) -> str:
+    """SQL to read the objects of a JSON file, each as a column "json"."""
+    objects = read_json(file, {}, []).replace("read_json(", "read_json_objects(", 1)
+    return re.sub(r", (sample_size|map_\w+|field_\w+)=[-\d]+", "", objects)
+
+
+def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
+    """Raise `InputError` for far too many columns, which DuckDB takes minutes to describe.
+
+    And for JSON keys that differ only in case, all but one of which DuckDB would read as empty.
+    """
+    reader = READERS.get(file.ending)
+    count: int | None = 0
+    alike: list[str] | None = None
+    if reader is read_csv:
+        count = len(header(file.path))
+    elif reader is read_json:
+        keys = (
+            f"SELECT DISTINCT unnest(json_keys(json)) FROM {json_objects(file)} LIMIT {MOST_KEYS}"
+        )
+        counted = f"SELECT count(*) AS n, list(k) AS l FROM ({keys}) t(k) GROUP BY lower(k)"
+        with suppress(duckdb.Error):  # reported when the file is read
+            sql = f"SELECT sum(n), any_value(l) FILTER (WHERE n > 1) FROM ({counted})"
+            ((count, alike),) = connection.execute(sql).fetchall()
+    if count is not None and count > MOST_COLUMNS + MOST_OWN_COLUMNS:
+        check_columns(count, file.name)
+    if alike:
+        named = ", ".join(map(repr, sorted(alike)[:5]))
+        raise InputError(f"{file.name}: keys {named}; expected keys that differ in more than case")
+
+
+def narrowed(
+    connection: duckdb.DuckDBPyConnection, file: InputFile, types: dict[str, str]
+) -> dict[str, str]:
+    """Read whole numbers of a JSON file as BIGINT if all fit: DuckDB infers HUGEINT of 0 and -1."""
+    for column, wide in types.items():
+        narrow = types | {column: re.sub(r"\bHUGEINT\b", "BIGINT", wide)}
+        if narrow != types:
+            table = read_json(file, narrow, list(narrow))
+            sql = f"SELECT max({identifier(column)}::VARCHAR) FROM {table}"
+            with suppress(duckdb.Error):  # a number is larger
+                connection.execute(sql).fetchall()
+                types = narrow
+    return types
+
+
+def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """SQL to read a CSV or TSV file; DuckDB infers types if none are given."""
+    # DuckDB would guess another separator, skip lines or treat rows that begin with "#" as comments
+    # rather than report a malformed file.
+    options = f"sample_size=-1, header=true, comment='', max_line_size={LARGEST_OBJECT}"
+    quotes = "" if file.ending == ".tsv" else ", quote='\"', escape='\"'"
+    try:
+        skipped, delimiter = layout(file.path)
+        options += f", skip={skipped}, delim={literal(delimiter)}{quotes}"
+    except UNREADABLE as error:
+        raise InputError(f"{file.name}{unreadable(error)}") from error
+    if types:
+        fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
+        options += f", types={{{fields}}}"
+    return f"read_csv({one_file(str(file.path))}, {options})"
+
+
+def read_parquet(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """SQL to read a Parquet file, with its own types."""
+    return f"read_parquet({one_file(str(file.path))})"
+
+
+def read_answer(file: InputFile, types: Mapping[str, str], names: Sequence[str]) -> str:
+    """SQL to read the result of a query, with its own types, from a file of DuckDB's."""
+    return f"read_duckdb({one_file(str(file.path))}, table_name={literal(TABLE)})"
+
+
+TYPED = (read_parquet, read_answer)
+"""Readers of files that state the types of their columns."""
+READERS = {
+    ".jsonl": read_json,
+    ".ndjson": read_json,
+    ".json": read_json,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+    ".parquet": read_parquet,
+}
+"""Ending of a file that users name -> its reader."""
+
+
+def layout(path: Path) -> tuple[int, str]:
+    """Detect the number of lines before a CSV file's header, and its separator.
+
+    The separator is a tab, comma, semicolon or bar. Excel may state it in a first line "sep=;".
+    Lines without a name are skipped.
+    """
+    with open_text(path) as lines:
+        header, skipped = lines.readline(LARGEST_OBJECT), 0
+        stated = re.fullmatch(r"sep=(.)\s*", header, re.IGNORECASE)
+        while header and (not header.strip(BLANK) or (stated and not skipped)):
+            header, skipped = lines.readline(LARGEST_OBJECT), skipped + 1
+    return skipped, stated[1] if stated else max(DELIMITERS, key=header.count)
+
+
+def header(path: Path) -> list[str]:
+    """The names of a CSV file's columns as written; [] if they can't be read."""
+    try:
+        skipped, delimiter = layout(path)
+        with open_text(path) as lines:
+            for _ in range(skipped):
+                lines.readline(LARGEST_OBJECT)
+            return next(csv.reader(_bounded(lines), delimiter=delimiter), [])
+    except (csv.Error, *UNREADABLE):
+        return []
+
+
+def has_mixed_line_endings(path: Path) -> bool:
+    """Return whether only some lines end with a carriage return, which DuckDB can't read."""
+    try:
+        with open_bytes(path) as lines:
+            ends, before = set[bool](), b""
+            while line := lines.readline(PIECE):
+                if line.endswith(b"\n"):
+                    ends.add((before + line)[-2:] == b"\r\n")
+                before = line[-1:]
+    except UNREADABLE:
+        return False
+    return len(ends) > 1
+
+
+def first_error(file: InputFile) -> str | None:
+    """Describe the first error of a CSV or JSON file, with its line; None if none is found."""
+    find = {".csv": _broken_record, ".tsv": _broken_record, ".json": _broken_json}
+    return find.get(file.ending, _broken_line)(file.path)
+
+
+def _broken_json(path: Path) -> str | None:
+    """Describe the first error of a JSON file of any layout: DuckDB counts values, not lines."""
+    with open_text(path, newline="\n") as lines:
+        text = lines.read(LARGEST_OBJECT)
+        while lines.read(PIECE):  # to its end: it may be cut off, or not UTF-8
+            text = ""  # too large to be parsed here
+    if (error := _json_error(text, 1)) is None or " (Extra data" not in error:
+        return error
+    return _broken_line(path)  # several values
+
+
+def _broken_line(path: Path) -> str | None:
+    """Describe the first line that is not JSON; DuckDB's own line numbers are per buffer."""
+    with open_text(path, newline="\n") as lines:
+        pieces = iter(partial(lines.readline, LARGEST_OBJECT + 1), "")
+        for number, line in enumerate(pieces, start=1):
+            if len(line) > LARGEST_OBJECT:
+                return f"line {number}: over {LARGEST_OBJECT:,} characters; expected one document"
+            if error := _json_error(line.rstrip("\r\n"), number) or _no_fields(line, number):
+                return error
+    return None
+
+
+def _no_fields(line: str, number: int) -> str | None:
+    """Describe a line of valid JSON that is no object of named fields."""
+    value = parsed(line) if line.strip() else {}
+    if not isinstance(value, dict):
+        return f"line {number}: {shortened(line.strip(), 40)}; expected a JSON object"
+    return f"line {number}: a field without a name; expected one" if "" in value else None
+
+
+def _json_error(text: str, number: int) -> str | None:
+    """Describe the first error of a JSON text that begins in a line of this number."""
+    try:
+        if text.strip():
+            parsed(text)
+    except json.JSONDecodeError as error:
+        place = number + error.lineno - 1
+        return f"line {place}: broken JSON ({error.msg} at column {error.colno})"
+    except TooDeepError as error:
+        return f"line {number}: JSON {error}"
+    except ValueError as error:  # a key twice, or an integer of thousands of digits
+        return f"line {number}: {error}"
+    half = next((found for found in ESCAPE.finditer(text) if found[1]), None)
+    if half is None:
+        return None
+    place = number + text.count("\n", 0, half.start())
+    return f"line {place}: {half[0]} is half of a character; expected both halves"
+
+
+def _broken_record(path: Path) -> str | None:
+    """Describe the first CSV record with another number of columns, which DuckDB does not report.
+
+    It is named by its first line.
+    """
+    largest = csv.field_size_limit(LARGEST_OBJECT)
+    try:
+        skipped, delimiter = layout(path)
+        with open_text(path, newline="") as lines:
+            records = csv.reader(_bounded(lines), delimiter=delimiter, strict=True)
+            for _ in range(skipped):
+                next(records)
+            return _uneven(records)
+    finally:
+        csv.field_size_limit(largest)
+
+
+def _bounded(lines: IO[str]) -> Iterator[str]:
+    """Yield lines; raises `csv.Error` for one that is too long, before it is read whole."""
+    for line in iter(partial(lines.readline, LARGEST_OBJECT + 1), ""):
+        if len(line) > LARGEST_OBJECT:
+            raise csv.Error(f"over {LARGEST_OBJECT:,} characters")
+        yield line
+
+
+def _uneven(records: Any) -> str | None:
+    width = None
+    while True:
+        line = records.line_num + 1
+        try:
+            record = next(records, None)
+        except csv.Error as error:
+            return f"line {line}: broken CSV ({error})"
+        if record is None:
+            return None
+        width = len(record) if width is None else width
+        if record and len(record) != width:
+            return f"line {line}: {len(record)} columns; expected {width}"
+
+
+def query_file(spec: str) -> InputFile:
+    """Run a DuckDB query over files: ``sql:SELECT * FROM 'notes/*.parquet'``.
+
+    Raises `InputError` if the query fails.
+    """
+    query = spec.removeprefix(SQL).strip().rstrip(";")
+    path = temporary()
+    file = InputFile(shortened(query, 60), path, ANSWER, "sql", f"sql {query}", [query])
+    remove_later(file)
+    path.unlink()  # DuckDB makes its files itself
+    try:
+        with connected(OFFLINE) as connection:
+            connection.execute(f"ATTACH {literal(str(path))} AS made")
+            connection.execute(f"CREATE TABLE made.{TABLE} AS (\n{query}\n)")
+            file.facts.append(_digest(connection))
+    except duckdb.Error as error:
+        reason = " ".join(str(error).split("\n\n")[0].splitlines()[:2])
+        raise InputError(f"sql {shortened(query)}: {reason}") from error
+    return file
+
+
+def _digest(connection: duckdb.DuckDBPyConnection) -> str:
+    """Digest of a result, whose sums become BIGINT if they fit: DuckDB makes them HUGEINT."""
+    types = connection.execute(f"DESCRIBE made.{TABLE}").fetchall()
+    for name in [name for name, type_, *_ in types if type_ == "HUGEINT"]:
+        with suppress(duckdb.Error):  # a number is larger
+            connection.execute(f"ALTER TABLE made.{TABLE} ALTER {identifier(name)} TYPE BIGINT")
+    rows = f"SELECT count(*), sum(hash(t, rowid)) FROM made.{TABLE} t"
+    return str([types, *connection.execute(rows).fetchall()])

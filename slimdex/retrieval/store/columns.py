@@ -1,0 +1,180 @@
+"""Columns: the user's columns of documents: their types, facts and values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from heapq import nlargest
+from importlib import import_module
+from typing import Any
+
+from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.errors import CorruptError, InputError
+
+from ..duckdb_library import connected, duckdb, identifier
+from .document_store import COLUMNS_AT_ONCE, DocumentStore
+
+TEXTS = ("JSON", "VARCHAR")
+"""Types that hold any value as text."""
+LISTED_VALUES = 20
+"""Largest number of distinct values that are listed."""
+FOLDER, LISTED_FOLDERS = "folder", 50
+"""Column of the folders of files, and how many of them are listed."""
+ORDERED = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "DATE", "TIME")
+"""Parts of the names of ordered types."""
+NOT_IN_ARROW = ("INTERVAL", "BIT", "UHUGEINT")
+"""Types that Arrow or Parquet can't represent."""
+
+
+def column_facts(store: DocumentStore) -> list[dict[str, Any]]:
+    """Name and type of each column, and its values if they are few, each with its number of
+    documents; otherwise, for numbers, dates and times, the least and the greatest value. The
+    column of folders has "folders" too: see `folder_counts`.
+    """
+    return [_facts(store, name, type_) for name, type_ in store.columns.items()]
+
+
+def _facts(store: DocumentStore, name: str, type_: str) -> dict[str, Any]:
+    column = identifier(name)
+    facts: dict[str, Any] = {"name": name, "type": type_}
+    if "[" in type_ or "(" in type_.replace("DECIMAL(", ""):  # lists and structs
+        return facts
+    if name.lower() == FOLDER and type_ == "VARCHAR":
+        counted = folder_counts(dict(_counted(store, column)))
+        facts["folders"] = [{"value": v, "documents": n} for v, n in counted]
+    values = _counted(store, column, f"LIMIT {LISTED_VALUES + 1}")
+    if values and len(values) <= LISTED_VALUES:
+        return facts | {"values": [{"value": v, "documents": n} for v, n in values]}
+    if any(word in type_ for word in ORDERED):
+        ((least, greatest),) = store.fetch(
+            f"SELECT min({column}), max({column}) FROM {store.live(column)}"
+        )
+        return facts | {"least": least, "greatest": greatest}
+    return facts
+
+
+def _counted(store: DocumentStore, column: str, limit: str = "") -> list[tuple[Any, int]]:
+    """Values of a quoted column with their numbers of documents, the most frequent first."""
+    return store.fetch(
+        f"""SELECT {column}, count(*) FROM {store.live(column)}
+        WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1 {limit}"""
+    )
+
+
+def columns_with_values(store: DocumentStore) -> dict[str, str]:
+    """Columns whose values another type would lose: name -> DuckDB type."""
+    return {n: t for n, t in store.columns.items() if not is_replaceable(t) or has_values(store, n)}
+
+
+def is_replaceable(type_: str) -> bool:
+    """True for a type that was guessed for a column without values, or with empty lists only."""
+    return type_ == "JSON" or type_.endswith("[]")
+
+
+def has_values(store: DocumentStore, column: str) -> bool:
+    """True if a column has values other than empty lists."""
+    name = identifier(column)
+    return bool(store.fetch(f"SELECT 1 FROM documents WHERE {name}::VARCHAR <> '[]' LIMIT 1"))
+
+
+def has_lists(store: DocumentStore, column: str) -> bool:
+    """True if a column has values, or empty lists."""
+    name = identifier(column)
+    return bool(store.fetch(f"SELECT 1 FROM documents WHERE {name} IS NOT NULL LIMIT 1"))
+
+
+def check_digits(store: DocumentStore, column: str, type_: str) -> None:
+    """Raise `InputError` if existing values don't fit a wider type, or would lose digits."""
+    name, current = identifier(column), store.columns[column]
+    wrong = {"does not fit": f"{name} IS NOT NULL AND TRY_CAST({name} AS {type_}) IS NULL"}
+    if type_.rstrip("[]") in ("FLOAT", "DOUBLE"):
+        lost = f"TRY_CAST({name}::{type_} AS {current}) IS DISTINCT FROM {name}"
+        wrong["would lose digits"] = lost
+    for why, which in wrong.items():
+        if rows := store.fetch(f"SELECT {name} FROM documents WHERE {which} LIMIT 1"):
+            raise InputError(
+                f"column {column!r} holds {current}; the new values are {type_}, in which "
+                f"{rows[0][0]} {why}"
+            )
+
+
+def arrow_table(store: DocumentStore, rows: Rows) -> Any:
+    """Id, title, text and the user's columns of documents, given their rows (n,) in order.
+
+    Returns a `pyarrow.Table`; requires pyarrow. Values of JSON, UUID and `NOT_IN_ARROW` are
+    text.
+    """
+    types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | dict(store.columns)
+    read = [
+        f"{identifier(c)}::VARCHAR AS {identifier(c)}" if t in NOT_IN_ARROW else identifier(c)
+        for c, t in types.items()
+    ]
+    which = '"row" BETWEEN ? AND ? AND "row" IN (SELECT unnest(?::BIGINT[]))'
+    first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (0, 0)
+    values, parts = [first, last, rows.tolist()], list[Any]()
+    for few in batches(len(read), COLUMNS_AT_ONCE):
+        sql = f'SELECT {", ".join(read[few])} FROM documents WHERE {which} ORDER BY "row"'
+        parts.append(_fetch_table(store, sql, values))
+        if len(parts[-1]) != len(rows):
+            raise CorruptError(f"{store.path}: several documents have the same row")
+    whole = parts[0]
+    for part in parts[1:]:
+        for name in part.column_names:
+            whole = whole.append_column(name, part[name])
+    return whole
+
+
+def _fetch_table(store: DocumentStore, sql: str, values: list[Any]) -> Any:
+    """All rows of a query as a `pyarrow.Table`; requires pyarrow."""
+    import_module("duckdb")  # the package adds relations to the connections of its extension
+    with store.reading() as cursor:
+        return cursor.sql(sql, params=values).to_arrow_table()
+
+
+def folder_counts(
+    documents: Mapping[str, int], most: int = LISTED_FOLDERS
+) -> list[tuple[str, int]]:
+    """Count the documents in each folder and below it; "" has those in no folder.
+
+    Folders are listed level by level as long as all of a level fit into `most`; of the first level,
+    those with the most documents.
+
+    >>> folder_counts({"": 1, "tea": 2, "tea/green": 3, "cake/old/burnt": 1}, 5)
+    [('', 1), ('cake', 1), ('cake/old', 1), ('tea', 5), ('tea/green', 3)]
+    """
+    counts = Counter[str]()
+    for folder, count in documents.items():
+        ends = [i for i, sign in enumerate(folder) if sign == "/" and i]
+        for end in [*ends, len(folder)]:
+            counts[folder[:end]] += count
+    listed = list[str]()
+    for level in sorted({folder.count("/") for folder in counts}):
+        own = [folder for folder in counts if folder.count("/") == level]
+        if listed and len(listed) + len(own) > most:
+            break
+        listed += nlargest(most, own, key=lambda folder: counts[folder])
+    return [(folder, counts[folder]) for folder in sorted(listed, key=lambda it: it.split("/"))]
+
+
+def wider(*types: str) -> str:
+    """The type in which DuckDB combines several types; VARCHAR if it has none.
+
+    >>> wider("BIGINT", "DOUBLE")
+    'DOUBLE'
+    """
+    values = ", ".join(f"NULL::{type_}" for type_ in types)
+    with connected() as scratch:  # an error must not abort a transaction
+        try:
+            ((common,),) = scratch.execute(f"SELECT typeof(coalesce({values}))").fetchall()
+        except duckdb.Error:
+            return "VARCHAR"
+    return str(common)
+
+
+def widened(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Messages about columns that became text."""
+    return [
+        f"column {name!r} was {type_} and is text now"
+        for name, type_ in before.items()
+        if type_ not in TEXTS and after.get(name) == "VARCHAR"
+    ]

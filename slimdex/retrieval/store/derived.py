@@ -1,0 +1,195 @@
+"""Derived files: documents by row, and their words, rebuilt from the segments when necessary.
+
+Each commit that adds rows names a folder with the words of all rows; most of its files are those of
+the previous folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from slimdex.indexes.arrays import Rows, batches
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.search.reduced_index import NO_ROWS
+
+from ..lexical.tokens import TERMS, Terms
+from ..lexical.word_index import WordIndex
+from .change import AppendedFile, Change
+from .document_store import DocumentStore
+from .lines import DocumentFile, UnwritableError, cut_text
+from .snapshot import Snapshot
+from .state import Lines, State
+
+READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
+"""Documents, and values of their columns, read from the segments at a time."""
+MOST_DELETED = 0.2
+"""Largest share of rows with words that are deleted, after an addition."""
+
+
+def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFile]]:
+    """Return the state with lines of all its documents, appending missing ones.
+
+    If the type of a column has changed, all are rewritten, since its older values changed too.
+    """
+    lines, rows, store = change.base.state.lines, change.base.state.rows, change.store
+    if lines is None or not lines.fit(store.columns):
+        return with_new_documents(store, state, change.path)
+    if state.rows == rows:
+        return state, []
+    file = DocumentFile(change.path, lines, rows)
+    return _appended(store, state, file, _values(store, rows, state.rows))
+
+
+def with_new_documents(
+    store: DocumentStore, state: State, folder: Path, live: int | None = None
+) -> tuple[State, list[AppendedFile]]:
+    """The state with lines of all its documents, in new files of a folder.
+
+    With `live`, its documents are the live ones of so many rows.
+    """
+    lines = Lines(state.new_name("documents"), state.new_name("offsets"))
+    try:
+        for name in lines.names:
+            (folder / name).unlink(missing_ok=True)  # of a commit that failed
+        values = _values(store, 0, live or state.rows, live=live is not None)
+        return _appended(store, state, DocumentFile(folder, lines, 0), values)
+    except BaseException:
+        for name in lines.names:
+            (folder / name).unlink(missing_ok=True)
+        raise
+
+
+def _appended(
+    store: DocumentStore, state: State, file: DocumentFile, values: Iterator[Sequence[Any]]
+) -> tuple[State, list[AppendedFile]]:
+    before = [each.nbytes for each in file.files]
+    try:
+        file = file.append(values, store.columns)
+    except UnwritableError:  # such as times with zones: the segments have all
+        return replace(state, lines=None), []
+    if file.rows != state.rows:
+        path = store.path
+        raise CorruptError(f"{path}: documents of {file.rows} rows; expected {state.rows}")
+    grown = map(AppendedFile, file.files, before)
+    return replace(state, lines=file.lines), [*grown]
+
+
+def _values(
+    store: DocumentStore, start: int, stop: int, *, live: bool = False
+) -> Iterator[Sequence[Any]]:
+    columns = max(len(store.columns), 1)
+    for part in batches(stop, max(min(READ_AT_ONCE, VALUES_AT_ONCE // columns), 1), start):
+        cuts = store.cuts_between(part.start, part.stop)
+        values = store.values(part.start, part.stop, live=live)
+        for row, id, title, text, *metadata in values:
+            yield [id, title, cut_text(text, cuts[row]) if row in cuts else text, *metadata]
+        progress("copying documents", part.stop - start, stop - start)
+
+
+@contextmanager
+def with_words(
+    change: Change,
+    words: WordIndex | None,
+    state: State,
+    deleted: Rows,
+    terms: Terms = TERMS,
+    written: Path | None = None,
+) -> Iterator[State]:
+    """The state with the words of the rows that an index lacks, which exist once the context ends.
+
+    Few are written by a thread, so that the context can do other work in the meantime. If many
+    of the rows with words are deleted, the index is rebuilt without their words.
+
+    Parameters
+    ----------
+    words : an index of the first rows.
+    deleted : rows that are deleted with the commit or before.
+    terms : make the terms of the rows that are added.
+    written : a folder to which `write_words` has written them before.
+    """
+    if words is None or state.rows == len(words):
+        yield state
+        return
+    name = state.new_name("words")
+    if len(deleted) - words.blank_count > MOST_DELETED * (state.rows - words.blank_count):
+        WordIndex.create(change.path / name, _rows(change.store, 0, state.rows, deleted))
+        yield replace(state, words=name)
+        return
+    if written is not None:
+        os.replace(written, change.path / name)
+        yield replace(state, words=name)
+        return
+    rows = _rows(change.store, len(words), state.rows)
+    with ThreadPoolExecutor(1) as pool:
+        if state.rows - len(words) <= READ_AT_ONCE:  # only this thread can read the change's
+            writing = pool.submit(words.write_extended, change.path / name, [*rows], terms)
+            yield replace(state, words=name)
+            writing.result()
+        else:
+            words.write_extended(change.path / name, rows, terms)
+            yield replace(state, words=name)
+
+
+def write_words(change: Change, path: Path, stop: int) -> Path | None:
+    """Write the words of the committed rows, and of the new ones before `stop`.
+
+    Returns the folder; None if there is no lexical index, or this fails: if others have changed the
+    index meanwhile, its files may be gone, and otherwise the commit fails for the same reason.
+    """
+    if change.state.words is None:
+        return None
+    try:
+        words = WordIndex.open(change.path / change.state.words)
+        if len(words) == stop:
+            return None
+        words.write_extended(path, _rows(change.store, len(words), stop))
+    except (OSError, CorruptError):
+        return None
+    return path
+
+
+def with_new_words(snapshot: Snapshot, state: State, folder: Path, *, live: bool = False) -> State:
+    """The next state with a new lexical index of a snapshot's rows in a folder, if it has one.
+
+    With `live`, its rows are the live ones.
+    """
+    if state.words is None:
+        return state
+    name, deleted = state.new_name("words"), NO_ROWS if live else snapshot.deleted
+    rows = _rows(snapshot.store, 0, snapshot.state.rows, deleted, live=live)
+    WordIndex.create(folder / name, rows)
+    return replace(state, words=name)
+
+
+def new_words(snapshot: Snapshot, path: Path) -> WordIndex:
+    """Create a lexical index of a snapshot's rows, outside of the turn."""
+    return WordIndex.create(path, _rows(snapshot.store, 0, snapshot.state.rows, snapshot.deleted))
+
+
+def word_faults(path: Path, rows: int) -> list[str]:
+    """Faults of a lexical index of `rows` rows; reads every byte."""
+    if not path.is_dir():
+        return [f"{path}: missing; expected the words of {rows} rows"]
+    try:
+        return WordIndex.open(path).faults(rows)
+    except CorruptError as error:
+        return [str(error)]
+
+
+def _rows(
+    store: DocumentStore, start: int, stop: int, deleted: Rows = NO_ROWS, *, live: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Id and text of each row, empty for `deleted` ones; if a text is cut, of its passages."""
+    row, gone = start, set(deleted.tolist())
+    for part in batches(stop, READ_AT_ONCE, start):
+        for named in store.named_contents(part.start, part.stop, live=live):
+            yield ("", "") if row in gone else named
+            row += 1
+        progress("indexing words", part.stop - start, stop - start)

@@ -1,0 +1,289 @@
+"""Lines: documents by row, each as one line of JSON, in an append-only file that is mapped.
+
+Numbers, texts, booleans, lists and null are JSON's own. Other values are objects of one item
+that names the type: {"date": "2024-12-31"}. Infinity and NaN are written as Python's json does,
+which other readers of JSON may refuse.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from struct import Struct
+from typing import Any
+from uuid import UUID
+from zlib import crc32
+
+from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.execution.forks import cached_property
+from slimdex.indexes.vectors.vector_file import appending, block_digests, check_length
+
+from ..column_types import restored
+from ..documents import Document, Part
+from .passages import Cut, parts_read, parts_written
+from .state import Lines
+
+ENTRY = Struct("<QII")
+"""Entry of a row in the offsets: start of its document's line, length in bytes, CRC-32. All rows of
+a document have the same entry."""
+LONGEST_LINE = (1 << 32) - 1
+"""Largest length in bytes that an entry can hold."""
+
+
+class UnwritableError(TypeError):
+    """A value that a line can't restore exactly."""
+
+
+_PLAIN = {type(None), bool, int, float, str}
+_KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    date: ("date", date.isoformat, date.fromisoformat),
+    datetime: ("datetime", lambda v: _unzoned(v).isoformat(), datetime.fromisoformat),
+    time: ("time", lambda v: _unzoned(v).isoformat(), time.fromisoformat),
+    timedelta: (
+        "timedelta",
+        lambda v: [v.days, v.seconds, v.microseconds],
+        lambda v: timedelta(*v),
+    ),
+    Decimal: ("decimal", str, Decimal),
+    UUID: ("uuid", str, UUID),
+    bytes: ("bytes", lambda v: b64encode(v).decode(), b64decode),
+    tuple: ("tuple", lambda v: [*map(_jsonable, v)], tuple),
+    # Pairs, since the names of a struct could be those of our types.
+    dict: ("struct", lambda v: [[*map(_jsonable, item)] for item in v.items()], dict),
+}
+"""Type -> its name, serialisation and parsing."""
+_READ = {name: read for name, _, read in _KINDS.values()}
+
+
+def line_of(values: Sequence[Any]) -> bytes:
+    """Serialise values as a line of JSON in UTF-8, with its end.
+
+    Raises `UnwritableError` if `values_of` could not restore a value: a time with a zone, for
+    example.
+
+    >>> line_of([7, None, date(2024, 12, 31)])
+    b'[7,null,{"date":"2024-12-31"}]\\n'
+    """
+    items = [value if type(value) in _PLAIN else _jsonable(value) for value in values]
+    return f"{_ENCODER.encode(items)}\n".encode()
+
+
+def values_of(line: bytes) -> list[Any]:
+    """Parse a line of `line_of`; raises `ValueError` if it is invalid.
+
+    >>> values_of(line_of([7, None, date(2024, 12, 31)]))
+    [7, None, datetime.date(2024, 12, 31)]
+    """
+    try:
+        values, _ = _DECODER.raw_decode(line.decode())
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"no line of a document ({error})") from error
+    if not isinstance(values, list):
+        raise ValueError("no line of a document (expected a list)")
+    return values
+
+
+def _jsonable(value: Any) -> Any:
+    type_ = type(value)
+    if type_ in _PLAIN:
+        return value
+    if type_ is list:
+        return [*map(_jsonable, value)]
+    if type_ not in _KINDS:
+        raise UnwritableError(f"a value of {type_.__name__}")
+    name, written, _ = _KINDS[type_]
+    return {name: written(value)}
+
+
+def _unzoned(value: Any) -> Any:
+    if value.tzinfo is not None or value.fold:  # zones have no names that every machine knows
+        raise UnwritableError(f"{value!r}, of a zone")
+    return value
+
+
+def _restored(item: dict[str, Any]) -> Any:
+    ((name, value),) = item.items()
+    if name not in _READ:
+        raise ValueError(f"a value of {name!r}")
+    return _READ[name](value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder(object_hook=_restored)
+
+
+@dataclass(frozen=True)
+class LineFile:
+    """The file of the lines or that of their offsets, and its committed size."""
+
+    path: Path
+    nbytes: int
+
+    def check(self) -> None:
+        """Raise `CorruptError` if the file is too short."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size < self.nbytes:
+            raise CorruptError(f"{self.path}: {size} bytes, expected {self.nbytes}{self.way_out}")
+
+    def blocks(self) -> Iterator[tuple[int, str]]:
+        """(number, SHA-256) of each block; the last may be short."""
+        return block_digests(self.path, self.nbytes)
+
+    def map(self) -> mmap.mmap | bytes:
+        """Map the committed bytes; the map outlives the file's name."""
+        self.check()
+        if not self.nbytes:
+            return b""  # which can't be mapped
+        with self.path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), self.nbytes, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_RANDOM"):
+            mapped.madvise(mmap.MADV_RANDOM)  # hits are scattered: avoid read-ahead of 128 KiB
+        return mapped
+
+    @property
+    def way_out(self) -> str:
+        """Advice if it is damaged, for the end of a message."""
+        return f"; `slimdex repair {self.path.parent}` rebuilds it"
+
+
+def line_files(folder: Path, lines: Lines, rows: int) -> tuple[LineFile, LineFile]:
+    """The files of the lines and of the offsets."""
+    return (
+        LineFile(folder / lines.documents, lines.bytes),
+        LineFile(folder / lines.offsets, rows * ENTRY.size),
+    )
+
+
+class DocumentFile:
+    """Documents as lines of JSON, and the offset of each.
+
+    A text that is cut or has parts is stored as a list of the text, its passages and its parts.
+
+    This copy of the catalog is for reading a few documents: ten lines are read faster than
+    DuckDB starts a query. Lines are not compressed: on abstracts, zlib halves the bytes but doubles
+    the time, and the vectors beside the lines are larger still. Bytes beyond the committed size,
+    left by an interrupted append, are ignored and overwritten.
+
+    Raises `CorruptError` if a file is missing or too short.
+
+    >>> import tempfile
+    >>> empty = DocumentFile(Path(tempfile.mkdtemp()), Lines("documents", "offsets"), 0)
+    >>> file = empty.append([("7", "", "It rained.", 2001), ("8", "", "It snowed.")], {"n": "INT"})
+    >>> file.documents([0], {"n": "INT"})
+    {0: Document(id='7', text='It rained.', title='', metadata={'n': 2001})}
+    """
+
+    def __init__(self, folder: Path, lines: Lines, rows: int) -> None:
+        self.lines, self.rows, self._folder = lines, rows, folder
+        self.files = self._documents, self._offsets = line_files(folder, lines, rows)
+        for file in self.files:
+            file.check()
+
+    @cached_property
+    def _maps(self) -> tuple[mmap.mmap | bytes, mmap.mmap | bytes]:
+        return self._documents.map(), self._offsets.map()
+
+    def open(self) -> DocumentFile:
+        """Map both files, so that they remain readable when deleted; return self."""
+        _ = self._maps
+        return self
+
+    def append(
+        self, documents: Iterable[Sequence[Any]], columns: Mapping[str, str]
+    ) -> DocumentFile:
+        """Append documents durably; return the longer file, leaving this one unchanged.
+
+        Parameters
+        ----------
+        documents : id, title, text and the columns' values of each, as DuckDB returns them; a text
+            that is cut is a `cut_text`.
+        columns : name -> DuckDB type of the values. Earlier lines may have fewer columns, but of
+            the same types.
+
+        Raises `UnwritableError` if a value can't be restored exactly.
+        """
+        end, rows = self.lines.bytes, self.rows
+        files = [appending(file.path, file.nbytes) for file in self.files]
+        with files[0] as texts, files[1] as offsets:
+            for values in documents:
+                line = line_of(values)
+                if len(line) > LONGEST_LINE:
+                    raise UnwritableError(f"a document of {len(line)} bytes")
+                texts.write(line)
+                text = values[2] if len(values) > 2 else ""
+                count = max(len(text[1]), 1) if isinstance(text, list) else 1
+                offsets.write(ENTRY.pack(end, len(line), crc32(line)) * count)
+                end += len(line)
+                rows += count
+        lines = replace(self.lines, bytes=end, columns=dict(columns))
+        return DocumentFile(self._folder, lines, rows)
+
+    def documents(self, rows: Sequence[int], columns: Mapping[str, str]) -> dict[int, Document]:
+        """Read documents by any of their rows.
+
+        `columns` maps the current columns to DuckDB types; earlier lines may lack some. Raises
+        `CorruptError` if a line is damaged.
+        """
+        lines, offsets = self._maps
+        for file, mapped in zip(self.files, self._maps, strict=True):
+            check_length(mapped, file.path)
+        # All pages are requested before the first is read: a cold disk fetches them together.
+        _fetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
+        entries = [ENTRY.unpack_from(offsets, row * ENTRY.size) for row in rows]
+        _fetch(lines, ((start, length) for start, length, _ in entries))
+        has_json, read = "JSON" in columns.values(), {}
+        for row, (start, length, crc) in zip(rows, entries, strict=True):
+            line = lines[start : start + length]
+            try:
+                if len(line) != length or crc32(line) != crc:
+                    raise ValueError("another checksum")
+                read[row] = _document(line, columns, has_json)
+            except (ValueError, TypeError) as error:
+                raise CorruptError(
+                    f"{self._documents.path}: row {row} is damaged, at byte {start} ({error})"
+                    f"{self._documents.way_out}"
+                ) from error
+        return read
+
+
+def cut_text(text: str, cut: Cut) -> list[Any]:
+    """Stored form of the text of a document that is cut."""
+    spans = [[passage.start, passage.end] for passage in cut.passages]
+    parts = parts_written(cut.parts)
+    return [text, spans, json.loads(parts) if parts else []]
+
+
+def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Document:
+    id, title, text, *values = values_of(line)
+    passages: tuple[tuple[int, int], ...] = ()
+    parts: tuple[Part, ...] = ()
+    if type(text) is list:
+        text, spans, written = text
+        passages, parts = tuple((start, end) for start, end in spans), parts_read(written)
+        if not all(type(place) is int and place >= 0 for span in passages for place in span):
+            raise ValueError("expected where passages begin and end")
+    if not type(id) is type(title) is type(text) is str:
+        raise ValueError("expected an id, a title and a text")
+    values += [None] * (len(columns) - len(values))
+    metadata = restored(columns, values) if has_json else dict(zip(columns, values, strict=True))
+    return Document(id, text, title, metadata, parts, passages)
+
+
+def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:
+    """Ask the system to prefetch parts of a map, (start, length) each."""
+    if not hasattr(mmap, "MADV_WILLNEED") or not isinstance(mapped, mmap.mmap):
+        return
+    page = end = -1
+    with suppress(OSError, ValueError, OverflowError):  # only advice
+        for start, length in spans:
+            first, stop = start - start % mmap.PAGESIZE, start + length
+            if first != page or stop > end:  # neighbours are on the same page
+                mapped.madvise(mmap.MADV_WILLNEED, first, stop - first)
+                page, end = first, stop + -stop % mmap.PAGESIZE

@@ -1,0 +1,128 @@
+"""Merging: segments that are written from others, in order or compacted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+
+from ..duckdb_library import duckdb, identifier
+from .document_store import DocumentStore
+from .engine import DISK_ERRORS, disk_error
+from .segments import FEW_ROWS, OWN, attaching, published
+from .state import Segment
+
+MOST_SMALL = 8
+"""Small segments before they are merged."""
+ROWS_TO_COPY = 4
+"""A segment is merged with the later ones once they have one row for so many of its own: so each
+row is copied a few times, and a million rows added by thousands are in about a dozen segments."""
+NUMBERED = f"""(
+    SELECT "row" AS old, count, (sum(count) OVER (ORDER BY "row") - count)::BIGINT AS new FROM (
+        SELECT "row", coalesce(len(starts), 1) AS count
+        FROM {OWN} LEFT JOIN passages USING ("row") WHERE "row" IN (SELECT "row" FROM live)
+    )
+)"""
+"""The live documents as `compact` renumbers them: old first row, number of rows, new first row."""
+
+
+def to_merge(segments: Sequence[Segment]) -> int:
+    """The first of the last segments that should become one; their number if none should.
+
+    >>> to_merge([Segment("a", 1, "", 0, 5000), Segment("b", 1, "", 5000, 6000)])
+    2
+    >>> to_merge([Segment("a", 1, "", 0, 5000), Segment("b", 1, "", 5000, 6500)])
+    0
+    """
+    first = len(segments)
+    small = first
+    while small and len(segments[small - 1]) < FEW_ROWS:
+        small -= 1
+    if first - small > MOST_SMALL:
+        first = small
+    later = sum(len(segment) for segment in segments[small:])
+    for i in range(small - 1, -1, -1):
+        if later * ROWS_TO_COPY >= len(segments[i]):
+            first = i
+        later += len(segments[i])
+    return first
+
+
+def copied(store: DocumentStore, path: Path, first: int, stop: int) -> Segment:
+    """Write the rows first .. stop, deleted ones included, to one segment."""
+    inside = f'WHERE "row" >= {first} AND "row" < {stop}'
+    return _written(
+        store,
+        path,
+        (first, stop),
+        f"SELECT * FROM documents {inside}",
+        f"SELECT * FROM passages {inside}",
+    )
+
+
+def compacted(store: DocumentStore, path: Path, stop: int) -> Segment:
+    """Write the live documents, renumbered in order as rows 0 .. stop, to a segment."""
+    live, numbered = f"""live AS {store.live('"row"')}""", f"numbered AS {NUMBERED}"
+    own = ["documents.id", "documents.title", "documents.text", "origins.slimdex_origin"]
+    users = [f"documents.{identifier(column)}" for column in store.columns]
+    selected = ", ".join(own + users)
+    return _written(
+        store,
+        path,
+        (0, stop),
+        f"""WITH {live}, {numbered} SELECT numbered.new AS "row", {selected} FROM documents
+        JOIN numbered ON documents."row" = numbered.old
+        JOIN origins ON origins."row" = numbered.old""",
+        f"""WITH {live}, {numbered} SELECT numbered.new AS "row", passages.* EXCLUDE ("row")
+        FROM passages JOIN numbered ON passages."row" = numbered.old""",
+    )
+
+
+def is_numbered(store: DocumentStore, stop: int) -> bool:
+    """True if the rows 0 .. stop belong to one document each, and no document has others."""
+    ((strays,),) = store.fetch(
+        f"""SELECT count(*) FROM passages LEFT JOIN {OWN} USING ("row")
+        WHERE id IS NULL OR len(starts) <> len(ends) OR len(starts) <> len(contexts)"""
+    )
+    ((first, gaps, last),) = store.fetch(
+        f"""SELECT coalesce(min("row"), 0), count(*) FILTER ("row" + count <> next),
+            coalesce(max("row" + count), 0)
+        FROM (
+            SELECT "row", count, lead("row", 1, "row" + count) OVER (ORDER BY "row") AS next
+            FROM (
+                SELECT "row", coalesce(len(starts), 1) AS count
+                FROM {OWN} LEFT JOIN passages USING ("row")
+            )
+        )"""
+    )
+    return bool((strays, first, gaps, last) == (0, 0, 0, stop))
+
+
+def _written(
+    store: DocumentStore, path: Path, rows: tuple[int, int], documents: str, passages: str
+) -> Segment:
+    """Write a segment of the rows first .. stop, given the queries of its two tables.
+
+    Raises `OSError` if the disk fails.
+    """
+    new, name = path.with_name(path.name + ".tmp"), f"written_{token_hex(4)}"
+    new.unlink(missing_ok=True)
+    try:
+        with store.reading() as connection:
+            connection.execute(attaching(new, name, rows[1] - rows[0]))
+            try:
+                connection.execute(f"CREATE TABLE {name}.documents AS {documents}")
+                connection.execute(f"CREATE TABLE {name}.passages AS {passages}")
+                connection.execute(f"CHECKPOINT {name}")
+            finally:
+                with suppress(duckdb.Error):
+                    connection.execute(f"DETACH {name}")
+    except BaseException as error:
+        for left in path.parent.glob(f"{new.name}*"):
+            with suppress(OSError):
+                left.unlink()
+        if isinstance(error, DISK_ERRORS):
+            raise disk_error(new, error) from error
+        raise
+    return published(new, path, *rows)

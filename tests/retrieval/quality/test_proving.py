@@ -1,0 +1,118 @@
+"""Proofs: queries are added until an agreement is proved, and what is false hardly ever is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slimdex import Collection, GivenEncoder
+from slimdex.indexes.search.reduced_index import ReducedIndex
+from slimdex.retrieval.quality import targets, tuning
+from slimdex.retrieval.quality.metric_choice import DEFAULT
+from slimdex.retrieval.quality.query_pools import document_pool
+from slimdex.retrieval.quality.recall_trials import Pool, Trials
+from slimdex.retrieval.quality.settings_search import SettingsGrid
+from slimdex.retrieval.quality.targets import Proving, Target, name_of
+
+DIM, DOCUMENTS = 16, 1000
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents of random vectors, which have no axes to leave out."""
+    path = tmp_path_factory.mktemp("made") / "x"
+    rng = np.random.default_rng(0)
+    with Collection.create(path, GivenEncoder(DIM), lexical=False) as collection:
+        texts = [{"id": i, "text": "a"} for i in range(DOCUMENTS)]
+        collection.add(texts, vectors=rng.normal(size=(DOCUMENTS, DIM)))
+    return path
+
+
+@pytest.fixture
+def collection(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collection]:
+    monkeypatch.setattr(tuning, "CHOOSING", 100)
+    monkeypatch.setattr(targets, "PROVING", 50)
+    with Collection.open(made) as opened:
+        yield opened
+
+
+def agreement(collection: Collection, index: ReducedIndex, trials: Trials) -> float:
+    """By a thousand other queries."""
+    rng = np.random.default_rng(99)
+    pool = document_pool(collection.index.snapshot, None, 1000, rng)
+    assert index.metric is not None
+    return float(trials.found(index, pool, trials.exact(pool, index.metric.rescorer))[0].mean())
+
+
+def test_queries_are_added_where_the_first_ones_prove_too_little(
+    collection: Collection, tmp_path: Path
+) -> None:
+    """Fifty queries that find everything prove .92."""
+    found = collection.tune(Target(agreement=0.95))
+    assert found.lacking is None
+    assert found.chosen is not None
+    assert found.certificate is not None
+    assert found.certificate.queries in (100, 200)
+    assert found.certificate.bound >= 0.95
+    assert found.chosen.queries == found.certificate.queries
+    trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
+    assert agreement(collection, trials.built(found.chosen.settings), trials) >= 0.95
+
+
+@pytest.mark.slow
+def test_what_is_not_proved_is_named_with_the_queries_that_prove_it(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Memory for the smallest settings only, which reach a little more than the target."""
+    monkeypatch.setattr(targets, "PROVING", 30)
+    monkeypatch.setattr(targets, "DOUBLINGS", 0)
+    trials = Trials(collection.index.snapshot, collection.index.snapshot.moments(), tmp_path)
+    smallest = SettingsGrid(trials, DEFAULT).options[0]
+    index = trials.built(smallest)
+    reached = agreement(collection, index, trials)
+    target = Target(agreement=round(reached - 0.05, 3), ram=index.nbytes)
+    found = collection.tune(target)
+    assert found.chosen is None
+    (best,) = [tried for tried in found.tried if tried.verdict == "not proved"]
+    assert best.settings == smallest
+    assert best.estimate == pytest.approx(reached, abs=0.05)
+    assert best.bound < target.agreement <= best.estimate
+    said = str(found.lacking)
+    named = f"{best.estimate:.4f}, at least {best.bound:.4f} by {best.queries} queries"
+    assert f"{named} ({name_of(smallest)}); about " in said
+    needed = re.search(r"about ([\d,]+) such queries would prove", said)
+    assert needed is not None
+    monkeypatch.setattr(targets, "PROVING", int(needed[1].replace(",", "")))
+    proved = collection.tune(target)
+    assert proved.lacking is None
+    assert proved.chosen is not None
+    assert proved.chosen.ram <= index.nbytes
+
+
+def test_all_that_is_proved_of_many_indexes_and_stages_is_true(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Up to the error: each of twelve indexes finds a little less than the agreement."""
+    monkeypatch.setattr(targets, "PROVING", 40)
+    rng, wrong, runs = np.random.default_rng(3), 0, 60
+
+    def draw(count: int) -> Pool:
+        return Pool.asked("none", np.zeros((count, 1), np.float32))
+
+    for _ in range(runs):
+        proving = Proving(0.5, 160, draw, lambda pool: np.zeros((len(pool), 10), np.int64))
+        ranks = np.repeat(rng.choice([5.0, 9.0], size=(12, 160, 1), p=[0.499, 0.501]), 10, axis=2)
+        is_proved = False
+        while proving.add_queries():
+            is_proved |= any(
+                proving.least_proved(each[: len(proving)], [6], place) is not None
+                for place, each in enumerate(ranks, start=1)
+            )
+        wrong += is_proved
+    assert len(proving) == 160
+    assert wrong <= 0.05 * runs + 2 * sqrt(0.05 * 0.95 * runs)
