@@ -138,7 +138,7 @@ def questions_of(subject: Subject, snapshot: Snapshot, sample: int) -> Questions
         return Questions(pool, names, ids, given[1], f"{len(judged):,} {subject.asked}")
     rng = np.random.default_rng(0)
     pool = document_pool(snapshot.opened(), index.query_encoder, sample, rng)
-    ids = index.store.ids.by_row(snapshot.state.rows)
+    ids = index.store.ids_by_row(snapshot.state.rows)
     names = [str(i) for i in range(len(pool))]
     made_of = (row[row >= 0] for row in snapshot.document_rows.documents(pool.own))
     qrels = {name: {ids[row]: 1 for row in own} for name, own in zip(names, made_of, strict=True)}
