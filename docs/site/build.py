@@ -113,9 +113,10 @@ def llms(source: Path) -> str:
 
 
 def summary(text: str) -> str:
-    """Return the first sentence below the heading of a page."""
+    """Return the first sentence below the heading of a page, without a label in bold."""
     text = NO_PROSE.sub("", text)
-    prose = [part for part in text.split("\n\n") if re.match(r"[\w`*\[]", part.strip())]
+    parts = [re.sub(r"^\*\*[^*]+\*\*\s*", "", part.strip()) for part in text.split("\n\n")]
+    prose = [part for part in parts if re.match(r"[\w`*\[]", part)]
     first = " ".join(prose[0].split()) if prose else ""
     first = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)
     return re.split(r"(?<=[.:]) ", first)[0].rstrip(".:")

@@ -10,7 +10,6 @@ from . import study_tables as full
 from .retrieval_tables import BESIDE_PEERS, HEADLINE, fastest_at, is_default, of_task, tasks
 from .table import (
     DIFFERENCE,
-    SET_AND_MODEL,
     Cell,
     Column,
     Declared,
@@ -68,7 +67,7 @@ search = together(
         "The default index",
         (
             *columns_named("", "model"),
-            *_of(full.search.columns, "text to documents, p50 ms", "p95 ms", "p99 ms"),
+            *_of(full.search.columns, "text to documents, p50 ms", "p99 ms"),
             *_of(full.search.columns, "of that encoding", "all threads, p50 ms", "codes, MB"),
             *STORE,
             *_of(full.search.columns, "memory, MB", "disk, bytes each", "build s"),
@@ -88,6 +87,10 @@ search = together(
         lines=_stores,
     ),
 )
+start = replace(
+    full.start,
+    columns=_of(full.start.columns, "", "s, median", "first use, s", "installed, MB"),
+)
 encoders = replace(
     full.encoders,
     columns=_of(
@@ -97,6 +100,7 @@ encoders = replace(
 )
 loads = replace(
     full.loads,
+    lines=lambda rows: [row for row in measured(rows) if row["method"] != "in process"],
     columns=_of(
         full.loads.columns,
         *("asked", "by", "callers", "requests a second", "p50 ms", "MB of the process"),
@@ -160,10 +164,19 @@ fusion = Declared(
     where={"what": "queries"},
     lines=by_way("float32"),
 )
+
+
+def _tuned(rows: Rows) -> list[Row]:
+    """Tuned row of each set, by the model with the most of them."""
+    lines = by_way("tuned")(rows)
+    models = [row["model"] for row in lines]
+    return [row for row in lines if row["model"] == max(models, key=models.count)]
+
+
 tuning = Declared(
-    "",
+    "{model}",
     (
-        *SET_AND_MODEL,
+        *columns_named("", "set"),
         Column("agreement by default", of_way("default", "recall@10_total"), ".4f"),
         Column("tuned k", "k", "d"),
         Column("candidates", "candidates", ",d"),
@@ -172,7 +185,7 @@ tuning = Declared(
         Column("kB", "ram_bytes", ",.0f", 1e3),
     ),
     where={"what": "target"},
-    lines=by_way("tuned"),
+    lines=_tuned,
 )
 
 

@@ -33,7 +33,7 @@ from .study_tables import (
 from .table import Table
 
 VECTORS = ("openvino", "torch", "numpy")
-FAISS = ("faiss-cpu", "numpy")
+FAISS = ("faiss-cpu",)
 BENCHMARKS = "docs/research/benchmarks.md"
 HELD_BACK = (
     "On four collections held back, the default gains 3.0 nDCG@10 on average over meaning alone "
@@ -77,6 +77,7 @@ EXPERIMENTS = (
         ("openvino", "sentence-transformers", "txtai", "chromadb"),
         "start",
         "Start",
+        docs_tables.start,
     ),
     Experiment(
         "encode",
@@ -142,13 +143,13 @@ def _quality(folder: Path) -> list[str]:
     """Table of quality at 1/64 and 1/128 of the memory."""
     rows = read_rows(folder, "retrieval")
     tables = [table.markdown() for table in headline(rows, docs_tables.QUALITY)]
-    return [*tables, _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
+    return [*tables, _measured_on(rows, FAISS)]
 
 
 def _peers(folder: Path) -> list[str]:
     """Table of the set with the most peers."""
     rows = docs_tables.most_compared(read_rows(folder, "peers"))
-    return [*_shown(docs_tables.peers(rows)), _measured_on(rows, ("faiss-cpu", "torch", "numpy"))]
+    return [*_shown(docs_tables.peers(rows)), _measured_on(rows, FAISS)]
 
 
 def _fusion(folder: Path) -> list[str]:
@@ -186,8 +187,8 @@ def _default(folder: Path) -> list[str]:
     return [
         f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
-        f"- **[{gain:+.0f} nDCG@10]({BENCHMARKS}#quality)** against exact search of float32 "
-        f"vectors, the mean of {count} sets ({semantic:+.0f} without BM25).\n"
+        f"- **[{gain:+.0f} points]({BENCHMARKS}#quality)** of nDCG@10 against exact search of "
+        f"float32 vectors, the mean of {count} sets ({semantic:+.0f} without BM25).\n"
         f"- **[{row['p50_ms_total_one']:.0f} ms]({search})** from a question to its documents, "
         f"among {row['documents']:,}.",
         f"Default settings; memory and time with {row['model']} on {row['set']}, one thread of "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from slimdex.bench.reporting import docs_tables
 from slimdex.bench.reporting.page import write_report
 from slimdex.bench.reporting.retrieval_tables import (
     beside_peers,
@@ -75,6 +76,24 @@ def test_tables_say_what_the_rows_say(retrieval_rows: list[Row], peer_rows: list
         assert shown == (f"{min(enough):.2f}" if enough else "")
     assert len(every_row(retrieval_rows).rows) == len(retrieval_rows) - 1
     assert headline(retrieval_rows[:1]) == []
+
+
+def test_tables_of_the_docs_are_cut_from_the_full_ones(peer_rows: list[Row]) -> None:
+    (cut,), (full,) = docs_tables.peers(peer_rows), beside_peers(peer_rows)
+    own_order = [row for row in full.rows if "whitened" not in row[0].shown]
+    places = [full.heads.index(head) for head in cut.heads]
+    assert cut.rows == [[row[place] for place in places] for row in own_order]
+    rows = read_rows(FOLDER, "sts")
+    (similarity,) = docs_tables.similarity(rows)
+    found = {(line[0].shown, line[1].shown): line for line in similarity.rows}
+    for row in rows:
+        line = found.get((row["model"], row["pooling"]))
+        if line and not row["fit"]:
+            assert line[2].value == row["average"]
+        if line and row["fit"] == "target" and row["beta"] == 1:
+            assert line[4 if row["k"] else 3].value == row["average"]
+    _, stores = docs_tables.search(read_rows(FOLDER, "search"))
+    assert len({line[0].shown for line in stores.rows}) == len(stores.rows) > 5
 
 
 def test_a_readme_section_stands_between_its_marks(
