@@ -13,8 +13,9 @@ import click
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.suggestions import did_you_mean
-from slimdex.retrieval.cli.click_commands import Argument, Commands, default_index, is_index
-from slimdex.retrieval.cli.opening import DEFAULT, Json, Labels
+from slimdex.retrieval.cli.click_commands import Answer, Argument, Commands
+from slimdex.retrieval.cli.default_index import default_index, is_index
+from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
 
 from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
@@ -51,15 +52,14 @@ app = Experiments(
 def settings(
     index: Annotated[
         Path | None,
-        Argument("DIR", f"The index's folder; {DEFAULT} Without any: docstrings of Python."),
+        Argument("DIR", f"The index's folder; {DEFAULT_INDEX} Without any: docstrings of Python."),
     ] = None,
     *,
     queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None,
     qrels: Labels = None,
     sample: Annotated[int, "Without labels: how many queries to make of the documents."] = ASKED,
     out: Annotated[Path, "FILE", "The page of charts."] = Path("bench.html"),
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Measure recall, MRR and nDCG against memory and latency, across k, beta, gamma and kind.
 
     Writes a page of charts. Nothing of the index is changed.
@@ -88,15 +88,16 @@ def settings(
     with console.progress(), subject as opened:
         measured = measure_settings(opened, sample)
     write_page(out, measured, about)
-    if as_json:
-        console.print_json(measured.as_dict() | {"machine": about})
-        return
-    console.show_table(HEADS, summary_rows(measured))
-    console.line("")
-    console.prose(MEANING)
-    if measured.chosen is not None:
-        console.line(measured.chosen["command"])
-    console.line(f"Charts: {out}")
+
+    def show() -> None:
+        console.show_table(HEADS, summary_rows(measured))
+        console.line("")
+        console.prose(MEANING)
+        if measured.chosen is not None:
+            console.line(measured.chosen["command"])
+        console.line(f"Charts: {out}")
+
+    return Answer(measured.as_dict() | {"machine": about}, show)
 
 
 def retrieval(options: SetOptions) -> None:
