@@ -38,7 +38,7 @@ ALL_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 TESTS_WORKFLOW = ".github/workflows/tests.yml"
 PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
-    "README.md": (["1 documents in .slimdex"], "A plum cake.\n"),
+    "README.md": (["1 document in .slimdex"], "A plum cake.\n"),
     "docs/five-minutes.md": (
         ["notes/garden/roses.md", "1 moved", '"id": "dentist"'],
         "cake Grandmother's recipe for plum cake with cinnamon.\n",
