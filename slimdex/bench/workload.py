@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
-from slimdex.retrieval.cli.opening import Json
+from slimdex.retrieval.cli.click_commands import Json
 from slimdex.retrieval.cli.settings import K, NoLexical, Stored
 
 FEWEST_DOCUMENTS, MOST_DOCUMENTS = 1000, 10**13

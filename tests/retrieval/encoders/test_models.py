@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from slimdex.retrieval.cli.app import app
+from slimdex.command_line import app
 from slimdex.retrieval.encoders import models
 from slimdex.retrieval.encoders.model_folder import Prompts
 from slimdex.retrieval.encoders.models import (
