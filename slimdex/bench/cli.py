@@ -13,8 +13,9 @@ import click
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.suggestions import did_you_mean
-from slimdex.retrieval.cli.click_commands import Argument, Commands, default_index, is_index
-from slimdex.retrieval.cli.opening import DEFAULT, Json, Labels
+from slimdex.retrieval.cli.click_commands import Argument, Commands, Json
+from slimdex.retrieval.cli.default_index import default_index, is_index
+from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
 
 from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
@@ -51,7 +52,7 @@ app = Experiments(
 def settings(
     index: Annotated[
         Path | None,
-        Argument("DIR", f"The index's folder; {DEFAULT} Without any: docstrings of Python."),
+        Argument("DIR", f"The index's folder; {DEFAULT_INDEX} Without any: docstrings of Python."),
     ] = None,
     *,
     queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None,
