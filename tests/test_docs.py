@@ -184,8 +184,10 @@ def check_parsed(words: Sequence[str]) -> None:
     """Raise click's error unless these are words that slimdex takes."""
     command: click.Command = app
     while isinstance(command, click.Group):
-        name, *words = words
-        found = command.get_command(click.Context(command), name)
+        context = click.Context(command)
+        command.parse_args(context, [*words])  # which may put the name of a command first
+        name, *words = [*context._protected_args, *context.args]
+        found = command.get_command(context, name)
         assert found is not None, name
         command = found
     context = click.Context(command)
