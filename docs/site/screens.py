@@ -21,7 +21,7 @@ from slimdex.bench.mixed_folder import documents
 
 DOCS = Path(__file__).parents[1]
 SLIMDEX = (sys.executable, "-m", "slimdex")
-QUESTION = "apartment does not get warm in winter"
+QUESTION, OF_FILES = "what to plant in spring outside", "which files are read again after a change"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 844},
@@ -45,7 +45,7 @@ def with_files(page: Page, folder: Path) -> None:
     page.set_input_files("#files", files)
     page.click("#send")
     page.get_by_text("4 files done").wait_for(timeout=120_000)
-    page.fill("#query", "which files are read again after a change")
+    page.fill("#query", OF_FILES)
 
 
 def with_answers(page: Page, folder: Path) -> None:
@@ -54,8 +54,8 @@ def with_answers(page: Page, folder: Path) -> None:
 
 
 def with_document(page: Page, folder: Path) -> None:
-    """Ask a question, and open the first answer."""
-    page.fill("#query", "present for my mother")
+    """Ask for what the added files contain, and open the first answer."""
+    page.fill("#query", OF_FILES)
     page.locator("#hits button.name").first.click()
     page.locator("#document[open]").wait_for()
 
@@ -63,10 +63,10 @@ def with_document(page: Page, folder: Path) -> None:
 SCREENS: dict[str, tuple[Callable[[Page, Path], None], dict[str, Any]]] = {
     "serve-desktop": (with_filters, DESKTOP),
     "serve-phone-search": (with_answers, PHONE),
-    "serve-phone": (with_document, PHONE | DARK),
     "serve-desktop-upload": (with_files, DESKTOP | DARK),
+    "serve-phone": (with_document, PHONE | DARK),
 }
-"""Name of the picture -> what is done on the page, and the browser."""
+"""Name of the picture -> what is done on the page, and the browser; files stay added."""
 
 
 @contextmanager
@@ -101,6 +101,7 @@ def take(browser: Browser, address: str, name: str, folder: Path) -> None:
     context = browser.new_context(**options)
     page = context.new_page()
     page.goto(address)
+    page.locator("#fact-list dt").first.wait_for()  # its script runs
     act(page, folder)
     page.locator("#hits[aria-busy=false] li").first.wait_for(state="attached")
     page.wait_for_timeout(1000)  # until the costs are there

@@ -12,16 +12,16 @@ from . import console
 from .default_index import default_index, is_index
 
 FIRST_STEPS = """\
-Semantic search in a fraction of the memory. There is no index here; three things to do:
+Semantic search in a fraction of the memory. No index is here yet; to begin:
 
-  slimdex build FOLDER     Index the files of a folder; then: slimdex search 'your question'
-  slimdex bench            Measure quality against memory and time, on your own documents too.
-  In Python:               from slimdex import Collection
-                           notes = Collection.open_or_create("notes.index")
-                           notes.add([{"id": "1", "text": "The boiler was serviced."}])
-                           print(notes.search("heating"))
+  slimdex build FOLDER  Index its files; then: slimdex search 'your question'
+  slimdex bench         Measure quality against memory and time.
+  In Python:            from slimdex import Collection
+                        notes = Collection.open_or_create("notes.index")
+                        notes.add([{"id": "1", "text": "The boiler leaks."}])
+                        print(notes.search("heating"))
 
-`slimdex demo` shows it on Python's own docstrings; `slimdex --help` lists all commands."""
+`slimdex demo` shows it on Python's docstrings; `slimdex --help` lists all."""
 AGES = {"day": 86_400, "hour": 3_600, "minute": 60}
 """Units of an index's age, in seconds."""
 
