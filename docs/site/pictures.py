@@ -7,7 +7,6 @@ monospace font, so that it can be searched, copied and compared.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pty
 import re
@@ -22,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.sax.saxutils import escape, unescape
 
-from slimdex.bench.mixed_folder import NOTES
+from slimdex.bench.mixed_folder import documents
 
 PICTURES = Path(__file__).parents[1] / "pictures"
 BUILD = "slimdex build notes"
@@ -73,9 +72,9 @@ def session() -> str:
 def write_notes(folder: Path) -> None:
     """Write each note of the packaged set to a file."""
     folder.mkdir()
-    for line in NOTES.read_text("utf-8").splitlines():
-        note = json.loads(line)
-        (folder / f"{note['name']}.md").write_text(note["text"], "utf-8")
+    notes = (document for document in documents() if document.id.startswith("notes/"))
+    for note in notes:
+        (folder / f"{Path(note.id).name}.md").write_text(note.text, "utf-8")
 
 
 def in_terminal(line: str, folder: str) -> str:

@@ -13,7 +13,7 @@ import click
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.suggestions import did_you_mean
-from slimdex.retrieval.cli.click_commands import Argument, Commands, Json
+from slimdex.retrieval.cli.click_commands import Answer, Argument, Commands
 from slimdex.retrieval.cli.default_index import default_index, is_index
 from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
 
@@ -59,8 +59,7 @@ def settings(
     qrels: Labels = None,
     sample: Annotated[int, "Without labels: how many queries to make of the documents."] = ASKED,
     out: Annotated[Path, "FILE", "The page of charts."] = Path("bench.html"),
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Measure recall, MRR and nDCG against memory and latency, across k, beta, gamma and kind.
 
     Writes a page of charts. Nothing of the index is changed.
@@ -89,15 +88,16 @@ def settings(
     with console.progress(), subject as opened:
         measured = measure_settings(opened, sample)
     write_page(out, measured, about)
-    if as_json:
-        console.print_json(measured.as_dict() | {"machine": about})
-        return
-    console.show_table(HEADS, summary_rows(measured))
-    console.line("")
-    console.prose(MEANING)
-    if measured.chosen is not None:
-        console.line(measured.chosen["command"])
-    console.line(f"Charts: {out}")
+
+    def show() -> None:
+        console.show_table(HEADS, summary_rows(measured))
+        console.line("")
+        console.prose(MEANING)
+        if measured.chosen is not None:
+            console.line(measured.chosen["command"])
+        console.line(f"Charts: {out}")
+
+    return Answer(measured.as_dict() | {"machine": about}, show)
 
 
 def retrieval(options: SetOptions) -> None:
