@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 LONG := bench/engines retrieval/cluster retrieval/exporting retrieval/integrations retrieval/server
 SMALL := $(addprefix indexes/,codes execution search vectors) $(addprefix retrieval/,lexical sources store)
 
-.PHONY: demo test check small sweep explore newest lock manual docs api dist sbom clean
+.PHONY: demo test check small sweep explore newest lock manual pictures docs api dist sbom clean
 
 demo: $(VENV)/demo  ## Index the standard library's docstrings and search them.
 	$(BIN)/slimdex demo
@@ -53,6 +53,10 @@ lock: $(VENV)/python  ## Renew constraints.txt: the newest releases, on every sy
 
 manual: $(VENV)/ready  ## The manual page, docs/slimdex.1, which wheels install.
 	$(BIN)/python docs/site/manual.py
+
+pictures: $(VENV)/ready  ## The pictures in docs/pictures, of slimdex as it is now.
+	$(BIN)/python docs/site/pictures.py
+	$(BIN)/python docs/site/screens.py
 
 docs: $(VENV)/docs  ## A site that needs no server: build/site/index.html; llms.txt.
 	$(BIN)/python docs/site/build.py build

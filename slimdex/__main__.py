@@ -8,21 +8,21 @@ from io import TextIOWrapper
 
 from .retrieval.cli.interrupts import interruptible
 
-GARBAGE = 100_000
+GARBAGE_THRESHOLD = 100_000
 """Objects made between two collections of garbage; Python's own number costs 5% of a start."""
 
 
 def main() -> None:
     """Run the command line; bad input is one line and exit code 2."""
     with interruptible():
-        gc.set_threshold(GARBAGE)  # imports make many objects and no garbage
+        gc.set_threshold(GARBAGE_THRESHOLD)  # imports make many objects and no garbage
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a letter
         from .command_line import app
         from .retrieval.cli.errors import one_line_errors
-        from .retrieval.extras import missing_ones_told
+        from .retrieval.extras import missing_extras_explained
 
-        with one_line_errors(), missing_ones_told():
+        with one_line_errors(), missing_extras_explained():
             app(prog_name="slimdex", standalone_mode=False)
 
 

@@ -1,7 +1,66 @@
-"""The whole command line: commands on indexes, `slimdex plan` and `slimdex bench`."""
+"""The command line, `slimdex`: its commands, each imported when it is used."""
 
 from __future__ import annotations
 
-from .retrieval.cli.app import program
+import click
 
-app = program({"plan": "slimdex.bench.workload:plan", "bench": "slimdex.bench.cli:app"})
+from .retrieval.cli.click_commands import Commands
+
+PLACES = {
+    "demo": "build:demo",
+    "build": "build:build",
+    "search": "search:search",
+    "related": "search:related",
+    "add": "changes:add",
+    "sync": "changes:sync",
+    "delete": "changes:delete",
+    "undo": "changes:undo",
+    "dedup": "changes:dedup",
+    "compact": "changes:compact",
+    "lexical": "settings:lexical",
+    "open": "search:open_document",
+    "info": "facts:info",
+    "health": "facts:health",
+    "push": "export:push",
+    "verify": "integrity:verify",
+    "repair": "integrity:repair",
+    "copy": "integrity:copy",
+    "doctor": "integrity:doctor",
+    "reduce": "settings:reduce",
+    "serve": "serve:serve",
+    "mcp": "serve:mcp",
+    "tune": "settings:tune",
+    "migrate": "encoders:migrate",
+    "export": "export:export",
+    "map": "export:map_documents",
+    "models": "encoders:models",
+    "distill": "encoders:distill",
+    "eval": "facts:evaluate",
+}
+"""Commands on indexes in the order of `slimdex --help`, and their functions in `retrieval.cli`."""
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"slimdex {version('slimdex')}")
+        ctx.exit()
+
+
+app = Commands(
+    {name: f"slimdex.retrieval.cli.{place}" for name, place in PLACES.items()}
+    | {"plan": "slimdex.bench.workload:plan", "bench": "slimdex.bench.cli:app"},
+    "Semantic search in a fraction of the memory.",
+    [
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Print the version and exit.",
+        )
+    ],
+    alone="slimdex.retrieval.cli.overview:overview",
+)

@@ -32,6 +32,8 @@ LINK = re.compile(r"(?<=\]\()([^)#:\s]+)(?=[#)])")
 NO_PROSE = re.compile(
     r"\A---\n.*?^---$|^```.*?^```$|</?\w[^>]*>|<!--.*?-->|!\[.*?\]\(.*?\)", re.DOTALL | re.MULTILINE
 )
+BOLD = re.compile(r"^\*\*[^*]+\*\*\s*")
+"""A word in front of a paragraph, such as **Question.**"""
 CODE = re.compile(r'<a [^>]*>.*?</a>|(<code>[^<]*</code>|<span class="n">[^<]*</span>)', re.DOTALL)
 CLASS = re.compile(rf"\b({'|'.join(name for name in slimdex.__all__ if name[0].isupper())})\b")
 
@@ -113,9 +115,8 @@ def llms(source: Path) -> str:
 
 
 def summary(text: str) -> str:
-    """Return the first sentence below the heading of a page, without a label in bold."""
-    text = NO_PROSE.sub("", text)
-    parts = [re.sub(r"^\*\*[^*]+\*\*\s*", "", part.strip()) for part in text.split("\n\n")]
+    """Return the first sentence below the heading of a page."""
+    parts = (BOLD.sub("", part.strip()) for part in NO_PROSE.sub("", text).split("\n\n"))
     prose = [part for part in parts if re.match(r"[\w`*\[]", part)]
     first = " ".join(prose[0].split()) if prose else ""
     first = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)

@@ -80,7 +80,8 @@ def bench_page() -> str:
     """Write the page of the commands of `bench`."""
     lines = [
         "# Experiments",
-        "`slimdex bench` measures slimdex and other systems on sets with labels; "
+        "`slimdex bench` alone measures settings on an index of yours, or on Python's docstrings: "
+        "see `settings`. Its commands measure slimdex and other systems on sets with labels; "
         "[benchmarks](../research/benchmarks.md) has the results.",
     ]
     for command in commands(group_of("bench"), "slimdex bench"):

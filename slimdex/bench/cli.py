@@ -9,33 +9,111 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import click
+
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cli.click_commands import Argument, Commands
+from slimdex.indexes.suggestions import did_you_mean
+from slimdex.retrieval.cli.click_commands import Answer, Argument, Commands
+from slimdex.retrieval.cli.default_index import default_index, is_index
+from slimdex.retrieval.cli.options import DEFAULT_INDEX, Labels
 
 from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
 NAMES = (
-    *("retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
+    *("settings", "retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
     *("tune", "hybrid", "gate", "sts", "report", "tables"),
 )
-app = Commands(
-    {name: f"{__name__}:{name}" for name in NAMES}, "Measure quality against memory and time."
+ASKED = 300
+"""Queries that the packaged set is searched for."""
+
+
+class Experiments(Commands):
+    """The experiments; words that name none are those of `settings`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `settings` before words that begin with an option or an index, or if there are none.
+
+        A word that is nearly a command's name, and no folder, is left to be refused.
+        """
+        first = args[0] if args else ""
+        is_misspelt = did_you_mean(first, self.places) and not Path(first).exists()
+        is_named = first in (*self.places, "--help") or is_misspelt
+        if not is_named and not ctx.resilient_parsing:
+            args = [NAMES[0], *args]
+        return super().parse_args(ctx, args)
+
+
+app = Experiments(
+    {name: f"{__name__}:{name}" for name in NAMES},
+    "Measure quality against memory and time. Without a command: the settings of an index.",
 )
+
+
+def settings(
+    index: Annotated[
+        Path | None,
+        Argument("DIR", f"The index's folder; {DEFAULT_INDEX} Without any: docstrings of Python."),
+    ] = None,
+    *,
+    queries: Annotated[Path | None, "Queries that have labels: any source with ids."] = None,
+    qrels: Labels = None,
+    sample: Annotated[int, "Without labels: how many queries to make of the documents."] = ASKED,
+    out: Annotated[Path, "FILE", "The page of charts."] = Path("bench.html"),
+) -> Answer:
+    """Measure recall, MRR and nDCG against memory and latency, across k, beta, gamma and kind.
+
+    Writes a page of charts. Nothing of the index is changed.
+    """
+    from slimdex.retrieval.cli import console
+
+    from .datasets import every_docstring
+    from .experiments.settings_study import measure_settings, own_index, packaged
+    from .machine import provenance
+    from .reporting.settings_page import HEADS, MEANING, summary_rows, write_page
+
+    if (queries is None) != (qrels is None):
+        raise InputError("bench: expected both --queries and --qrels, or neither")
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"--out {out}; expected a file in an existing folder")
+    path, about = index or default_index(), provenance()
+    if path is None and queries is not None:
+        raise InputError("bench: labels without an index; expected the folder of one")
+    if path is not None and not is_index(path):
+        raise InputError(f"{path}: no slimdex index there (`slimdex build SOURCE` makes one)")
+    if path is None:
+        console.note("no index: docstrings of Python are encoded and measured, in a minute or two")
+        subject = packaged(every_docstring(ASKED))
+    else:
+        subject = own_index(path, queries, qrels)
+    with console.progress(), subject as opened:
+        measured = measure_settings(opened, sample)
+    write_page(out, measured, about)
+
+    def show() -> None:
+        console.show_table(HEADS, summary_rows(measured))
+        console.line("")
+        console.prose(MEANING)
+        if measured.chosen is not None:
+            console.line(measured.chosen["command"])
+        console.line(f"Charts: {out}")
+
+    return Answer(measured.as_dict() | {"machine": about}, show)
 
 
 def retrieval(options: SetOptions) -> None:
     """Measure quality, memory and time of every method on sets; existing rows are kept."""
     from .engines.registry import missing, packages_of
     from .experiments.retrieval_study import GRID_PEERS, measure_grid
-    from .runner import Runner
+    from .runner import run
 
-    Runner(
+    run(
         "retrieval",
         lambda job: measure_grid(job.task, job.results, job.about, quick=options.quick),
+        options,
         packages_of(GRID_PEERS),
         {"seed": 0},
         absent=[*missing(GRID_PEERS)],
-    ).run(options)
+    )
 
 
 def search(
@@ -48,12 +126,12 @@ def search(
     from .engines.engine import DOCUMENTS
     from .engines.registry import missing, names_of, packages_of
     from .experiments.search_study import QUERIES, QUICK_ROUNDS, ROUNDS, measure_search
-    from .runner import Runner
+    from .runner import run
 
     names = chosen("--only", only, names_of(DOCUMENTS))
     absent = missing(names)
     names = [name for name in names if name not in absent]
-    Runner(
+    run(
         "search",
         lambda job: measure_search(
             job.task,
@@ -64,12 +142,13 @@ def search(
             folder=CACHE,
             rounds=QUICK_ROUNDS if options.quick else ROUNDS,
         ),
+        options,
         sorted({"duckdb", "openvino", *packages_of(names)}),
         {},
-        QUERIES,
-        [*absent],
+        queries=QUERIES,
+        absent=[*absent],
         timed=True,
-    ).run(options)
+    )
 
 
 def peers(
@@ -79,7 +158,7 @@ def peers(
     from .engines.engine import VECTORS
     from .engines.registry import missing, names_of, packages_of
     from .experiments.peer_study import QUERIES, contenders, measure_peers
-    from .runner import Job, Runner
+    from .runner import Job, run
 
     names = chosen("--only", only, names_of(VECTORS))
 
@@ -88,7 +167,7 @@ def peers(
         return measure_peers(job.task, methods, job.results, job.about)
 
     absent, packages = [*missing(names)], packages_of(names)
-    Runner("peers", measure, packages, {"seed": 0}, QUERIES, absent).run(options)
+    run("peers", measure, options, packages, {"seed": 0}, queries=QUERIES, absent=absent)
 
 
 def start(
@@ -102,20 +181,16 @@ def start(
     from tempfile import TemporaryDirectory
 
     from .experiments.start_study import PACKAGES, StartJob, measure_start
-    from .machine import not_installed, provenance
-    from .rows import ResultsFile
-    from .runner import measure_and_tell, note_absent
+    from .machine import not_installed
+    from .runner import note_absent, run_alone
 
     if not install:
         note_absent([*not_installed(PACKAGES)])
     packages = {"duckdb", "openvino", *(each for own in PACKAGES.values() for each in own)}
-    about = provenance(sorted(packages))
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         job = StartJob.of_docstrings(Path(folder), quick=quick)
-        results = ResultsFile(out / f"start-{job.name}.jsonl")
-        measure_and_tell(
-            "start", results, lambda: measure_start(job, results, about, install=install)
-        )
+        measure = partial(measure_start, job, install=install)
+        run_alone("start", out / f"start-{job.name}.jsonl", sorted(packages), measure)
 
 
 def encode(
@@ -165,18 +240,14 @@ def index(
     from slimdex.retrieval.sources.source import read_pairs
 
     from .experiments.index_study import Asked, measure_index
-    from .machine import provenance
-    from .rows import ResultsFile
-    from .runner import measure_and_tell
+    from .runner import run_alone
 
     numbers = [parsed_candidates(word) for word in candidates.split(",")]
     if bad := [number for number in numbers if number is not None and number < 1]:
         raise InputError(f"candidates={bad[0]}; expected 1 or more")
     texts = None if queries is None else [text for _, text in read_pairs(str(queries))]
-    about = provenance(["duckdb", "openvino"])
-    results = ResultsFile(out / f"index-{path.absolute().name}.jsonl")
-    asked = Asked(numbers, where or (), texts)
-    measure_and_tell("index", results, lambda: measure_index(path, asked, results, about))
+    measure = partial(measure_index, path, Asked(numbers, where or (), texts))
+    run_alone("index", out / f"index-{path.absolute().name}.jsonl", ["duckdb", "openvino"], measure)
 
 
 def serve(
@@ -188,14 +259,11 @@ def serve(
     from slimdex.retrieval.sources.source import read_pairs
 
     from .experiments.serve_study import measure_serve
-    from .machine import provenance
-    from .rows import ResultsFile
-    from .runner import measure_and_tell
+    from .runner import run_alone
 
     texts = [text for _, text in read_pairs(str(queries))]
-    about = provenance(["fastapi", "uvicorn", "faiss-cpu", "chromadb"])
-    results = ResultsFile(out / "serve-load.jsonl")
-    measure_and_tell("serve", results, lambda: measure_serve(path, texts, results, about))
+    packages = ["fastapi", "uvicorn", "faiss-cpu", "chromadb"]
+    run_alone("serve", out / "serve-load.jsonl", packages, partial(measure_serve, path, texts))
 
 
 def updates(out: Out = MEASURED) -> None:
@@ -206,31 +274,29 @@ def updates(out: Out = MEASURED) -> None:
     from .engines.engine import CHANGES
     from .engines.registry import missing, names_of, packages_of
     from .experiments.update_study import DOCUMENTS, SECONDS, measure_updates
-    from .machine import provenance
-    from .rows import ResultsFile
-    from .runner import measure_and_tell, note_absent
+    from .runner import note_absent, run_alone
 
     every = names_of(CHANGES)
     absent = missing(every)
     note_absent([*absent])
     names = [name for name in every if name not in absent]
-    about = provenance(["duckdb", *packages_of(every)])
-    results = ResultsFile(out / "processes-random.jsonl")
-    measure = partial(measure_updates, names, DOCUMENTS, SECONDS, results, about)
-    measure_and_tell("processes", results, measure)
+    measure = partial(measure_updates, names, DOCUMENTS, SECONDS)
+    packages = ["duckdb", *packages_of(every)]
+    run_alone("processes", out / "processes-random.jsonl", packages, measure)
 
 
 def tune(options: SetOptions) -> None:
     """Compare what `slimdex tune` chooses and proves with defaults, oracles and real queries."""
     from .experiments.tuning_study import measure_tuning
-    from .runner import Runner
+    from .runner import run
 
-    Runner(
+    run(
         "tune",
         lambda job: measure_tuning(job.task, job.encoder, job.results, job.about),
+        options,
         ["faiss-cpu", "numpy"],
         {"seed": 0},
-    ).run(options)
+    )
 
 
 def hybrid(
@@ -240,16 +306,17 @@ def hybrid(
 ) -> None:
     """Measure hybrid search: quality of each fusion and of what tune chooses; memory, time."""
     from .experiments.hybrid_study import measure_hybrid
-    from .runner import Runner
+    from .runner import run
 
-    Runner(
+    run(
         "hybrid",
         lambda job: measure_hybrid(
             job.task, job.encoder, CACHE, job.results, job.about, names=names
         ),
+        options,
         ["tantivy", "faiss-cpu", "numpy"],
         {"seed": 0},
-    ).run(options)
+    )
 
 
 def gate(*, options: SetOptions) -> None:
@@ -257,17 +324,16 @@ def gate(*, options: SetOptions) -> None:
     from slimdex.retrieval.cli import console
 
     from .experiments.gate_study import fitted, gate_rows, measured
-    from .runner import Runner, tell
+    from .runner import jobs, tell
 
-    runner = Runner("gate", lambda _: None, ["tantivy", "numpy"], {"seed": 0}, queries=1000)
-    jobs, each = [], []
-    with console.progress():
-        for job in runner.jobs(options):
-            jobs.append(job)
+    every, each = [], []
+    for job in jobs("gate", options, ["tantivy", "numpy"], {"seed": 0}, queries=1000):
+        every.append(job)
+        with console.progress():
             each.append(measured(job.task))
-    for job, rows in zip(jobs, gate_rows(each), strict=True):
+    for job, rows in zip(every, gate_rows(each), strict=True):
         job.results.replace([row | job.about for row in rows])
-    for job in jobs:
+    for job in every:
         tell(job.results, "gate")
     bias, of_words, of_rank = fitted(each)
     console.line(f"fitted on all: {bias:g} {of_words:+g} * n/(n+4) {of_rank:+g} * rank/(rank+10)")

@@ -153,7 +153,20 @@ def names_of(sets: str, data: Path | None) -> list[str]:
     return found
 
 
-def _docstrings() -> Dataset:
+def every_docstring(queries: int) -> Dataset:
+    """All docstrings of `slimdex demo`; first paragraphs, drawn at random, ask for their rest."""
+    found = _docstrings(every=True)
+    order = np.random.default_rng(0).permutation(len(found.query_ids))[:queries].tolist()
+    return replace(
+        found,
+        query_ids=[found.query_ids[i] for i in order],
+        query_texts=[found.query_texts[i] for i in order],
+        own_rows=found.own_rows[order],
+    )
+
+
+def _docstrings(*, every: bool = False) -> Dataset:
+    """Docstrings of two paragraphs or more; with `every` also others, which no query asks for."""
     documents, queries, qrels = [], [], {}
     for batch in open_source("python:").batches():
         for document in batch:
@@ -162,6 +175,8 @@ def _docstrings() -> Dataset:
                 documents.append(Document(document.id, rest.strip()))
                 queries.append((f"q:{document.id}", " ".join(summary.split())))
                 qrels[f"q:{document.id}"] = {document.id: 1}
+            elif every:
+                documents.append(Document(document.id, document.text))
     return Dataset.of(DOCSTRINGS, documents, queries, qrels)
 
 

@@ -11,75 +11,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from sysconfig import get_path
+from typing import Any
 
 from slimdex.retrieval.documents import Document
 
 PASSAGE = 900
 """Characters of a passage of a module, at most one line more."""
-# fmt: off
-MODULES = [
-    "base64", "bisect", "calendar", "cmd", "codecs", "collections", "configparser",
-    "contextlib", "copy", "csv", "difflib", "dis", "email.message", "filecmp", "fileinput",
-    "fnmatch", "fractions", "ftplib", "functools", "getopt", "gettext", "glob", "gzip",
-    "hashlib", "heapq", "html.parser", "imaplib", "json.decoder", "mimetypes", "numbers",
-    "operator", "pathlib", "platform", "plistlib", "poplib", "pprint", "profile", "queue",
-    "random", "sched", "selectors", "shelve", "shlex", "shutil", "smtplib", "socket",
-    "statistics", "string", "tempfile", "textwrap", "timeit", "tokenize", "trace", "traceback",
-    "urllib.parse", "uuid", "weakref", "webbrowser",
-]
-# fmt: on
-
-NOTES = Path(__file__).with_suffix(".jsonl")
-"""Name, text and query of each note."""
-PROBLEMS = (
-    "The customer writes: I cannot delete my account, the button does nothing.",
-    "After the update the application shows a white page. My colleagues see the same.",
-    "Export to CSV takes more than an hour. Is there a best practice for large tables?",
-    "The invoice has the wrong year and the wrong address. Please send my documents again.",
-    "Login fails with two factors since I have a new telephone.",
-    "The search finds old articles first. How can I sort by time?",
-    "Printing from the web page cuts the right margin of every sheet.",
-    "The scheduled job ran twice at the end of the month; the report counts money double.",
-)
-# fmt: off
-SURNAMES = [
-    "Kowalczyk", "Okonkwo", "Lindqvist", "Baptista", "Haraldsen", "Petrosyan", "Nakamura",
-    "Vandermeer", "Castellanos", "Dragomir", "O'Sullivan", "Thorvaldsen", "Mbeki", "Zielinski",
-    "Ferreira", "Kaminski", "Abernathy", "Rasmussen", "Delacroix", "Yamashita",
-]
-# fmt: on
-GOODS = (
-    "desk lamp",
-    "office chair",
-    "water filter",
-    "paper, A4",
-    "toner, black",
-    "monitor arm",
-    "keyboard",
-)
 
 
 def documents() -> Iterator[Document]:
     """Yield the notes, tickets and orders, and passages of the modules."""
-    for note in _notes():
+    texts = _texts()
+    for note in texts["notes"]:
         yield Document(f"notes/{note['name']}", note["text"])
     for i in range(40):
-        text = f"{PROBLEMS[i % 8]} The log ends with error {code(i)}."
+        text = f"{texts['problems'][i % 8]} The log ends with error {code(i)}."
         yield Document(f"tickets/T-{7100 + i}", text)
     for i in range(40):
-        goods = f"{1 + i % 5} x {GOODS[i % 7]}, {2 + i % 3} x {GOODS[(i + 3) % 7]}"
-        text = f"Order of {SURNAMES[i % 20]}: {goods}. To be sent by mail."
-        yield Document(f"orders/ORD-{20400 + 7 * i}", text)
-    for module in MODULES:
+        goods = [texts["goods"][n % 7] for n in (i, i + 3)]
+        text = f"{1 + i % 5} x {goods[0]}, {2 + i % 3} x {goods[1]}. To be sent by mail."
+        yield Document(
+            f"orders/ORD-{20400 + 7 * i}", f"Order of {texts['surnames'][i % 20]}: {text}"
+        )
+    for module in texts["modules"]:
         for number, text in enumerate(passages(module)):
             yield Document(f"code/{module}/{number}", text)
 
 
 def queries() -> Iterator[tuple[str, str, str]]:
     """Yield id, text and the document that answers it; ids begin with `meaning` or `name`."""
-    for note in _notes():
+    for note in _texts()["notes"]:
         yield f"meaning:{note['name']}", note["query"], f"notes/{note['name']}"
     for i in (3, 17, 30):
         yield f"name:{code(i)}", code(i), f"tickets/T-{7100 + i}"
@@ -121,5 +85,8 @@ def passages(module: str) -> list[str]:
     return texts
 
 
-def _notes() -> list[dict[str, str]]:
-    return [json.loads(line) for line in NOTES.read_text(encoding="utf-8").splitlines()]
+@cache
+def _texts() -> dict[str, Any]:
+    """Notes with their queries, problems of tickets, surnames, goods, and names of modules."""
+    found: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slimdex.retrieval.cli import console
@@ -42,50 +43,59 @@ Measure = Callable[[Job], Sequence[str] | None]
 """Appends the missing rows of a job, or replaces all; returns a line for each failure."""
 
 
-@dataclass(frozen=True)
-class Runner:
-    """An experiment over sets.
+def run(
+    name: str,
+    measure: Measure,
+    options: SetOptions,
+    packages: Iterable[str],
+    more: Row,
+    *,
+    queries: int | None = None,
+    absent: Sequence[str] = (),
+    timed: bool = False,
+) -> None:
+    """Measure every set by every model; rows of an interrupted run are kept.
 
-    Attributes
+    The other parameters are as for `jobs`.
+    """
+    for job in jobs(name, options, packages, more, queries=queries, absent=absent, timed=timed):
+        measure_and_tell(name, job.results, partial(measure, job))
+
+
+def jobs(
+    name: str,
+    options: SetOptions,
+    packages: Iterable[str],
+    more: Row,
+    *,
+    queries: int | None = None,
+    absent: Sequence[str] = (),
+    timed: bool = False,
+) -> Iterator[Job]:
+    """Yield every set, encoded by every model.
+
+    Parameters
     ----------
     name : of the experiment in `reporting.sections`, and start of its files' names.
-    measure : measures one job.
     packages : packages whose versions the rows have, in addition to `machine.LIBRARIES`.
     more : further columns of every row.
     queries : maximum number of queries of a set; None: all.
     absent : requested methods that need the extra `peers`.
     timed : whether encoding is timed, and therefore in the precision that users get.
     """
-
-    name: str
-    measure: Measure
-    packages: Iterable[str]
-    more: Row
-    queries: int | None = None
-    absent: Sequence[str] = ()
-    timed: bool = False
-
-    def run(self, options: SetOptions) -> None:
-        """Measure every set by every model; rows of an interrupted run are kept."""
-        for job in self.jobs(options):
-            measure_and_tell(self.name, job.results, partial(self.measure, job))
-
-    def jobs(self, options: SetOptions) -> Iterator[Job]:
-        """Encode every set by every model."""
-        chosen = datasets(options, self.queries)
-        note_absent(self.absent)
-        about = provenance(self.packages) | self.more
-        precision = options.precision or ("auto" if self.timed else "fp32")
-        how = partial(open_local, pooling=options.pooling, max_length=options.max_length)
-        for model in options.models.split(","):
-            encoder = how(model, precision=precision)
-            again = partial(how, encoder.spec()["model"], precision=encoder.precision)
-            for dataset in chosen:
-                small = dataset.quick() if options.quick else dataset
-                with console.progress():
-                    task = Task.encoded(small, encoder, CACHE)
-                results = results_file(task, self.name, options.out)
-                yield Job(task, encoder, again, results, about)
+    chosen = datasets(options, queries)
+    note_absent(absent)
+    about = provenance(packages) | more
+    precision = options.precision or ("auto" if timed else "fp32")
+    how = partial(open_local, pooling=options.pooling, max_length=options.max_length)
+    for model in options.models.split(","):
+        encoder = how(model, precision=precision)
+        again = partial(how, encoder.spec()["model"], precision=encoder.precision)
+        for dataset in chosen:
+            small = dataset.quick() if options.quick else dataset
+            with console.progress():
+                task = Task.encoded(small, encoder, CACHE)
+            yield Job(task, encoder, again, results_file(task, name, options.out), about)
 
 
 def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
@@ -94,6 +104,17 @@ def datasets(options: SetOptions, queries: int | None) -> list[Dataset]:
         is_static(model)
     found = [load_dataset(name, options.data) for name in names_of(options.sets, options.data)]
     return found if queries is None else [dataset.asking(queries) for dataset in found]
+
+
+def run_alone(
+    experiment: str,
+    file: Path,
+    packages: Iterable[str],
+    measure: Callable[[ResultsFile, Row], Sequence[str] | None],
+) -> None:
+    """Measure without sets: `measure` is given the file of rows, and columns of every row."""
+    results, about = ResultsFile(file), provenance(packages)
+    measure_and_tell(experiment, results, lambda: measure(results, about))
 
 
 def measure_and_tell(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from slimdex.indexes.codes.kinds import IVF_PQ, KINDS, PQ, by_size, ivf_lists
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
-from slimdex.retrieval.cli.opening import Json
+from slimdex.retrieval.cli.click_commands import Answer
 from slimdex.retrieval.cli.settings import K, NoLexical, Stored
 
 FEWEST_DOCUMENTS, MOST_DOCUMENTS = 1000, 10**13
@@ -189,13 +190,14 @@ def check_range(name: str, value: float, least: float, most: float) -> None:
         raise InputError(f"{name} {value:,g}; expected {least:,g} to {most:,g}")
 
 
-def plan(workload: Workload, as_json: Json = False) -> None:
+def plan(workload: Workload) -> Answer:
     """Estimate what an index will take: memory, disk, and hours of encoding."""
+    return Answer(workload.as_dict(), partial(_show, workload))
+
+
+def _show(workload: Workload) -> None:
     from slimdex.retrieval.cli import console
 
-    if as_json:
-        console.print_json(workload.as_dict())
-        return
     lists = f" ({workload.lists:,} lists)" if workload.lists else ""
     kind = f"{workload.resolved_kind}{lists}, k={workload.kept} of {workload.dim}"
     console.line(f"{workload.count:,} documents: {kind}")

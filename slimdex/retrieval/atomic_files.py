@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from glob import escape
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import gettempdir
 from time import sleep
@@ -59,6 +59,8 @@ OUR_FILES = re.compile(
 )
 WORK = re.compile(r"work-[0-9a-f]{8}")
 """Folders of `work_folder`."""
+MOST_NAMES = 2000
+"""Names of a folder that are compared with a misspelt one."""
 LOCK_TRIES = 20
 """Attempts to lock a temporary file before another process removes it."""
 REPLACE_TRIES, REPLACE_SECONDS = 200, 0.01
@@ -106,14 +108,26 @@ def may_name_an_index(word: str) -> bool:
 
 def _index_beside(path: str | Path) -> str:
     """A question whether an index of a similar name, in the same folder, is meant; "" without."""
+    return _meant(path, lambda name: is_index(os.path.join(os.path.dirname(path), name)))
+
+
+def no_file(path: str | Path) -> str:
+    """Say that a file or folder does not exist, and which one beside it may be meant."""
+    return f"{path}: no such file or folder{_meant(path, lambda name: not name.startswith('.'))}"
+
+
+def _meant(path: str | Path, may_be: Callable[[str], bool]) -> str:
+    """A question whether a similar name in the same folder is meant; "" without one."""
     from slimdex.indexes.suggestions import nearest
 
     folder, misspelt = os.path.split(path)
     with suppress(OSError, ValueError):
-        names = [name for name in os.listdir(folder or ".") if is_index(os.path.join(folder, name))]
-        stems = {os.path.splitext(name)[0]: name for name in names}  # many end with `.index`
-        if near := nearest(os.path.splitext(misspelt)[0], stems):
-            return f"; did you mean {os.path.join(folder, stems[near])!r}?"
+        names = [*islice(filter(may_be, os.listdir(folder or ".")), MOST_NAMES)]
+        stem, ending = os.path.splitext(misspelt)  # endings are much alike, and not compared
+        for some in ([name for name in names if name.endswith(ending)], names):
+            stems = {os.path.splitext(name)[0]: name for name in some}
+            if near := nearest(stem, stems):
+                return f"; did you mean {os.path.join(folder, stems[near])!r}?"
     return ""
 
 

@@ -36,7 +36,7 @@ from .sources.source import Sources
 from .store.snapshot import Snapshot
 from .store.work_folder import left_files, work_folders
 
-SAMPLE = 200
+LANGUAGE_SAMPLE = 200
 """Documents whose language is detected."""
 
 
@@ -195,7 +195,7 @@ def model_notes(snapshot: Snapshot, first: int) -> list[str]:
     rows = rows[rows >= first]
     if not len(rows):
         return []
-    sample = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLE).astype(np.int64))]
+    sample = rows[np.unique(np.linspace(0, len(rows) - 1, LANGUAGE_SAMPLE).astype(np.int64))]
     share, language = other_languages(snapshot.store.contents_of(sample))
     if share > 0.5:
         return [

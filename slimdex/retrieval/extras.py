@@ -76,7 +76,7 @@ def require(what: str, extra: str, *modules: str) -> None:
 
 
 @contextmanager
-def missing_ones_told() -> Iterator[None]:
+def missing_extras_explained() -> Iterator[None]:
     """Raise `InputError` with the command to type if a library of an extra is missing."""
     try:
         yield

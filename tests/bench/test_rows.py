@@ -16,7 +16,7 @@ REPORTING = Path(__file__).parents[2] / "slimdex" / "bench" / "reporting"
 NAMES = [each.name for each in EXPERIMENTS] + ["sweep"]
 ROW_NAMES = {"row", "ours", "exact", "plain", "found", "best", "mine", "r", "own"}
 """What reports call a row of results."""
-DERIVED = {"name", "side", "ways", "usual", "small", "found", "room", "worst_delta"}
+DERIVED = {"name", "side", "ways", "usual", "small", "found", "room", "worst_delta", "plain"}
 """What reports add to rows themselves."""
 
 

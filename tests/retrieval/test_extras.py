@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.extras import MODULES, extra_of, missing_ones_told
+from slimdex.retrieval.extras import MODULES, extra_of, missing_extras_explained
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -85,7 +85,7 @@ def test_a_module_of_no_extra() -> None:
     assert extra_of("watchfiles") == "files"
     assert extra_of("sentence_transformers.util") == "peers"
     assert extra_of(None) is None
-    with pytest.raises(InputError) as error, missing_ones_told():
+    with pytest.raises(InputError) as error, missing_extras_explained():
         import_module("einops_of_nobody")
     said = "No module named 'einops_of_nobody': no extra of slimdex brings it"
     assert str(error.value) == said

@@ -34,6 +34,7 @@ PEERS = "peers"
 BATCH = 32
 """Texts in a batch, as in sentence-transformers."""
 MODEL = "model.onnx"
+ST = ("sentence_transformers",)
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "last_hidden_state"
 OPSET = 18
 
@@ -245,17 +246,12 @@ CONTENDERS = (
     Entrant("slimdex fp32", partial(_slimdex, precision="fp32")),
     Entrant("slimdex bf16", partial(_slimdex, precision="bf16")),
     Entrant("slimdex int8", partial(_slimdex, precision="int8")),
-    Entrant(
-        "sentence-transformers",
-        partial(_SentenceTransformers, precision=""),
-        "fp32",
-        ("sentence_transformers",),
-    ),
+    Entrant("sentence-transformers", partial(_SentenceTransformers, precision=""), "fp32", ST),
     Entrant(
         "sentence-transformers bf16",
         partial(_SentenceTransformers, precision="bfloat16"),
         "bf16",
-        ("sentence_transformers",),
+        ST,
     ),
     Entrant("ONNX Runtime", OnnxRuntime, "fp32", ("onnxruntime", "onnx")),
     Entrant(

@@ -49,18 +49,7 @@ def store_process(
     return Subprocess(MeasuredStore, name, open_encoder, folder, list(queries), longest=longest)
 
 
-class _Measured:
-    """Base class that limits the process's threads."""
-
-    _threads: int | None = None
-
-    def _limit(self, threads: int | None) -> None:
-        if threads != self._threads:
-            limit_threads(threads)
-            self._threads = threads
-
-
-class MeasuredEngine(_Measured):
+class MeasuredEngine:
     """A method's engine, in its process."""
 
     def __init__(self, method: Method, vectors: VectorFile, queries: VectorFile) -> None:
@@ -79,12 +68,12 @@ class MeasuredEngine(_Measured):
 
     def answer(self, k: int) -> tuple[Matrix, Rows]:
         """Answer all queries in one call, on all threads: (queries, k)."""
-        self._limit(None)
+        limit_threads(None)
         return self._engine.search(self._queries, k)
 
     def throughput(self, k: int, queries: int) -> float:
         """Queries per second, searched in one call, on all threads."""
-        self._limit(None)
+        limit_threads(None)
         chosen = self._queries[:queries]
         self._engine.search(chosen[:ENGINE_WARM_UP], k)
         start = perf_counter()
@@ -93,7 +82,7 @@ class MeasuredEngine(_Measured):
 
     def latencies(self, k: int, start: int, stop: int, threads: int | None) -> list[float]:
         """Seconds of each of the queries start .. stop, one at a time."""
-        self._limit(threads)
+        limit_threads(threads)
         for query in self._queries[:ENGINE_WARM_UP]:
             self._engine.search(query[None], k)
         queries = self._queries[start:stop]
@@ -120,7 +109,7 @@ class Crowd:
     faults: int
 
 
-class MeasuredStore(_Measured):
+class MeasuredStore:
     """A store, in its process.
 
     Parameters
@@ -158,7 +147,7 @@ class MeasuredStore(_Measured):
 
     def answers(self, k: int, queries: int) -> list[Answer]:
         """Answer the first queries one after the other, on all threads."""
-        self._limit(None)
+        limit_threads(None)
         found = [self._store.fetch(query, k) for query in self._encoded(0, queries)]
         self._alone[self._effort] = found
         return found
@@ -172,7 +161,7 @@ class MeasuredStore(_Measured):
         data in the processor's caches; and an encoding, which fills these, precedes each search,
         as it does in the whole.
         """
-        self._limit(threads)
+        limit_threads(threads)
         store, queries = self._store, self._encoded(start, stop)
         for query in queries[:WARM_UP]:
             store.ask(query.text, k)
@@ -197,7 +186,7 @@ class MeasuredStore(_Measured):
             answer = self._store.ask(self._queries[place], k)
             return perf_counter() - begin, _is_same(answer, self._alone[self._effort][place])
 
-        self._limit(threads)
+        limit_threads(threads)
         with ThreadPoolExecutor(callers, initializer=limit_threads, initargs=(threads,)) as pool:
             list(pool.map(ask, [places[0]] * callers))
             begin = perf_counter()

@@ -188,71 +188,41 @@ def uncompressed(dim: int) -> Method:
 
 def grid(dim: int, rows: int, *, quick: bool = False) -> list[Method]:
     """Methods for `rows` vectors of `dim` dimensions, uncompressed first."""
-    parts = [baselines(dim), own_sizes(dim, rows), reducers(dim)]
-    if not quick:
-        parts += [k_curve(dim), kinds(dim), codes(dim), optimised(dim)]
-    chosen = {repr(method): method for part in parts for method in part}
-    return list(chosen.values())
+    usual, half = _usual(dim, rows), part(dim, 2)
+    ways = [_reduced(*way, half, "pq", RESCORED) for way in (REDUCERS | OTHERS).items()]
+    found = [uncompressed(dim), *usual, *ways, *(() if quick else _more(dim))]
+    return [*{repr(method): method for method in found}.values()]
 
 
-def baselines(dim: int) -> Iterator[Method]:
-    """No reduction: floats, scalar and product quantisers, binary; also rescored."""
-    yield uncompressed(dim)
+def _usual(dim: int, rows: int) -> Iterator[Method]:
+    """Floats, scalar and binary quantisers without reduction; slimdex at 1/64 to 1/192."""
     yield _plain("float16", dim, "fp16")
     yield _plain("int8", dim, "sq8")
     yield _plain("RaBitQ", dim, "rabitq", RESCORED)
     yield from map(Method.of_peer, GRID_PEERS)
-
-
-def own_sizes(dim: int, rows: int) -> Iterator[Method]:
-    """slimdex at 1/64, 1/96, 1/128 and 1/192 of float32; one number of candidates is 1% of the
-    rows."""
-    efforts = tuple(sorted({RESCORED, max(rows // 100, 10)}))
+    efforts = (0, *sorted({RESCORED, max(rows // 100, 10)}))  # 1% of the rows
     for of in (2, 3, 4, 6):
-        yield Method("slimdex", Settings(k=part(dim, of), kind="pq"), (0, *efforts))
+        yield Method("slimdex", Settings(k=part(dim, of), kind="pq"), efforts)
 
 
-def reducers(dim: int) -> Iterator[Method]:
-    """All ways of reducing to half of the dimensions, at the same bytes."""
-    for name, settings in (REDUCERS | OTHERS).items():
-        yield _reduced(name, settings, part(dim, 2), "pq", RESCORED)
-
-
-def k_curve(dim: int) -> Iterator[Method]:
-    """Quality against k, without quantising and rescoring."""
+def _more(dim: int) -> Iterator[Method]:
+    """Quality against k alone, other index kinds, codes alone, and OPQ, which trains for long."""
+    half, quarter = part(dim, 2), part(dim, 4)
     for share, of in CURVE:
         for name, settings in REDUCERS.items():
             if name != "rotation":  # it differs from PCA by the mean only
                 yield _reduced(name, settings, part(dim, of, share), "flat")
-
-
-def kinds(dim: int) -> Iterator[Method]:
-    """Other index kinds over the same reduced rows."""
     for kind in ("rabitq", "sq4", "sq8", "fp16", "ivf-pq", "hnsw"):
-        yield _reduced("slimdex", DEFAULTS, part(dim, 2), kind, RESCORED)
-
-
-def codes(dim: int) -> Iterator[Method]:
-    """Codes alone at 1/8, 1/16 and 1/32 of float32, without vectors on disk."""
-    half, quarter = part(dim, 2), part(dim, 4)
-    for k, kind in (
-        (half, "sq8"),  # 1/8
-        (half, "sq4"),  # 1/16
-        (quarter, "sq8"),
-        (half, f"PQ{half}x4fs"),
-        (half, f"PQ{half // 2}x4fs"),  # 1/32
-        (quarter, "sq4"),
-    ):
-        yield _reduced("slimdex", DEFAULTS, k, kind)
-    yield _reduced("slimdex", DEFAULTS, half, f"PQ{half // 4}")  # 1/32
-    yield _plain("int4", dim, "sq4")  # 1/8
-    yield _plain("PQ", dim, f"PQ{_divisor(dim, half)}x4fs")  # 1/16
-    yield _plain("PQ", dim, f"PQ{_divisor(dim, quarter)}x4fs")  # 1/32
-
-
-def optimised(dim: int) -> Iterator[Method]:
-    """FAISS's OPQ at 1/64 and 1/32; last, since it trains for minutes."""
-    for of in (16, 8):
+        yield _reduced("slimdex", DEFAULTS, half, kind, RESCORED)
+    sizes = {8: ["sq8"], 16: ["sq4", f"PQ{half}x4fs"], 32: [f"PQ{half // 2}x4fs", f"PQ{half // 4}"]}
+    for kind in (kind for kinds in sizes.values() for kind in kinds):
+        yield _reduced("slimdex", DEFAULTS, half, kind)
+    for kind in ("sq8", "sq4"):  # 1/16, 1/32
+        yield _reduced("slimdex", DEFAULTS, quarter, kind)
+    yield _plain("int4", dim, "sq4")
+    for most in (half, quarter):  # 1/16, 1/32
+        yield _plain("PQ", dim, f"PQ{_divisor(dim, most)}x4fs")
+    for of in (16, 8):  # 1/64, 1/32
         groups = _divisor(dim, dim // of)
         yield _plain("OPQ+PQ", dim, f"OPQ{groups},PQ{groups}", RESCORED)
 

@@ -43,24 +43,8 @@ WARM_UP_S, MEASURED_S = 3.0, 10.0
 PATIENCE_S = 120.0
 IN_PROCESS, SERVICE, CHROMA = "in process", "slimdex serve", "Chroma's server"
 TEXTS, VECTORS = "texts", "vectors"
-SCRIPT = """
-local bodies, asked = {}, 0
-for line in io.lines("%(bodies)s") do bodies[#bodies + 1] = line end
-wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-request = function()
-  asked = asked + 1
-  return wrk.format(nil, nil, nil, bodies[(asked - 1) %% #bodies + 1])
-end
-done = function(summary, latency)
-  local failed = summary.errors
-  io.write(string.format(
-    '\\n{"requests": %%d, "us": %%d, "failed": %%d, "p50": %%d, "p99": %%d}\\n',
-    summary.requests, summary.duration,
-    failed.connect + failed.read + failed.write + failed.status + failed.timeout,
-    latency:percentile(50), latency:percentile(99)))
-end
-"""
+SCRIPT = Path(__file__).with_name("load.lua")
+"""For wrk; its place of bodies is filled in."""
 TIMEOUT_S = 60
 
 
@@ -176,7 +160,7 @@ def load(url: str, bodies: Sequence[str], callers: int, seconds: float) -> Load:
     with TemporaryDirectory(prefix="slimdex-wrk-") as folder:
         lines, script = Path(folder) / "bodies", Path(folder) / "script.lua"
         lines.write_text("".join(body + "\n" for body in bodies))
-        script.write_text(SCRIPT % {"bodies": lines})
+        script.write_text(SCRIPT.read_text("utf-8").replace("BODIES", str(lines)))
         command = ["wrk", "--threads", "1", "--connections", str(callers)]
         command += ["--duration", f"{round(seconds)}s", "--timeout", f"{TIMEOUT_S}s"]
         done = subprocess.run(

@@ -26,6 +26,7 @@ from .retrieval_tables import (
     stage,
     tasks,
 )
+from .svg import SIDES, placed
 
 Chart = Any
 """Any Altair chart; they share `to_dict` and `save`, but no public base."""
@@ -42,23 +43,6 @@ SHAPES = {RESCORED: "circle", CODES_ONLY: "square"}
 SHARES = (1, 2, 4, 8, 16, 32, 64, 128)
 PLOT = (280.0, 280.0)
 """Pixels of the part of a plot that names may take."""
-LETTER, LINE, DOT = 6.5, 14.0, 12.0
-"""Pixels of a name's letter and height, and of its mark."""
-SIDES = {
-    "right": ("left", 10, 0),
-    "left": ("right", -10, 0),
-    "below": ("center", 0, 16),
-    "above": ("center", 0, -16),
-    "above, to the left": ("right", 6, -15),
-    "below, to the left": ("right", 6, 15),
-    "above, to the right": ("left", -6, -15),
-    "below, to the right": ("left", -6, 15),
-}
-"""Position of a name -> alignment of its text, and offsets."""
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
-
-
 TITLES = {
     "peers": "Time, and memory without the files that slimdex maps",
     "quality": "Quality against memory, mean over the sets",
@@ -195,34 +179,13 @@ def named(points: Sequence[Row], name: str, x: str, y: str) -> list[Row]:
     """Add to points of a log-log chart the side and offset at which their name has room."""
     spans = decades([p[x] for p in points]), decades([p[y] for p in points])
     at = [(_share(p[x], spans[0]) * PLOT[0], _share(p[y], spans[1]) * PLOT[1]) for p in points]
-    taken = [(x - DOT / 2, y - DOT / 2, x + DOT / 2, y + DOT / 2) for x, y in at]
-    placed = []
-    for i, (point, place) in enumerate(zip(points, at, strict=True)):
-        boxes = {side: _box(place, side, len(point[name])) for side in SIDES}
-        others = [box for j, box in enumerate(taken) if j != i]
-        room = [s for s, box in boxes.items() if _inside(box) and not _meets(box, others)]
-        side = room[0] if room else "right"
-        taken.append(boxes[side])
-        align, dx, dy = SIDES[side]
-        placed.append(point | {"side": side, "align": align, "dx": dx, "dy": dy})
-    return placed
+    sides = [side or "right" for side in placed(at, [point[name] for point in points], PLOT)]
+    each = zip(points, sides, [SIDES[side] for side in sides], strict=True)
+    return [
+        point | {"side": side, "align": align, "dx": dx, "dy": dy}
+        for point, side, (align, dx, dy) in each
+    ]
 
 
 def _share(value: float, span: tuple[float, float]) -> float:
     return log10(value / span[0]) / log10(span[1] / span[0])
-
-
-def _box(place: tuple[float, float], side: str, letters: int) -> Box:
-    align, dx, dy = SIDES[side]
-    width = letters * LETTER
-    left = place[0] + dx - {"left": 0.0, "right": width, "center": width / 2}[align]
-    middle = place[1] - dy  # up is more here and less on a screen
-    return left, middle - LINE / 2, left + width, middle + LINE / 2
-
-
-def _inside(box: Box) -> bool:
-    return box[0] >= 0 and box[1] >= 0 and box[2] <= PLOT[0] and box[3] <= PLOT[1]
-
-
-def _meets(box: Box, others: Sequence[Box]) -> bool:
-    return any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in others)

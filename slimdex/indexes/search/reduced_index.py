@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from math import ceil
 
 import numpy as np
@@ -33,19 +34,6 @@ from .rescoring import Metric, Rescorer
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 SHARED_ROWS = 8192
 """Largest number of rows added to codes in use; more are added to a copy."""
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """Function from rows (n, d) to reduced rows (n, k) and norms (n, 1) in the metric, if any."""
-
-    reducer: Reducer
-    rescorer: Rescorer | None
-
-    def __call__(self, rows: Matrix) -> tuple[Matrix, Matrix | None]:
-        """Return reduced rows of unit length, and the rows' norms."""
-        norms = None if self.rescorer is None else self.rescorer.norms(rows)
-        return reduced(self.reducer, rows), norms
 
 
 class ReducedIndex:
@@ -112,7 +100,7 @@ class ReducedIndex:
         norms = self.metric.norms if self.metric else None
         stop = start = min(len(self.index), len(self.index) if norms is None else len(norms))
         rescorer = self.metric.rescorer if self.metric else None
-        reduction = Reduction(self.reducer, rescorer)
+        reduction = partial(_reduced_with_norms, self.reducer, rescorer)
         for chunk, (short, lengths) in workers.map(reduction, self.vectors.scan(start)):
             stop += len(chunk)
             if len(self.index) < stop:
@@ -215,6 +203,12 @@ class ReducedIndex:
 def reduced(reducer: Reducer, X: Matrix) -> Matrix:
     """Reduce rows (n, d) to k dimensions and unit length."""
     return normalize_rows(reducer.transform(X))
+
+
+def _reduced_with_norms(
+    reducer: Reducer, rescorer: Rescorer | None, rows: Matrix
+) -> tuple[Matrix, Matrix | None]:
+    return reduced(reducer, rows), None if rescorer is None else rescorer.norms(rows)
 
 
 def trained(kind: Kind, reducer: Reducer, vectors: VectorFile) -> FaissIndex:

@@ -17,7 +17,7 @@ from .safe_text import visible
 
 LONGEST_ID = 1000
 """Limit of the characters shown of an id; some ids are a megabyte."""
-NAMED, NAME = 3, 40
+LISTED_QUERIES, QUERY_CHARACTERS = 3, 40
 """Limits of the queries named in a line, and of the characters of each."""
 
 
@@ -90,8 +90,10 @@ def by_chance(
         return []
     if len(names) == 1:
         return [f"{said} ({best[far[0]]:.3f}; random ones reach {score:.3f})"]
-    some = ", ".join(f"'{shortened(on_one_line(name), NAME)}'" for name in far[:NAMED])
-    more = f" and {len(far) - NAMED:,} more" if len(far) > NAMED else ""
+    some = ", ".join(
+        f"'{shortened(on_one_line(name), QUERY_CHARACTERS)}'" for name in far[:LISTED_QUERIES]
+    )
+    more = f" and {len(far) - LISTED_QUERIES:,} more" if len(far) > LISTED_QUERIES else ""
     return [f"{said} (they reach {score:.3f}) for {some}{more}"]
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.indexes.errors import InputError, SlimdexError
-from slimdex.indexes.execution.progress import listening
 
 from . import console
-from .click_commands import FOLDER, VARIABLE, new_index
+from .click_commands import Answer
+from .default_index import INDEX_FOLDER, INDEX_VARIABLE, new_index
 from .encoders import EncoderOptions
 from .errors import StoppedError, is_interrupt
-from .opening import Json, RayOptions, WriteOptions
+from .options import RayOptions, SourceOptions, Vectors, WriteOptions
 from .settings import SettingsOptions, StorageOptions, TargetOptions
-from .sources import SourceOptions, Vectors
 
 if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
@@ -26,17 +24,16 @@ if TYPE_CHECKING:
     from ..encoders.base import Encoder
     from ..quality.targets import Target
 
-SOURCE = "python:"
-QUERIES = (
+DEMO_QUERIES = (
     "remove a directory tree",
     "parse a date from a string",
     "run a command and capture its output",
     "find the most common elements",
     "wait until several threads have finished",
 )
-SAMPLE = 200
+DEMO_SAMPLE = 200
 """Sentences of docstrings that are searched for the table."""
-READING = (
+DEMO_EXPLANATION = (
     "Answers to five questions, best first, found by meaning and by words together. The number is "
     "the similarity of meaning, at most 1; (words) marks answers that owe their place to words."
 )
@@ -51,11 +48,11 @@ def build(
     target: TargetOptions,
     writing: WriteOptions,
     out: Annotated[
-        Path | None, f"A new folder for the index; default: {VARIABLE}, or {FOLDER} here."
+        Path | None,
+        f"A new folder for the index; default: {INDEX_VARIABLE}, or {INDEX_FOLDER} here.",
     ] = None,
     vectors: Vectors = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Build an index. After an interruption, the same command goes on where it stopped."""
     from ..atomic_files import offer
     from ..building import build as build_index
@@ -68,16 +65,16 @@ def build(
     aim = _target_beside(wanted, target)
     path = out or new_index()
     offer(path.absolute())
-    asked = sources.asked(vectors)
-    with listening(note=console.note):
+    asked, began = sources.asked(vectors), time()
+    with console.progress():
         opened = asked.opened()
 
     def make_encoder() -> Encoder:
         given = opened.vectors if encoder.model is None else None
         return encoder.opened() if given is None else GivenEncoder(given.dim)
 
-    with _told_if_built(path):
-        with cluster.started() as workers, console.progress(), listening(note=console.note):
+    with _kept_if_built(path):
+        with cluster.started() as workers, console.progress():
             collection, added = build_index(
                 path,
                 opened,
@@ -90,15 +87,21 @@ def build(
                 workers=workers,
                 shared_filesystem=writing.shared_filesystem,
             )
-        remember_sources(collection.path, asked, collection.index.state.origins)
-        with collection, console.progress(), listening(note=console.note):
+        remember_sources(collection.path, asked, collection.index.state.origins, began)
+        with collection, console.progress():
             added.notes.extend(choose_settings(collection, aim))
             facts = with_addition(collection, added)
-        console.show_index(facts, as_json)
+
+    def show() -> None:
+        console.line(console.index_line(facts))
+        console.line("Search them:")
+        console.line(f"  {console.search_command(path)}")
+
+    return Answer(facts, show)
 
 
 @contextmanager
-def _told_if_built(path: Path) -> Iterator[None]:
+def _kept_if_built(path: Path) -> Iterator[None]:
     """After Ctrl-C, say so if all documents are committed: the same command would be refused."""
     try:
         yield
@@ -133,30 +136,23 @@ def demo(out: Annotated[Path, "Folder for the demo's index."] = Path("slimdex-de
     from .answers import show_hits
     from .facts import show_evaluation
 
-    if not _is_finished(out):
+    if not _holds_documents(out):
         _build_demo(out)
     with Collection.open(out) as collection:
         cut = collection.info()["passages"]["documents_cut"]
         passages = f", {cut:,} long ones as several passages" if cut else ""
         console.line(f"{len(collection):,} docstrings in {out}{passages}")
-        console.prose(READING)
+        console.prose(DEMO_EXPLANATION)
         console.line("")
-        answered = collection.search_many(QUERIES, limit=3)
-        for query, hits in zip(QUERIES, answered, strict=True):
+        answered = collection.search_many(DEMO_QUERIES, limit=3)
+        for query, hits in zip(DEMO_QUERIES, answered, strict=True):
             show_hits(query, hits)
         with console.progress():
-            report = evaluate_self(collection.index, sample=SAMPLE)
+            report = evaluate_self(collection.index, sample=DEMO_SAMPLE)
         console.line("")
         show_evaluation(report)
         console.line("")
-        console.line(f"Try your own: {_command()} search {out} sort a list")
-
-
-def _command() -> str:
-    """Return the command as the user can type it: its path if the shell does not find it."""
-    called = Path(sys.argv[0])
-    is_hidden = called.name == "slimdex" and shutil.which("slimdex") is None
-    return str(called) if is_hidden else "slimdex"
+        console.line(f"Try your own: {console.typed('search', out, 'sort', 'a', 'list')}")
 
 
 def _build_demo(out: Path) -> None:
@@ -167,15 +163,6 @@ def _build_demo(out: Path) -> None:
     from ..sources.source import Sources
 
     with console.progress():
-        sources = Sources.open([SOURCE])
+        sources = Sources.open(["python:"])
         collection, _ = build_index(out, sources, TransformerEncoder, Settings())
         collection.close()
-
-
-def _is_finished(path: Path) -> bool:
-    from ..collection import Collection
-
-    if not path.exists():
-        return False
-    with Collection.open(path) as collection:
-        return collection.index.state.settings is not None

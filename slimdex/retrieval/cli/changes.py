@@ -9,22 +9,32 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.indexes.errors import InputError
 
 from . import console
-from .click_commands import Argument
+from .click_commands import Answer, Argument, Json
 from .errors import is_interrupt, say
-from .opening import Dir, Index, Json, OpenOptions, RayOptions, Where, WriteOptions
-from .sources import Refit, SourceOptions, Vectors
+from .options import (
+    Dir,
+    OpenOptions,
+    RayOptions,
+    Refit,
+    SourceOptions,
+    Vectors,
+    Where,
+    WriteOptions,
+    open_index,
+)
 
 if TYPE_CHECKING:
+    from ..collection import Collection
     from ..sources.asked_sources import AskedSources
     from ..store.manifest import Manifest
 
-AGAIN = 5.0
+RETRY_SECONDS = 5.0
 """Seconds before another attempt after an error."""
 
 
@@ -37,15 +47,14 @@ def add(
     opening: OpenOptions,
     cluster: RayOptions,
     writing: WriteOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Add documents; one with an existing id replaces the older one."""
     from slimdex.retrieval import commands
 
-    with cluster.started() as workers:
-        command = partial(commands.add, sources=sources.asked(vectors), refit=refit)
-        facts = Index(index, opening, writing, workers).do(command)
-    console.show_index(facts, as_json)
+    with cluster.started() as workers, console.progress():
+        asked = sources.asked(vectors)
+        facts = commands.add(open_index(index, opening, writing, workers), asked, refit)
+    return Answer(facts, console.index_line(facts))
 
 
 def delete(
@@ -54,43 +63,45 @@ def delete(
     *,
     where: Where = None,
     writing: WriteOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Delete documents by id, or by a condition."""
     from slimdex.retrieval import commands
 
-    deleted = partial(commands.delete, ids=ids or None, where=where)
-    done = Index(index, writing=writing).do(deleted)
+    with console.progress():
+        done = commands.delete(open_index(index, writing=writing), ids, where)
     gone = done.pop("gone")
-    text = f"{done['deleted']:,} deleted, {done['documents']:,} left"
-    console.show_result(done, text, as_json)
-    if gone > done["documents"] and not as_json:
-        console.note(_still_there(index, gone))
+
+    def show() -> None:
+        console.line(f"{done['deleted']:,} deleted, {done['documents']:,} left")
+        if gone > done["documents"]:
+            console.note(_still_there(index, gone))
+
+    return Answer(done, show)
 
 
 def _still_there(index: Path, gone: int) -> str:
     """Return a note for an index with more deleted rows than live ones."""
-    return f"{gone:,} rows still take space: `slimdex compact {index}` frees it"
+    return f"{gone:,} rows still take space: `{console.typed('compact', index)}` frees it"
 
 
-def compact(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
+def compact(index: Dir, *, writing: WriteOptions) -> Answer:
     """Free the space of deleted and replaced documents, on disk and in memory."""
     from slimdex.retrieval import commands
 
-    done = Index(index, writing=writing).do(commands.compact)
-    text = f"{done['freed']:,} rows freed, {done['documents']:,} documents left"
-    console.show_result(done, text, as_json)
+    with console.progress():
+        done = commands.compact(open_index(index, writing=writing))
+    return Answer(done, f"{done['freed']:,} rows freed, {done['documents']:,} documents left")
 
 
-def undo(index: Dir, *, writing: WriteOptions, as_json: Json = False) -> None:
+def undo(index: Dir, *, writing: WriteOptions) -> Answer:
     """Undo the last change of documents, settings or words; again, to make it again."""
-    done = Index(index, writing=writing).do(
-        lambda collection: asdict(collection.undo()) | {"documents": len(collection)}
-    )
+    collection = open_index(index, writing=writing)
+    with console.progress():
+        done = asdict(collection.undo()) | {"documents": len(collection)}
     text = "the settings and files before"
     if done["restored"] or done["removed"]:
         text = f"{done['restored']:,} restored, {done['removed']:,} removed"
-    console.show_result(done, f"{text}; {done['documents']:,} documents", as_json)
+    return Answer(done, f"{text}; {done['documents']:,} documents")
 
 
 def dedup(
@@ -101,16 +112,16 @@ def dedup(
     ] = 0.95,
     delete: Annotated[bool, "Delete all documents of a group but the first added."] = False,
     writing: WriteOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """List groups of near-duplicates; the first added of each is named first."""
     from slimdex.retrieval import commands
 
-    found = partial(commands.dedup, min_score=min_score, deletes=delete)
-    report = Index(index, writing=writing).do(found)
-    if as_json:
-        console.print_json(report)
-        return
+    with console.progress():
+        report = commands.dedup(open_index(index, writing=writing), min_score, delete)
+    return Answer(report, partial(_show_duplicates, report))
+
+
+def _show_duplicates(report: dict[str, Any]) -> None:
     groups = report["groups"]
     for group in groups:
         console.line(group["kept"], "bold")
@@ -120,7 +131,7 @@ def dedup(
         console.line(f"no near-duplicates among {report['documents']:,} documents")
         return
     text = f"{report['duplicates']:,} near-duplicates of {len(groups):,} documents"
-    if delete:
+    if report["deleted"]:
         text += f": {report['deleted']:,} deleted, {report['documents']:,} left"
     console.line(text)
 
@@ -142,13 +153,12 @@ def sync(
     from ..sources.asked_sources import last_sources
 
     with cluster.started() as workers:
-        opened = Index(index, opening, writing, workers)
+        collection = open_index(index, opening, writing, workers)
         if sources == SourceOptions():
-            collection = opened.opened()
             asked = last_sources(collection.path, collection.index.state.origins)
         else:
             asked = sources.asked()
-        synced = _Synced(asked, opened, refit, as_json)
+        synced = _Synced(asked, index, collection, refit, as_json)
         if watch:
             synced.watch()
         else:
@@ -160,7 +170,8 @@ class _Synced:
     """An index that is kept in sync with its sources."""
 
     sources: AskedSources
-    index: Index
+    path: Path
+    collection: Collection
     refit: str
     as_json: bool
     said: set[str] = field(default_factory=set)
@@ -172,14 +183,14 @@ class _Synced:
 
         from ..sources.asked_sources import remember_sources
 
-        notes = list[str]()
-        synced = partial(commands.sync, sources=self.sources, refit=self.refit, compacts=watched)
-        found = self.index.do(synced, notes.append)
-        collection = self.index.opened()
-        remember_sources(collection.path, self.sources, collection.index.state.origins)
-        self.left = collection.index.snapshot.manifest
+        notes, began = list[str](), time()
+        with console.progress(notes.append):
+            found = commands.sync(self.collection, self.sources, self.refit, compacts=watched)
+        index = self.collection.index
+        remember_sources(index.path, self.sources, index.state.origins, began)
+        self.left = index.snapshot.manifest
         if (gone := found.pop("gone")) > found["documents"]:
-            notes.append(_still_there(self.index.path, gone))
+            notes.append(_still_there(self.path, gone))
         for line in notes:
             if line not in self.said:
                 console.note(line)
@@ -193,7 +204,7 @@ class _Synced:
         places = self._places()
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            self._follow(ticks(places, self.index.path))
+            self._follow(ticks(places, self.path))
         except (KeyboardInterrupt, RuntimeError) as stop:
             if not is_interrupt(stop):
                 raise
@@ -218,14 +229,14 @@ class _Synced:
                     raise
                 if str(error) not in self.said:
                     say(str(error))
-                self.said, again = {str(error)}, monotonic() + AGAIN
+                self.said, again = {str(error)}, monotonic() + RETRY_SECONDS
             if is_first:
                 console.note("watching; Ctrl-C ends it")
             is_first = False
 
     def _is_restored(self) -> bool:
         """Return whether a copy of the index was restored since the last sync."""
-        now = self.index.opened().index.snapshot.manifest
+        now = self.collection.index.snapshot.manifest
         return self.left is not None and now.replaces(self.left)
 
     def _report(self, found: dict[str, Any]) -> None:

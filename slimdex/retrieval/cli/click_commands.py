@@ -6,29 +6,46 @@ A command that names no index takes the default index, as `git` finds its reposi
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib import import_module
 from inspect import Parameter
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import click
 
 from slimdex.indexes.errors import InputError
 
-FOLDER = ".slimdex"
-VARIABLE = "SLIMDEX_INDEX"
-EXPECTED = (
-    f"an index's folder, {VARIABLE}, or a folder {FOLDER} here or above "
-    "(`slimdex build SOURCE` makes one)"
-)
-SETTINGS = {"max_content_width": 100}
+from .default_index import EXPECTED_INDEX, default_index, is_index
+
+CLICK_SETTINGS = {"max_content_width": 100}
 """Widest help; a narrower terminal wraps it."""
+Json = Annotated[bool, "--json", "Print one JSON object and nothing else."]
+
+
+class Answer(NamedTuple):
+    """Result of a command: its JSON, its text for people or what prints it, and its exit code."""
+
+    facts: dict[str, Any]
+    text: str | Callable[[], object]
+    code: int = 0
+
+    def show(self, as_json: bool) -> None:
+        """Print the JSON or the text; raises `SystemExit` unless the code is 0."""
+        from . import console
+
+        if as_json:
+            console.print_json(self.facts)
+        elif isinstance(self.text, str):
+            console.line(self.text)
+        else:
+            self.text()
+        if self.code:
+            raise SystemExit(self.code)
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,7 @@ class IndexCommand(click.Command):
             before = f"`slimdex {self.name} {default} {word} ...`"
             raise InputError(f"{no_index(word)} (for a word that names none: {before})")
         refused = no_index(word) if word else f"{self.name}: no index given"
-        raise InputError(f"{refused}; expected {EXPECTED}")
+        raise InputError(f"{refused}; expected {EXPECTED_INDEX}")
 
     def _is_left_out(self, ctx: click.Context, args: list[str]) -> bool:
         _, *others = self._arguments()
@@ -94,12 +111,24 @@ class Commands(click.Group):
     Parameters
     ----------
     places : names of commands -> "module:function", or "module:group".
+    alone : "module:function" that is called if no command is given; default: print the help.
     """
 
     def __init__(
-        self, places: Mapping[str, str], help: str, params: list[click.Parameter] | None = None
+        self,
+        places: Mapping[str, str],
+        help: str,
+        params: list[click.Parameter] | None = None,
+        alone: str | None = None,
     ) -> None:
-        super().__init__(help=help, params=params, no_args_is_help=True, context_settings=SETTINGS)
+        super().__init__(
+            help=help,
+            params=params,
+            no_args_is_help=alone is None,
+            invoke_without_command=alone is not None,
+            callback=None if alone is None else partial(_run_alone, alone),
+            context_settings=CLICK_SETTINGS,
+        )
         self.places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -127,12 +156,22 @@ class Commands(click.Group):
 
 @cache
 def _imported(name: str, place: str) -> click.Command:
-    module, _, attribute = place.partition(":")
-    found = getattr(import_module(module), attribute)
+    found = _function(place)
     return found if isinstance(found, click.Command) else command_of(found, name)
 
 
-def command_of(function: Callable[..., None], name: str) -> click.Command:
+def _run_alone(place: str, **options: Any) -> None:
+    """Run what runs without a command; Click calls this before each command, too."""
+    if click.get_current_context().invoked_subcommand is None:
+        _function(place)(**options)
+
+
+def _function(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def command_of(function: Callable[..., Answer | None], name: str) -> click.Command:
     """Make a command of a function, with an option for each parameter.
 
     `Annotated[int, "-n", "NUMBER", "Hits."]` declares an option: its names (by default the
@@ -140,9 +179,11 @@ def command_of(function: Callable[..., None], name: str) -> click.Command:
     flag that turns something on. A dict adds settings of `click.Option`. `Argument` in place of
     the strings declares a positional argument. A parameter whose type is a dataclass stands for
     the dataclass's fields; if its default is an instance, their defaults are its values.
+    What returns an `Answer` has the option --json.
     """
     params, groups = list[click.Parameter](), dict[str, tuple[Any, list[str]]]()
-    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+    signature = inspect.signature(function, eval_str=True)
+    for parameter in signature.parameters.values():
         group, default = parameter.annotation, parameter.default
         if is_dataclass(group):
             given = {} if default is Parameter.empty else vars(default)
@@ -151,11 +192,17 @@ def command_of(function: Callable[..., None], name: str) -> click.Command:
         else:
             params.append(_declared(parameter.name, group, default))
 
+    is_answer = signature.return_annotation is Answer
+    if is_answer:
+        params.append(_declared("as_json", Json, False))
+
     @wraps(function)
     def called(**given: Any) -> None:
+        as_json = is_answer and given.pop("as_json")
         for group_name, (group, names) in groups.items():
             given[group_name] = group(**{field: given.pop(field) for field in names})
-        function(**given)
+        if (answer := function(**given)) is not None:
+            answer.show(as_json)
 
     help = inspect.getdoc(function) or ""
     first = " ".join(help.partition("\n\n")[0].split())
@@ -167,7 +214,7 @@ def command_of(function: Callable[..., None], name: str) -> click.Command:
         callback=called,
         help=help,
         short_help=first,
-        context_settings=SETTINGS,
+        context_settings=CLICK_SETTINGS,
     )
 
 
@@ -229,30 +276,3 @@ def _click_type(kind: Any) -> Any:
 
 def _list_or_none(ctx: click.Context, param: click.Parameter, value: Any) -> list[Any] | None:
     return list(value) or None
-
-
-def default_index() -> Path | None:
-    """Return `SLIMDEX_INDEX`, or else the nearest `.slimdex` upwards; None without either.
-
-    Raises `InputError` if the variable names a folder that is no index.
-    """
-    if given := os.environ.get(VARIABLE):
-        if not is_index(given):
-            raise InputError(f"{VARIABLE}={given}: no slimdex index there; expected one")
-        return Path(given)
-    if is_index(FOLDER):
-        return Path(FOLDER)
-    places = (above / FOLDER for above in Path.cwd().parents)
-    return next((place for place in places if is_index(place)), None)
-
-
-def new_index() -> Path:
-    """Return the folder of a build that names none: `SLIMDEX_INDEX`, or `.slimdex` here."""
-    return Path(os.environ.get(VARIABLE) or FOLDER)
-
-
-def is_index(path: str | Path) -> bool:
-    """True for the folder of an index."""
-    from slimdex.retrieval import atomic_files
-
-    return atomic_files.is_index(path)

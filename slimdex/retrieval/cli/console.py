@@ -5,17 +5,22 @@ rich is imported for the first line that is printed.
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
+from threading import Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from slimdex.indexes.execution.progress import listening
+from slimdex.indexes.execution.progress import Note, listening
 
 from ..documents import json_of
+from .default_index import default_index
 from .errors import in_options
 from .safe_text import json_escaped, visible
 
@@ -24,12 +29,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from rich.text import Text
 
-UNLIMITED = 1 << 20
+PIPE_WIDTH = 1 << 20
 """Width of a pipe or file: nothing is cut or wrapped."""
 LEAST_WIDTH = 10
 """Minimum width at which text is wrapped here instead of by the terminal."""
-QUIET_SECONDS = 10
-"""Seconds between lines of progress without a terminal."""
+FIRST_SECONDS, QUIET_SECONDS = 1, 10
+"""Seconds before the first line of progress without a terminal, and between lines."""
+SHORT_SECONDS = 3
+"""A stage that ends so soon needs no line."""
 
 
 @cache
@@ -39,7 +46,7 @@ def terminal(*, stderr: bool = False) -> Console:
 
     if stderr:
         return Console(stderr=True, highlight=False)
-    return Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def note(text: str) -> None:
@@ -97,16 +104,12 @@ def show_measures(
 
     `labels` maps measures to their labels in the table.
     """
-    from rich.table import Table
-
-    table = Table(box=None)
-    table.add_column("")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    for measure in next(iter(columns.values())):
-        values = (_number(measure, column[measure]) for column in columns.values())
-        table.add_row(labels.get(measure, measure), *values)
-    terminal().print(table)
+    measures = next(iter(columns.values()))
+    rows = [
+        (labels.get(name, name), *(_number(name, each[name]) for each in columns.values()))
+        for name in measures
+    ]
+    show_table(["", *columns], rows)
 
 
 def show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -130,38 +133,55 @@ def _number(measure: str, value: float | None) -> str:
     return f"{value:.2f}" if measure.endswith("ms") else f"{value:.4f}"
 
 
-def show_index(facts: dict[str, Any], as_json: bool) -> None:
-    """Print contents and costs of an index after a change.
+def index_line(facts: dict[str, Any]) -> str:
+    """Return contents and costs of an index after a change.
 
     `facts` come from `Collection.info` or, after an addition, from `commands.with_addition`.
     """
-    if as_json:
-        print_json(facts)
-        return
     cut = facts["passages"]["rows"] if facts["passages"]["documents_cut"] else 0
     passages = f" ({cut:,} passages)" if cut else ""
-    said = f"{facts['documents']:,} documents{passages} in {_from_here(Path(facts['path']))}"
+    said = f"{documents(facts['documents'])}{passages} in {from_here(Path(facts['path']))}"
     for name in ("replaced", "unchanged"):
         if facts.get(name):
             said += f", {facts[name]:,} {name}"
     memory = facts["memory"]
-    line(
+    return (
         f"{said}: {memory['ram_bytes_per_vector']:.0f} bytes a vector in RAM "
         f"(float32: {4 * facts['dimensions']})"
     )
 
 
-def _from_here(path: Path) -> Path:
+def typed(command: str, *words: str | Path) -> str:
+    """Return a command of slimdex as text that can be pasted into the shell.
+
+    The program is named by its path if the shell does not find it.
+    """
+    called = Path(sys.argv[0])
+    is_hidden = called.name == "slimdex" and shutil.which("slimdex") is None
+    line = [str(called) if is_hidden else "slimdex", command, *map(str, words)]
+    if os.name == "nt":
+        from subprocess import list2cmdline
+
+        return list2cmdline(line)
+    return shlex.join(line)
+
+
+def search_command(path: Path) -> str:
+    """Return the command that searches an index, which is not named if it is the default."""
+    own = default_index()
+    is_default = own is not None and own.absolute() == path.absolute()
+    return typed("search", *([] if is_default else [from_here(path)]), "your question")
+
+
+def documents(count: int) -> str:
+    """Return a number of documents with its noun."""
+    return f"{count:,} document{'' if count == 1 else 's'}"
+
+
+def from_here(path: Path) -> Path:
+    """Return a path relative to the current folder, if it is in it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def show_result(facts: dict[str, Any], text: str, as_json: bool) -> None:
-    """Print a result: as JSON, or in one line."""
-    if as_json:
-        print_json(facts)
-    else:
-        line(text)
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -175,18 +195,14 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[None]:
-    """Show progress: a bar for each stage, or lines without a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        with listening(_Lines()):
-            yield
-        return
-    bars = _Bars()
+def progress(note: Note = note) -> Iterator[None]:
+    """Show notes and progress: a bar for each stage, or lines without a terminal."""
+    report = _Bars() if sys.stderr is not None and sys.stderr.isatty() else _Lines()
     try:
-        with listening(bars):
+        with listening(report, note):
             yield
     finally:
-        bars.stop()
+        report.stop()
 
 
 class _Bars:
@@ -243,12 +259,20 @@ class _Lines:
         self._started: dict[str, tuple[float, int]] = {}
         self._last: dict[str, int] = {}
         self._next = 0.0
+        self._timer: Timer | None = None
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         now = monotonic()
         if stage not in self._started or done < self._last[stage]:  # for something else
             self._started[stage] = (now, done)
-            self._next = now + QUIET_SECONDS
+            self._next = now + FIRST_SECONDS
+            self.stop()
+            if total == 1 and not done:  # a single step, whose end is not known
+                self._timer = Timer(FIRST_SECONDS, lambda: self._print(stage))
+                self._timer.daemon = True
+                self._timer.start()
+        if done == total:
+            self.stop()
         self._last[stage] = done
         started, first = self._started[stage]
         if now < self._next or now == started or done == first:
@@ -256,8 +280,15 @@ class _Lines:
         self._next = now + QUIET_SECONDS
         rate = (done - first) / (now - started)
         left = (total - done) / rate
-        print(
-            f"{stage} {done:,}/{total:,}, {rate:,.0f}/s, {left:,.0f} s left",
-            file=sys.stderr,
-            flush=True,
-        )
+        if left < SHORT_SECONDS:
+            return
+        self._print(f"{stage} {done:,}/{total:,}, {rate:,.0f}/s, {left:,.0f} s left")
+
+    def stop(self) -> None:
+        """End what was to be printed later."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @staticmethod
+    def _print(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)

@@ -21,13 +21,14 @@ from slimdex.indexes.errors import SlimdexError
 from ..atomic_files import in_units, size
 from ..extras import install_command
 from ..user_cache import cache_folder
+from . import console
 
 if TYPE_CHECKING:
     from ..store.manifest import Manifest
 
-OF_DEVELOPERS = {"test", "peers", "bench"}
+DEVELOPER_EXTRAS = {"test", "peers", "bench"}
 """Extras that users do not need."""
-LEAST_MEMORY, LEAST_DISK = 500_000_000, 1_000_000_000
+LEAST_FREE_MEMORY, LEAST_FREE_DISK = 500_000_000, 1_000_000_000
 """Bytes that should be free: for the default encoder, and for the weights and copies of models."""
 REQUIREMENT = re.compile(r"""([\w.-]+)(?:[^;]*;.*extra == ["']([\w-]+)["'])?""")
 """A requirement in a package's metadata: the name, and the extra that it belongs to."""
@@ -63,7 +64,7 @@ def _library_findings() -> Iterator[Finding]:
     lacks = f"; missing: {', '.join(missing)}" if missing else ""
     yield Finding("libraries", ", ".join(found) + lacks, remedy)
     for extra, names in packages.items():
-        if extra not in OF_DEVELOPERS:
+        if extra not in DEVELOPER_EXTRAS:
             yield Finding(f"extra {extra}", _extra(extra, names))
 
 
@@ -104,7 +105,7 @@ def _memory() -> Iterator[Finding]:
     import psutil
 
     found = psutil.virtual_memory()
-    is_short = found.available < LEAST_MEMORY
+    is_short = found.available < LEAST_FREE_MEMORY
     remedy = "close other programs, or use word vectors (`slimdex distill`)" if is_short else None
     said = f"{in_units(found.available)} of {in_units(found.total)} are free"
     yield Finding("memory", said, remedy)
@@ -120,7 +121,7 @@ def cache_finding() -> Finding:
     free, used = shutil.disk_usage(there).free, size(folder)
     said = f"{folder}: {in_units(used)}, {in_units(free)} free on its disk{on_network(there)}"
     remedy = f"free some space, or delete {folder}, which is made again"
-    return Finding("cache", said, remedy if free < LEAST_DISK else None)
+    return Finding("cache", said, remedy if free < LEAST_FREE_DISK else None)
 
 
 def on_network(path: Path) -> str:
@@ -169,17 +170,17 @@ def _commit(path: Path, manifest: Manifest) -> Finding:
         f"version {state.version}, {state.rows:,} rows, {len(manifest.deleted):,} of them deleted"
     )
     mostly_gone = 2 * len(manifest.deleted) > state.rows
-    return Finding("newest commit", said, f"slimdex compact {path}" if mostly_gone else None)
+    return Finding("newest commit", said, console.typed("compact", path) if mostly_gone else None)
 
 
 def _documents(path: Path, manifest: Manifest) -> Iterator[Finding]:
     state = manifest.state
     if missing := sorted(name for name in state.file_names if not (path / name).exists()):
         said = f"{len(missing)} missing: {', '.join(missing)}"
-        yield Finding("files", said, f"slimdex repair {path}")
+        yield Finding("files", said, console.typed("repair", path))
     if state.replacement is not None:
         said = f"{state.replacement.rows:,} of {state.rows:,} rows are encoded again"
-        yield Finding("migration", said, f"slimdex migrate {path} --continue")
+        yield Finding("migration", said, console.typed("migrate", path, "--continue"))
 
 
 def _left(path: Path) -> Iterator[Finding]:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.execution.progress import listening
 
 from . import console
-from .click_commands import Argument
-from .opening import ApiKeyFile, Dir, Index, Json, Labels, Trust, WriteOptions
-from .sources import Text, note_if_typed
+from .click_commands import Answer, Argument
+from .options import (
+    ApiKeyFile,
+    Dir,
+    Labels,
+    Text,
+    Trust,
+    WriteOptions,
+    note_if_typed,
+    open_index,
+)
 
 if TYPE_CHECKING:
     from ..collection import Collection
@@ -65,13 +73,16 @@ class EncoderOptions:
         return open_encoder(**asdict(self) | {"model": self.model or DEFAULT_MODEL})
 
 
-def models(as_json: Json = False) -> None:
+def models() -> Answer:
     """List well-known small encoders; `--model` takes their names."""
+    from ..encoders.models import KNOWN
+
+    return Answer({name: asdict(model) for name, model in KNOWN.items()}, _show_models)
+
+
+def _show_models() -> None:
     from ..encoders.models import BEIR, KNOWN, MULTILINGUAL
 
-    if as_json:
-        console.print_json({name: asdict(model) for name, model in KNOWN.items()})
-        return
     heads = ("model", "M weights", "languages", "dim", "tokens", "licence", "BEIR", "MTEB", "")
     rows = [
         (
@@ -121,8 +132,7 @@ def distill(
     ] = None,
     text: Text = None,
     trust_remote_code: Trust = False,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Distill a transformer into static word vectors: less accurate, and many times as fast."""
     from ..atomic_files import check_new
     from ..encoders.distillation import distill as distilled
@@ -143,15 +153,14 @@ def distill(
             trust_remote_code=trust_remote_code,
         )
     facts = {"tokens": encoder.vectors.tokens, "dimensions": encoder.dim, "folder": str(out)}
-    text = f"{facts['tokens']:,} tokens of {encoder.dim} dimensions in {out}"
-    console.show_result(facts, text, as_json)
+    return Answer(facts, f"{facts['tokens']:,} tokens of {encoder.dim} dimensions in {out}")
 
 
 def _texts(corpus: list[str], text: str | None) -> Iterator[str]:
     from ..sources.asked_sources import AskedSources
 
     note_if_typed(corpus)
-    with listening(note=console.note):
+    with console.progress():
         opened = AskedSources(corpus, text).opened()
     return (document.content for document in opened.documents())
 
@@ -175,8 +184,7 @@ def migrate(
     ] = None,
     undo: Annotated[bool, "Drop unfinished new vectors."] = False,
     writing: WriteOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Measure what another encoder would give; change to it by encoding all documents again."""
     if [undo, go_on or encoder.model is not None].count(True) != 1:
         raise InputError("migrate: expected --model, --continue or --undo")
@@ -188,14 +196,13 @@ def migrate(
         )
     if (queries is None) != (qrels is None):
         raise InputError("migrate: --queries and --qrels; expected both or neither")
-    opened = Index(index, writing=writing).opened()
+    opened = open_index(index, writing=writing)
     if undo:
         opened.undo_migration()
-        console.line(f"{index}: the unfinished new vectors are dropped")
-    elif go_on:
-        _encode_again(index, opened, encoder, minutes, as_json)
-    else:
-        _compare(opened, encoder, queries, qrels, sample, as_json)
+        return Answer({"undone": True}, f"{index}: the unfinished new vectors are dropped")
+    if go_on:
+        return _encode_again(index, opened, encoder, minutes)
+    return _compare(opened, encoder, queries, qrels, sample)
 
 
 def _compare(
@@ -204,8 +211,7 @@ def _compare(
     queries: Path | None,
     qrels: Path | None,
     sample: int | None,
-    as_json: bool,
-) -> None:
+) -> Answer:
     from ..quality.labels import read_qrels
     from ..sources.source import read_pairs
 
@@ -213,20 +219,12 @@ def _compare(
     asked = read_pairs(str(queries)) if queries else None
     with console.progress():
         found = opened.migrate(encoder.opened(), queries=asked, labels=labels, sample=sample)
-    if as_json:
-        console.print_json(found.as_dict())
-        return
-    _show_migration(found)
-    console.line("--continue encodes all documents again")
+    return Answer(found.as_dict(), partial(_show_migration, found))
 
 
 def _encode_again(
-    index: Path,
-    opened: Collection,
-    encoder: EncoderOptions,
-    minutes: float | None,
-    as_json: bool,
-) -> None:
+    index: Path, opened: Collection, encoder: EncoderOptions, minutes: float | None
+) -> Answer:
     with console.progress():
         given = None if encoder.model is None else encoder.opened()
         found = opened.reencode(given, minutes=minutes)
@@ -235,7 +233,7 @@ def _encode_again(
     text = f"{index} has the new encoder and its vectors"
     if not found.finished:
         text = f"{found.rows:,} of {found.total:,} encoded again; --continue goes on"
-    console.show_result(asdict(found), text, as_json)
+    return Answer(asdict(found), text)
 
 
 def _show_migration(found: Migration) -> None:
@@ -258,3 +256,4 @@ def _show_migration(found: Migration) -> None:
         f"encoded; 95% confidence"
     )
     console.line(f"advice: {found.advice}: {found.why}")
+    console.line("--continue encodes all documents again")

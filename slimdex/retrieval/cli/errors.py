@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from .interrupts import INTERRUPTED, STOPPED, was_interrupted
+from .interrupts import INTERRUPT_CODE, STOPPED_MESSAGE, was_interrupted
 from .safe_text import visible
 
 BAD_INPUT = 2
@@ -43,8 +43,8 @@ def one_line_errors() -> Iterator[None]:
         raise SystemExit(BAD_INPUT) from None
     except (Exception, KeyboardInterrupt) as error:
         if is_interrupt(error):
-            say(str(error) if isinstance(error, StoppedError) else STOPPED)
-            raise SystemExit(INTERRUPTED) from None
+            say(str(error) if isinstance(error, StoppedError) else STOPPED_MESSAGE)
+            raise SystemExit(INTERRUPT_CODE) from None
         line = explained(error)
         if line is None:
             raise
@@ -64,7 +64,7 @@ def say(line: str) -> None:
     print(f"error: {visible(' '.join(line.split()))}", file=sys.stderr)
 
 
-OPTIONS = {
+PYTHON_ARGUMENTS = {
     "wait=30": "--wait 30",
     "shared_filesystem=True": "--shared-filesystem",
     "insecure=True": "--insecure",
@@ -75,7 +75,7 @@ OPTIONS = {
     "record it with `move_model`": "record it with `slimdex repair DIR --model PATH`",
 }
 """Python's arguments in messages -> the command line's options."""
-ARGUMENTS = re.compile(
+SOURCE_ARGUMENTS = re.compile(
     r"\b(?:(types)=|(text|format)=(?=NAME\b)|(encoding)=(?=latin-1\b)|(vectors)=(?='))"
 )
 """Arguments about sources in messages."""
@@ -87,9 +87,9 @@ def in_options(line: str) -> str:
     >>> in_options("year='soon'; expected BIGINT (types=year=VARCHAR, or wait=30)")
     "year='soon'; expected BIGINT (--types year=VARCHAR, or --wait 30)"
     """
-    for argument, option in OPTIONS.items():
+    for argument, option in PYTHON_ARGUMENTS.items():
         line = line.replace(argument, option)
-    return ARGUMENTS.sub(lambda found: f"--{found[found.lastindex or 0]} ", line)
+    return SOURCE_ARGUMENTS.sub(lambda found: f"--{found[found.lastindex or 0]} ", line)
 
 
 def explained(error: BaseException) -> str | None:

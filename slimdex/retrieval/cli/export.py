@@ -6,10 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from slimdex.indexes.execution.progress import listening
-
 from . import console
-from .opening import Dir, Index, Json, OpenOptions, Where
+from .click_commands import Answer
+from .options import Dir, OpenOptions, Where, open_index
 
 if TYPE_CHECKING:
     from ..exporting.export import Exported
@@ -33,17 +32,16 @@ def export(
     ] = None,
     where: Where = None,
     opening: OpenOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Write documents and vectors, or the encoder with the reducer, for other programs."""
     from ..exporting.export import export as write
 
-    with Index(index, opening).opened() as collection:
-        with console.progress():
-            done = write(collection, out, to, vectors=vectors, where=where)
-        for text in done.notes:
-            console.note(text)
-    console.show_result(asdict(done), _described(done), as_json)
+    collection = open_index(index, opening)
+    with console.progress():
+        done = write(collection, out, to, vectors=vectors, where=where)
+    for text in done.notes:
+        console.note(text)
+    return Answer(asdict(done), _described(done))
 
 
 def _described(done: Exported) -> str:
@@ -61,17 +59,15 @@ def map_documents(
     *,
     out: Annotated[Path, "A new file: map.html."],
     where: Where = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Write a page with a map of the documents, for a browser, without a network."""
     from ..exporting.document_map import write_map
 
-    collection = Index(index).opened()
-    with console.progress(), listening(note=console.note):
-        made = write_map(collection, out, where=where)
+    with console.progress():
+        made = write_map(open_index(index), out, where=where)
     sample = f", a sample of {made.total:,}" if made.total > made.documents else ""
     text = f"{made.documents:,} documents{sample} in {len(made.clusters)} clusters: {out}"
-    console.show_result(asdict(made), text, as_json)
+    return Answer(asdict(made), text)
 
 
 def push(
@@ -92,18 +88,13 @@ def push(
         "Credentials for the server: USER:PASSWORD, or an API key.",
     ] = "",
     insecure: Annotated[bool, "Send the token to another machine without TLS."] = False,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Bring Milvus up to date with an index: send what is new or changed, remove what is gone."""
     from ..cluster.milvus_push import push as push_rows
     from ..cluster.milvus_server import Server
 
-    with (
-        Index(index).opened() as collection,
-        Server(milvus, token, insecure=insecure) as connected,
-        console.progress(),
-        listening(note=console.note),
-    ):
+    collection = open_index(index)
+    with Server(milvus, token, insecure=insecure) as connected, console.progress():
         done = push_rows(collection, connected, name, leave_out or ())
     text = f"{done.sent:,} sent, {done.removed:,} removed, {done.rows:,} in {done.collection}"
-    console.show_result(asdict(done), text, as_json)
+    return Answer(asdict(done), text)

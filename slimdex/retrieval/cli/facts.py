@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,19 +12,19 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.options import AUTO
 
 from . import console
-from .opening import Dir, Index, Json, Labels, OpenOptions
+from .click_commands import Answer
+from .options import Dir, Labels, OpenOptions, open_index
 
 if TYPE_CHECKING:
     from ..quality.labels import Qrels
 
-UNKNOWN = "not known"
-VERDICTS = {
+CERTIFICATE_STATES = {
     "holds": "which still holds",
     "not proved": "which is no longer proved: the lower bound is below it",
     "broken": "which no longer holds: agreement@10 is below it",
     None: "by queries that were given, which can't be compared with these",
 }
-"""State of the certified agreement."""
+"""Verdicts on the certified agreement, in words."""
 
 
 @dataclass(frozen=True)
@@ -45,20 +46,16 @@ class LabelOptions:
         return read_pairs(str(self.queries)), read_qrels(self.qrels)
 
 
-def info(
-    index: Dir,
-    *,
-    opening: OpenOptions,
-    as_json: Json = False,
-) -> None:
+def info(index: Dir, *, opening: OpenOptions) -> Answer:
     """Show what an index holds, how it was made and what it costs."""
-    facts = Index(index, opening).do(lambda collection: collection.info())
-    if as_json:
-        console.print_json(facts)
-        return
-    for line in facts.pop("notes"):
-        console.note(line)
-    console.show_pairs(info_lines(facts))
+    facts = open_index(index, opening).info()
+
+    def show() -> None:
+        for line in facts.pop("notes"):
+            console.note(line)
+        console.show_pairs(info_lines(facts))
+
+    return Answer(facts, show)
 
 
 def health(
@@ -66,17 +63,18 @@ def health(
     *,
     sample: Annotated[int, "Queries made of the documents: more give a closer bound."] = 2000,
     opening: OpenOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Measure how far the documents are from those the index was fitted on, and what that costs."""
-    opened = Index(index, opening)
-    report = opened.do(lambda collection: collection.health(sample=sample))
-    if as_json:
-        console.print_json(report)
-        return
-    console.show_pairs(health_lines(report, opened.opened().index.snapshot.noun))
-    for line in report["advice"]:
-        console.note(line)
+    collection = open_index(index, opening)
+    with console.progress():
+        report = collection.health(sample=sample)
+
+    def show() -> None:
+        console.show_pairs(health_lines(report, collection.index.snapshot.noun))
+        for line in report["advice"]:
+            console.note(line)
+
+    return Answer(report, show)
 
 
 def evaluate(
@@ -87,8 +85,7 @@ def evaluate(
         bool, "--self", "Without labels: take sentences of the documents as queries."
     ] = False,
     opening: OpenOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Measure quality, time and memory, compared with uncompressed exact search."""
     from ..quality.evaluation import evaluate as measure
     from ..quality.evaluation import evaluate_self
@@ -96,15 +93,13 @@ def evaluate(
     if by_itself != (labels.queries is None) or by_itself != (labels.qrels is None):
         raise InputError("eval: expected either --queries and --qrels, or --self")
     given = labels.read()
-    with Index(index, opening).opened() as collection, console.progress():
+    collection = open_index(index, opening)
+    with console.progress():
         if given:
             report = measure(collection.index, *given, drop_self=labels.drop_self)
         else:
             report = evaluate_self(collection.index, sample=labels.sample)
-    if as_json:
-        console.print_json(report)
-    else:
-        show_evaluation(report)
+    return Answer(report, partial(show_evaluation, report))
 
 
 def info_lines(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -172,7 +167,7 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
     if kept.get("refitted") is not None:
         lines["variance kept"] += f"; {kept['refitted']:.3f} by a new fit"
     if report["certified"] is not None:
-        lines["certified"] = f"{report['certified']:.4g}, {VERDICTS[report['verdict']]}"
+        lines["certified"] = f"{report['certified']:.4g}, {CERTIFICATE_STATES[report['verdict']]}"
     if (refit := report["refit"]) is not None:
         lines["after a new fit"] = (
             f"agreement@10 {refit['estimate']:.4f}, at least {refit['bound']:.4f}, in "
@@ -183,7 +178,7 @@ def health_lines(report: Mapping[str, Any], noun: str = "documents") -> dict[str
 
 
 def _figure(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.3f}"
+    return "not known" if value is None else f"{value:.3f}"
 
 
 def _now_and_then(now: float | None, then: float | None) -> str:
@@ -192,9 +187,7 @@ def _now_and_then(now: float | None, then: float | None) -> str:
     >>> _now_and_then(0.8262, 0.9209), _now_and_then(0.8262, None), _now_and_then(None, None)
     ('0.826, and 0.921 at the fit', '0.826, and not known at the fit', 'not known')
     """
-    if now is None:
-        return UNKNOWN
-    return f"{now:.3f}, and {_figure(then)} at the fit"
+    return _figure(now) + ("" if now is None else f", and {_figure(then)} at the fit")
 
 
 def show_evaluation(report: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Find damage, mend it and provide for it: `slimdex verify`, `repair`, `copy` and `doctor`."""
+"""Find damage, repair it and prepare for it: `slimdex verify`, `repair`, `copy` and `doctor`."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from typing import TYPE_CHECKING, Annotated
 from slimdex.indexes.errors import InputError
 
 from . import console
-from .click_commands import VARIABLE, Argument, default_index, is_index
+from .click_commands import Answer, Argument
+from .default_index import INDEX_VARIABLE, default_index, is_index
 from .errors import BAD_INPUT, say
-from .opening import DEFAULT, Dir, Index, Json, WriteOptions
+from .options import DEFAULT_INDEX, Dir, WriteOptions, open_index
 
 if TYPE_CHECKING:
     from .diagnosis import Finding
 
-PROBLEMS = 1
-"""Exit code if there is something to remedy."""
+NEEDS_REMEDY = 1
+"""Exit code of `doctor` if there is a problem."""
 
 
-def verify(index: Dir, *, as_json: Json = False) -> None:
+def verify(index: Dir) -> Answer:
     """Check all files of an index and all counts; exit with code 2 if anything is wrong."""
     from ..ingest.repairing import verify as find_faults
 
     faults = find_faults(index)
-    if as_json:
-        console.print_json({"faults": faults})
-    elif not faults:
-        console.line(f"{index}: all files and numbers are right")
-    else:
+
+    def show() -> None:
         for fault in faults:
             say(fault)
-    if faults:
-        raise SystemExit(BAD_INPUT)
+
+    text = show if faults else f"{index}: all files and numbers are right"
+    return Answer({"faults": faults}, text, BAD_INPUT if faults else 0)
 
 
 def repair(
@@ -48,8 +47,7 @@ def repair(
         str | None, "Record a new location of the encoder's model: a folder, a file or a hub id."
     ] = None,
     writing: WriteOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Rebuild what is derived from documents and vectors, where it is damaged."""
     from ..ingest.repairing import repair as mend
 
@@ -62,33 +60,26 @@ def repair(
             wait=writing.wait,
             shared_filesystem=writing.shared_filesystem,
         )
-    if as_json:
-        console.print_json({"mended": mended})
-    else:
+
+    def show() -> None:
         for fault in mended:
             console.line(f"was: {fault}")
         console.line(f"{index}: " + ("rebuilt" if mended else "nothing to repair"))
 
+    return Answer({"mended": mended}, show)
 
-def copy(
-    index: Dir,
-    *,
-    out: Annotated[Path, "A new folder."],
-    as_json: Json = False,
-) -> None:
+
+def copy(index: Dir, *, out: Annotated[Path, "A new folder."]) -> Answer:
     """Copy an index, even while others change it: a backup, which is verified."""
-    collection = Index(index).opened()
     with console.progress():
-        version = collection.copy_to(out)
-    result = {"path": str(out), "version": version}
-    console.show_result(result, f"{out}: {index} at version {version}, verified", as_json)
+        copied = open_index(index).copy_to(out)
+    text = f"{out}: {index} at version {copied}, verified"
+    return Answer({"path": str(out), "version": copied}, text)
 
 
 def doctor(
-    index: Annotated[Path | None, Argument("DIR", f"An index's folder; {DEFAULT}")] = None,
-    *,
-    as_json: Json = False,
-) -> None:
+    index: Annotated[Path | None, Argument("DIR", f"An index's folder; {DEFAULT_INDEX}")] = None,
+) -> Answer:
     """Check the installation, the machine, the cache and an index; exit with code 1 if something
     needs a remedy."""
     from .diagnosis import installation_findings
@@ -99,17 +90,17 @@ def doctor(
         raise InputError(no_index(index))
     found = [*installation_findings(), *_of_index(index)]
     remedies = [each for each in found if each.remedy is not None]
-    if as_json:
-        console.print_json({"well": not remedies, "findings": [asdict(each) for each in found]})
-    else:
+
+    def show() -> None:
         console.show_pairs({each.name: each.value for each in found})
         console.line("")
         for each in remedies:
             console.line(f"{each.name}: {each.remedy}", style="bold")
         if not remedies:
             console.line("all well")
-    if remedies:
-        raise SystemExit(PROBLEMS)
+
+    facts = {"well": not remedies, "findings": [asdict(each) for each in found]}
+    return Answer(facts, show, NEEDS_REMEDY if remedies else 0)
 
 
 def _of_index(index: Path | None) -> Iterator[Finding]:
@@ -121,8 +112,12 @@ def _of_index(index: Path | None) -> Iterator[Finding]:
             yield Finding("index", "none here; `slimdex build SOURCE` makes one")
             return
         yield from index_findings(path)
-        yield Finding("not checked", f"every byte of its files: `slimdex verify {path}` does")
+        yield Finding(
+            "not checked", f"every byte of its files: `{console.typed('verify', path)}` does"
+        )
     except InputError as error:
-        yield Finding("index", str(error), f"set {VARIABLE} to an index's folder, or unset it")
+        yield Finding(
+            "index", str(error), f"set {INDEX_VARIABLE} to an index's folder, or unset it"
+        )
     except ModuleNotFoundError as error:  # a finding about libraries has the remedy
         yield Finding("index", f"can't be read: {error}")

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
-INTERRUPTED = 130
+INTERRUPT_CODE = 130
 """Exit code for Ctrl-C, as of shells."""
-STOPPED = "stopped; run the same command again to continue"
-TOGETHER = 1.0
+STOPPED_MESSAGE = "stopped; run the same command again to continue"
+SAME_INTERRUPT_SECONDS = 1.0
 """Seconds after the first interrupt in which others mean the same one: `uv run`, for example,
 passes on what the terminal has sent already."""
 _received: float | None = None
@@ -47,7 +47,7 @@ def interruptible() -> Iterator[None]:
         if _received is None:
             raise
         _say()
-        raise SystemExit(INTERRUPTED) from None
+        raise SystemExit(INTERRUPT_CODE) from None
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -62,7 +62,7 @@ def _interrupt(_number: int, _frame: object) -> None:
     if _received is None:
         _received = monotonic()
         raise KeyboardInterrupt
-    if monotonic() - _received > TOGETHER:
+    if monotonic() - _received > SAME_INTERRUPT_SECONDS:
         _end()
 
 
@@ -76,8 +76,8 @@ def _lost(unraisable: Any) -> None:
 
 def _end() -> None:
     _say()
-    os._exit(INTERRUPTED)  # as safe as a kill: what is committed stays
+    os._exit(INTERRUPT_CODE)  # as safe as a kill: what is committed stays
 
 
 def _say() -> None:
-    os.write(2, f"error: {STOPPED}\n".encode())  # not by a file object, which may be in use
+    os.write(2, f"error: {STOPPED_MESSAGE}\n".encode())  # not by a file object, which may be in use

@@ -7,20 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from os import sep
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from slimdex.indexes.errors import InputError
 
 from . import console
-from .click_commands import Argument
-from .opening import Dir, Index, Json, OpenOptions, Where
+from .click_commands import Answer, Argument, Json
+from .options import Dir, OpenOptions, Where, open_index
 
 if TYPE_CHECKING:
     from slimdex.indexes.arrays import Matrix
 
     from ..search.request import SearchRequest
-
-WAYS = "QUERY, --query, --queries or --query-vector"
 
 
 @dataclass(frozen=True)
@@ -53,11 +51,16 @@ class QueryOptions:
 
         Raises `InputError` if there are none or several sources of them, or the file can't be read.
         """
-        values = (self.words, self.query, self.queries, self.query_vector)
-        names = ("QUERY", "--query", "--queries", "--query-vector")
-        ways = [name for name, value in zip(names, values, strict=True) if value]
-        if len(ways) != 1:
-            raise InputError(f"search: {' and '.join(ways) or 'no query'}; expected {WAYS}")
+        ways = {
+            "QUERY": self.words,
+            "--query": self.query,
+            "--queries": self.queries,
+            "--query-vector": self.query_vector,
+        }
+        given = [name for name, value in ways.items() if value]
+        if len(given) != 1:
+            asked = " and ".join(given) or "no query"
+            raise InputError(f"search: {asked}; expected one of {', '.join(ways)}")
         if self.query_vector:
             from ..sources.given_vectors import read_query_vectors
 
@@ -155,14 +158,13 @@ def search(
 
     given = queries.read()
     request = options.request(given, trust_remote_code=opening.trust_remote_code)
-    found = partial(
-        commands.search,
-        request=first_stage(request),
-        excerpts=not as_json and request.rerank is None,
-        columns=show or [],
-    )
-    with quick_start():
-        answer = Index(index, opening).do(found)
+    with quick_start(), console.progress():
+        answer = commands.search(
+            open_index(index, opening),
+            first_stage(request),
+            excerpts=not as_json and request.rerank is None,
+            columns=show or [],
+        )
     hits = [[hit_from_json(hit) for hit in each] for each in answer["hits"]]
     if request.rerank is not None:
         answer["chance_score"] = None
@@ -186,34 +188,33 @@ def related(
     *,
     limit: Annotated[int, "-n", "--limit", "NUMBER", "Documents to find."] = 10,
     where: Where = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Find the documents nearest in meaning to a document."""
     from slimdex.retrieval import commands
 
     from ..documents import hit_from_json
     from .answers import show_hits
 
-    found = Index(index).do(partial(commands.related, id=id, limit=limit, where=where))
-    if as_json:
-        console.print_json(found)
-        return
-    show_hits(found["id"], [hit_from_json(hit) for hit in found["hits"]], is_text=False)
+    found = commands.related(open_index(index), id, limit, where)
+
+    def show() -> None:
+        show_hits(found["id"], [hit_from_json(hit) for hit in found["hits"]], is_text=False)
+
+    return Answer(found, show)
 
 
 def open_document(
     index: Dir,
     id: Annotated[str, Argument("ID", "The document's id or path.")],
-    *,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Print a whole document."""
     from slimdex.retrieval import commands
 
-    document = Index(index).do(partial(commands.fetch, id=id))
-    if as_json:
-        console.print_json(document)
-        return
+    document = commands.fetch(open_index(index), id)
+    return Answer(document, partial(_show_document, document))
+
+
+def _show_document(document: dict[str, Any]) -> None:
     console.line(document["title"] or document["id"], style="bold")
     facts = {name: str(v) for name, v in document["metadata"].items() if v is not None}
     passages = len(document["passages"]) or 1

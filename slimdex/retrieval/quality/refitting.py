@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.errors import InputError
@@ -60,11 +60,11 @@ def add_settled(
 
 def sync_settled(index: Index, sources: AskedSources, refit: str) -> Added:
     """Sync with sources and remember them, as `Collection.sync` does; with the sources' notes."""
-    notes = list[str]()
+    notes, began = list[str](), time()
     with listening(note=notes.append):
         opened = sources.opened()
         done = settled(index, refit, lambda: sync(index, opened))
-    remember_sources(index.path, sources, index.state.origins)
+    remember_sources(index.path, sources, index.state.origins, began)
     return replace(done, notes=[*notes, *done.notes])
 
 

@@ -7,6 +7,7 @@ queries. The search ends with a proof, or when no settings are left.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
@@ -39,27 +40,33 @@ LISTS_ROWS = 100_000
 """Rows from which inverted lists are tried if time is limited."""
 _NARROW = ("pq", (1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1.0))
 _WIDE = (("sq4", (1 / 2, 1.0)), ("sq8", (1 / 2, 1.0)), ("fp16", (1.0,)), ("flat", (1.0,)))
-GRID = (_NARROW, *_WIDE)
+Grid: TypeAlias = Sequence[tuple[str, Sequence[float]]]
+GRID: Grid = (_NARROW, *_WIDE)
 """Kind -> shares of the dimensions to try."""
 Proved: TypeAlias = tuple[Tried, Certificate]
 
 
 class SettingsGrid:
-    """Settings to try in a metric; `with_lists` also inverted lists, for many rows."""
+    """Settings to try in a metric: kinds at shares of the dimensions.
 
-    def __init__(self, trials: Trials, cell: Cell, with_lists: bool = False) -> None:
+    `with_lists` adds inverted lists, for many rows.
+    """
+
+    def __init__(
+        self, trials: Trials, cell: Cell, with_lists: bool = False, grid: Grid = GRID
+    ) -> None:
         self.trials, self.cell = trials, cell
         self.rescorer = Rescorer.fit(trials.moments, *cell)
         most = max(FEWEST_LIMIT, len(trials.live) // ONE_ROW_IN)
         self.counts = [count for count in CANDIDATES if count <= most]
-        self._with_lists = with_lists and len(trials.live) >= LISTS_ROWS
+        self._grid, self._with_lists = grid, with_lists and len(trials.live) >= LISTS_ROWS
 
     @cached_property
     def options(self) -> list[Settings]:
         """All possible settings with the most candidates, those of fewest bytes first."""
         trials, (beta, gamma) = self.trials, self.cell
         options = dict[Settings, int]()
-        grid = [*GRID, *([("ivf-pq", _NARROW[1][4:])] if self._with_lists else [])]
+        grid = [*self._grid, *([("ivf-pq", _NARROW[1][4:])] if self._with_lists else [])]
         for name, shares in grid:
             multiple = kind_named(name).multiple
             for share in shares:
@@ -67,13 +74,18 @@ class SettingsGrid:
                 if k > trials.vectors.dim:
                     continue
                 settings = Settings(k, beta, gamma, name, self.counts[-1])
-                try:
-                    fitted, _ = settings.checked(trials.vectors.dim).fitted(trials.moments)
-                except InputError:
-                    continue
-                if fitted == settings:
+                if self.suits(settings):
                     options[settings] = self.least_ram(settings)
         return sorted(options, key=lambda settings: options[settings])
+
+    def suits(self, settings: Settings) -> bool:
+        """Return whether there are enough vectors for settings, which have k."""
+        trials = self.trials
+        try:
+            fitted, _ = settings.checked(trials.vectors.dim).fitted(trials.moments)
+        except InputError:
+            return False
+        return fitted == settings
 
     def least_ram(self, settings: Settings) -> int:
         """Bytes of codes, reducer and metric, without codebooks."""

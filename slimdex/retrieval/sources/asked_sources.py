@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING
 from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.execution.progress import note
 
+from ..atomic_files import is_index
 from ..user_cache import remember, remembered
 
 if TYPE_CHECKING:
     from .source import Sources
+
+MOST_LOOKED_AT = 10_000
+"""Files and folders whose times `have_changed` compares, in under a tenth of a second."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +83,49 @@ def named_sources(
     return AskedSources(specs, text, id, title, follow_links=follow_links)
 
 
-def remember_sources(index: Path, sources: AskedSources, origins: Mapping[str, str]) -> None:
-    """Remember the sources of a build or sync; `origins` are those of the index's state after it.
+def remember_sources(
+    index: Path, sources: AskedSources, origins: Mapping[str, str], began: float
+) -> None:
+    """Remember the sources of a build or sync, except standard input, which can't be read again.
 
-    Standard input is not remembered, since it can't be read again.
+    Parameters
+    ----------
+    origins : those of the index's state after it.
+    began : when it began to look at the sources, as `time.time` returns it.
     """
     from .files.input_files import STANDARD_INPUT
 
     if STANDARD_INPUT in sources.specs:
         return
     with suppress(OSError):  # no working directory
-        kept = {"origins": sorted({*origins.values()}), "folder": str(Path.cwd())}
+        kept = {"origins": sorted({*origins.values()}), "folder": str(Path.cwd()), "began": began}
         remember(_name(index), {**kept, "sources": asdict(sources)})
+
+
+def have_changed(index: Path, sources: AskedSources) -> bool | None:
+    """Return whether files and folders of the last sync have changed since, by their times.
+
+    None if that is unknown, or would take long.
+    """
+    kept, looked = remembered(_name(index)), 0
+    began = kept.get("began") if isinstance(kept, dict) else None
+    places = [*sources.specs]
+    if not isinstance(began, float) or any(":" in place or place == "-" for place in places):
+        return None
+    while places:
+        place, looked = places.pop(), looked + 1
+        try:
+            status = os.stat(place)
+            if max(status.st_mtime, status.st_ctime) > began:
+                return True
+            if os.path.isdir(place) and not is_index(place):
+                with os.scandir(place) as entries:
+                    places += [each.path for each in entries if not each.name.startswith(".")]
+        except OSError:
+            return True
+        if looked == MOST_LOOKED_AT:
+            return None
+    return False
 
 
 def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:

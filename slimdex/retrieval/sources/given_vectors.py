@@ -17,6 +17,7 @@ from slimdex.indexes.arrays import LARGEST, SMALLEST, Matrix, Rows, array_of, as
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
+from ..atomic_files import no_file
 from ..duckdb_library import connected, identifier, literal, one_file
 from .files.input_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
 from .tabular.table_files import READERS
@@ -240,7 +241,7 @@ def load_array(path: Path, member: str | None = None) -> NDArray[Any]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return np.asarray(archive[member])
     except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
+        raise InputError(no_file(path)) from error
     except Exception as error:  # numpy parses the header as Python, which may raise anything
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: {reason}; expected {expected}") from error

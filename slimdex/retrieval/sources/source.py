@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from slimdex.indexes.errors import InputError
 
+from ..atomic_files import no_file
 from ..documents import Document
 from .docstrings import PREFIX as PYTHON
 from .docstrings import PythonSource
@@ -101,7 +102,7 @@ def open_source(
             return FileSource.of_folder(spec, given.encoding, follow_links=given.follow_links)
         path = corpus
     if spec != STANDARD_INPUT and not path.is_file():
-        raise InputError(f"{spec}: no such file")
+        raise InputError(no_file(spec))
     if spec != STANDARD_INPUT and ending_of(path, given) not in (TEXT, *READERS):
         return _document_file(spec, path, f".{given.format}" if given.format else "", given)
     file = open_file(spec if spec == STANDARD_INPUT else str(path), path, given)

@@ -177,7 +177,7 @@ def test_json(beside: Runner, lines: str) -> None:
 
 SAID = {
     "build pets.jsonl --out new": (
-        f"3 documents in new: 12 {TAKES}\n",
+        f"3 documents in new: 12 {TAKES}\nSearch them:\n  slimdex search new 'your question'\n",
         "note: a small index, which adapts by itself as it grows",
     ),
     "sync pets more.jsonl": (

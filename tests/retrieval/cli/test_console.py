@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -87,3 +88,35 @@ def test_a_stage_that_begins_again_has_a_rate_of_its_own(
             progress("encoding", 300, 1000)
     line = "encoding 300/1,000, 10/s, 70 s left\n"
     assert capsys.readouterr().err == 2 * line
+
+
+def test_work_that_takes_a_while_says_so_after_a_second(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(console, "monotonic", lambda: now)
+    with console.progress():
+        for time, done in ((0.0, 0), (0.5, 64), (1.0, 128), (2.0, 256), (11.0, 1024)):
+            now = time
+            progress("encoding", done, 2048)
+        for time, done in ((20.0, 0), (21.0, 5), (22.0, 10)):
+            now = time
+            progress("cutting", done, 10)
+    assert capsys.readouterr().err.splitlines() == [
+        "encoding 128/2,048, 128/s, 15 s left",
+        "encoding 1,024/2,048, 93/s, 11 s left",
+    ]
+
+
+def test_a_single_step_is_named_if_it_takes_a_while(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "FIRST_SECONDS", 0.05)
+    with console.progress():
+        for seconds in (0, 0.5):
+            progress(f"downloading for {seconds} s", 0, 1)
+            sleep(seconds)
+            progress(f"downloading for {seconds} s", 1, 1)
+        progress("converting", 0, 1)  # fails at once
+    sleep(0.2)
+    assert capsys.readouterr().err == "downloading for 0.5 s\n"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from slimdex.retrieval.atomic_files import publish_folder, remove_folder
-from slimdex.retrieval.cli.interrupts import STOPPED
+from slimdex.retrieval.cli.interrupts import STOPPED_MESSAGE
 from tests import ctrl_c, forked
 from tests.chance import CHANCE, sweep
 
@@ -54,7 +54,7 @@ def interrupted(program: str, *words: str) -> subprocess.CompletedProcess[str]:
 )
 def test_ctrl_c_is_one_line(body: str, out: str) -> None:
     done = interrupted(f"{BEGIN} {body}\n")
-    assert (done.returncode, done.stdout, done.stderr) == (130, out, f"error: {STOPPED}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (130, out, f"error: {STOPPED_MESSAGE}\n")
 
 
 def test_another_error_stays_what_it_is() -> None:
@@ -104,7 +104,9 @@ def test_a_build_stopped_at_any_moment_can_be_run_again(tmp_path: Path, number: 
     assert "Exception ignored" not in done.stderr, moment
     if "all documents are in" in done.stderr or done.returncode == 0:
         return
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (130, f"error: {STOPPED}"), moment
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (130, f"error: {STOPPED_MESSAGE}"), (
+        moment
+    )
     again = subprocess.run([sys.executable, "-m", "slimdex", *words], capture_output=True)
     assert again.returncode == 0, (moment, again.stderr)
     assert {path.name for path in tmp_path.iterdir()} == {"d.jsonl", "v.npy", "x"}, moment

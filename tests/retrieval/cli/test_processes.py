@@ -10,7 +10,7 @@ import time
 import pytest
 
 from slimdex.retrieval import locks
-from slimdex.retrieval.cli.interrupts import STOPPED
+from slimdex.retrieval.cli.interrupts import STOPPED_MESSAGE
 
 from .running import Runner, held, write
 
@@ -66,7 +66,7 @@ def test_ctrl_c_ends_the_waiting(pets: Runner, monkeypatch: pytest.MonkeyPatch) 
             code, _, err = pets("delete pets cat --wait 60")
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (code, err.strip()) == (130, f"error: {STOPPED}")
+    assert (code, err.strip()) == (130, f"error: {STOPPED_MESSAGE}")
 
 
 @pytest.mark.slow

@@ -34,6 +34,12 @@ def test_invalid_text_is_refused(pets: Runner) -> None:
 
 
 REFUSED = {
+    "build pet.jsonl --out new": "did you mean 'pets.jsonl'?",
+    "build pets.jsonl --out new --text texts": "did you mean 'text'?",
+    "build pets.jsonl --out new --types yaer=DATE": "did you mean 'year'?",
+    "build pets.jsonl --out new --model e5-small-v3": "did you mean 'e5-small-v2'?",
+    "search pets cat --show yaer": "did you mean 'year'?",
+    "search pets cat --limt 3": "Did you mean '--limit'?",
     "build none.jsonl --out new": "none.jsonl: no such file",
     "build pets.jsonl --out new --encoding hex": "encoding 'hex'",
     "build pets.jsonl --out new --format po": "ending '.po'",

@@ -15,8 +15,8 @@ import transformers
 from click.testing import CliRunner
 from safetensors.torch import save_file
 
+from slimdex.command_line import app
 from slimdex.indexes.errors import InputError
-from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.encoders.model_folder import Prompts, check_model_folder, read_folder
 from slimdex.retrieval.encoders.transformer import TransformerEncoder, encoder_from_spec
 from tests.encoders import WIDTH, make_tiny_bert

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from slimdex.command_line import app
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval import user_cache
-from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import is_same_encoder

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from slimdex.command_line import app
 from slimdex.indexes.arrays import normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
-from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.cli.facts import health_lines
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document

@@ -35,7 +35,7 @@ PROGRAM = """
 import sys
 from slimdex.retrieval.cli import changes
 from slimdex.retrieval.sources import watching
-changes.AGAIN, watching.CALM_MS, watching.TICK_MS = 0.5, 200, 200
+changes.RETRY_SECONDS, watching.CALM_MS, watching.TICK_MS = 0.5, 200, 200
 sys.argv[0] = "slimdex"
 from slimdex.__main__ import main
 main()

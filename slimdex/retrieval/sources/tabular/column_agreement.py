@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.suggestions import did_you_mean
 
 from ...store.columns import TEXTS, wider
 from .columns import MOMENTS, NUMBERS, is_nested
@@ -21,8 +22,8 @@ def check_typed(sources: Sequence[object], types: Mapping[str, str]) -> None:
     found = [column for s in sources if isinstance(s, TableSource) for column in s.all_columns]
     for name in types:
         if name != EVERY_COLUMN and name not in found:
-            columns = ", ".join(dict.fromkeys(found)) or "none"
-            raise InputError(f"types: no column {name!r}; expected one of {columns}")
+            columns, near = ", ".join(dict.fromkeys(found)) or "none", did_you_mean(name, found)
+            raise InputError(f"types: no column {name!r}; expected one of {columns}{near}")
 
 
 def agree(sources: Sequence[object]) -> list[str]:

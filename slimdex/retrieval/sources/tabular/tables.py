@@ -10,6 +10,7 @@ import duckdb
 
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.suggestions import did_you_mean
 
 from ...column_types import restored
 from ...documents import Document, check_columns
@@ -309,7 +310,10 @@ class TableSource:
     def _column(self, given: str | None, role: str, usual: Sequence[str]) -> str | None:
         if given is not None and given not in self._types:
             found = ", ".join(self._types)
-            raise InputError(f"{self.name}: no column {given!r} for the {role}; it has {found}")
+            near = did_you_mean(given, self._types)
+            raise InputError(
+                f"{self.name}: no column {given!r} for the {role}; it has {found}{near}"
+            )
         return given or usual_column([*self._types], usual)
 
     def _table(self, texts: Set[str] = frozenset()) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from slimdex.command_line import app
 from slimdex.indexes.errors import InputError
 from slimdex.langchain import SlimdexVectorStore
-from slimdex.retrieval.cli.app import app
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.over_http import connection
 from slimdex.retrieval.encoders.over_http.connection import key_for, parse_address

@@ -1,0 +1,280 @@
+"""Charts as plain SVG: points with lines, labels and tooltips, and heat maps.
+
+Colours are classes of the page's style sheet: `s0` to `s5` for series, `ink` for text, `heat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import count
+from math import ceil, floor, log10
+
+WIDTH, HEIGHT = 480.0, 340.0
+LEFT, RIGHT, TOP, BOTTOM = 60.0, 12.0, 14.0, 48.0
+"""Margins of the plot, for axes."""
+SHAPES = (
+    "M0-5a5 5 0 1 0 .01 0z",
+    "M-4.5-4.5h9v9h-9z",
+    "M0-6l6 6-6 6-6-6z",
+    "M0-6l5.5 10h-11z",
+    "M0 6l5.5-10h-11z",
+    "M-2-5.5h4v3.5h3.5v4h-3.5v3.5h-4v-3.5h-3.5v-4h3.5z",
+)
+"""Outline of each series' points."""
+LETTER, LINE, DOT = 6.5, 14.0, 12.0
+"""Pixels of a label's letter and height, and of its point."""
+SIDES = {
+    "right": ("left", 10, 0),
+    "left": ("right", -10, 0),
+    "below": ("center", 0, 16),
+    "above": ("center", 0, -16),
+    "above, to the left": ("right", 6, -15),
+    "below, to the left": ("right", 6, 15),
+    "above, to the right": ("left", -6, -15),
+    "below, to the right": ("left", -6, 15),
+}
+"""Position of a label -> alignment of its text, and offsets."""
+ANCHORS = {"left": "start", "right": "end", "center": "middle"}
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a chart.
+
+    Attributes
+    ----------
+    series : its line, colour and shape.
+    label : beside it, where there is room.
+    ring : why it is marked, if it is.
+    hollow : drawn as an outline.
+    """
+
+    x: float
+    y: float
+    series: int
+    label: str
+    tooltip: str
+    ring: str = ""
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis over some values, in pixels from `start` to `stop`; logarithmic unless `linear`."""
+
+    title: str
+    low: float
+    high: float
+    start: float
+    stop: float
+    linear: bool = False
+
+    @classmethod
+    def over(
+        cls,
+        title: str,
+        values: Sequence[float],
+        start: float,
+        stop: float,
+        *,
+        linear: bool = False,
+    ) -> Axis:
+        """Make an axis with room on both sides of the values."""
+        low, high = min(values), max(values)
+        if linear:
+            room = (high - low) * 0.08 or 0.01
+            above = 2 * room  # where the best points are, and their labels
+            return cls(title, low - room, high + above, start, stop, linear=True)
+        return cls(title, low / 1.25, high * 1.25, start, stop)
+
+    def at(self, value: float) -> float:
+        """Pixel of a value."""
+        if self.linear:
+            share = (value - self.low) / (self.high - self.low)
+        else:
+            share = log10(value / self.low) / log10(self.high / self.low)
+        return self.start + share * (self.stop - self.start)
+
+    @property
+    def ticks(self) -> list[float]:
+        """Round numbers on the axis.
+
+        >>> Axis("", 0.62, 0.71, 0, 1, linear=True).ticks
+        [0.62, 0.64, 0.66, 0.68, 0.7]
+        >>> Axis("", 7, 120, 0, 1).ticks
+        [10.0, 20.0, 50.0, 100.0]
+        """
+        if not self.linear:
+            exponents = range(floor(log10(self.low)), ceil(log10(self.high)) + 1)
+            steps = [round(n * 10.0**e, 9) for e in exponents for n in (1, 2, 5)]
+            return [step for step in steps if self.low <= step <= self.high]
+        rough = (self.high - self.low) / 6
+        scale = 10.0 ** floor(log10(rough))
+        step = next(n * scale for n in (1, 2, 5, 10) if n * scale >= rough)
+        first = ceil(self.low / step - 1e-9)
+        numbers = (round(n * step, 9) for n in count(first))
+        return [n for n, _ in zip(numbers, range(12), strict=False) if n <= self.high]
+
+
+def scatter(name: str, points: Sequence[Point], x_title: str, y_title: str, *, joined: bool) -> str:
+    """Draw points, those of a series joined by a line from left to right; x is logarithmic."""
+    x = Axis.over(x_title, [p.x for p in points], LEFT, WIDTH - RIGHT)
+    y = Axis.over(y_title, [p.y for p in points], HEIGHT - BOTTOM, TOP, linear=True)
+    series = dict[int, list[Point]]()
+    for point in sorted(points, key=lambda p: p.x):
+        series.setdefault(point.series, []).append(point)
+    lines = [
+        f'<polyline class="s{number}" points="'
+        + " ".join(f"{x.at(p.x):.1f},{y.at(p.y):.1f}" for p in own)
+        + '"/>'
+        for number, own in series.items()
+        if joined
+    ]
+    places = [(x.at(p.x) - LEFT, HEIGHT - BOTTOM - y.at(p.y)) for p in points]
+    size = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
+    sides = placed(places, [f"{p.label} " for p in points], size)  # a gap to the next one
+    each = zip(points, sides, strict=True)
+    marks = [_mark(p, x.at(p.x), y.at(p.y), side) for p, side in each]
+    return _drawing(name, [*_axes(x, y), *lines, *marks])
+
+
+def _mark(point: Point, x: float, y: float, side: str | None) -> str:
+    ring = '<circle class="ring" r="9"/>' if point.ring else ""
+    label = ""
+    if side is not None and point.label:
+        align, dx, dy = SIDES[side]
+        anchor = f'text-anchor="{ANCHORS[align]}"'
+        label = f'<text class="label" {anchor} x="{dx}" y="{dy + 4}">{escape(point.label)}</text>'
+    return (
+        f'<g transform="translate({x:.1f} {y:.1f})"><title>{escape(point.tooltip)}</title>'
+        f'<circle class="near" r="12"/>{ring}'
+        f'<path class="s{point.series}{" hollow" * point.hollow}" d="{SHAPES[point.series]}"/>'
+        f"{label}</g>"
+    )
+
+
+def _axes(x: Axis, y: Axis) -> list[str]:
+    foot, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    found = _titles(x.title, y.title)
+    for tick in y.ticks:
+        found.append(f'<path class="grid" d="M{LEFT} {y.at(tick):.1f}H{right}"/>')
+        found.append(_left(y.at(tick), f"{tick:g}"))
+    for tick in x.ticks:
+        found.append(f'<path class="grid" d="M{x.at(tick):.1f} {TOP}V{foot}"/>')
+        found.append(_below(x.at(tick), f"{tick:,g}"))
+    return found
+
+
+def _titles(x_title: str, y_title: str) -> list[str]:
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    up = f"translate(13 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"
+    return [
+        f'<text class="title" x="{middle}" y="{HEIGHT - 8}">{escape(x_title)}</text>',
+        f'<text class="title" transform="{up}">{escape(y_title)}</text>',
+    ]
+
+
+def _left(y: float, text: str) -> str:
+    return f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}">{text}</text>'
+
+
+def _below(x: float, text: str) -> str:
+    return f'<text class="tick below" x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}">{text}</text>'
+
+
+def heat_map(
+    name: str,
+    values: Mapping[tuple[float, float], float],
+    tooltips: Mapping[tuple[float, float], str],
+    rings: Mapping[tuple[float, float], str],
+    titles: tuple[str, str],
+) -> str:
+    """Draw the value of each (row, column) as a cell with its number, darker for more.
+
+    `rings` say why some cells are marked; `titles` are those of rows and columns.
+    """
+    rows, columns = (sorted({cell[i] for cell in values}) for i in (0, 1))
+    width = (WIDTH - LEFT - RIGHT) / len(columns)
+    height = (HEIGHT - TOP - BOTTOM) / len(rows)
+    low, high = min(values.values()), max(values.values())
+    lefts = {column: LEFT + i * width for i, column in enumerate(columns)}
+    tops = {row: HEIGHT - BOTTOM - (i + 1) * height for i, row in enumerate(rows)}
+    found = _titles(titles[1], titles[0])
+    found += [_below(left + width / 2, f"{column:g}") for column, left in lefts.items()]
+    found += [_left(top + height / 2, f"{row:g}") for row, top in tops.items()]
+    for cell, value in values.items():
+        shade = 0.05 + 0.5 * (value - low) / ((high - low) or 1.0)
+        at = f"translate({lefts[cell[1]]:.1f} {tops[cell[0]]:.1f})"
+        inside = _cell((width - 3, height - 3), f"{value:.3f}", shade, rings.get(cell, ""))
+        found.append(f'<g transform="{at}"><title>{escape(tooltips[cell])}</title>{inside}</g>')
+    return _drawing(name, found)
+
+
+def _cell(size: tuple[float, float], number: str, shade: float, ring: str) -> str:
+    width, height = size
+    box = f'width="{width:.1f}" height="{height:.1f}" rx="3"'
+    ringed = f'<rect class="ring" {box}/>' if ring else ""
+    return (
+        f'<rect class="heat" {box} fill-opacity="{shade:.2f}"/>{ringed}'
+        f'<text class="cell" x="{width / 2:.1f}" y="{height / 2 + 3:.1f}">{number}</text>'
+        f'<text class="why" x="{width / 2:.1f}" y="{height / 2 + 18:.1f}">{escape(ring)}</text>'
+    )
+
+
+def marker(series: int) -> str:
+    """Draw a series' line and point, for a legend; it says nothing by itself."""
+    return (
+        '<svg class="marker" viewBox="-14 -8 28 16" aria-hidden="true">'
+        f'<polyline class="s{series}" points="-14,0 14,0"/>'
+        f'<path class="s{series}" d="{SHAPES[series]}"/></svg>'
+    )
+
+
+def _drawing(name: str, parts: Sequence[str]) -> str:
+    inside = "\n".join(parts)
+    return (
+        f'<svg role="img" aria-label="{escape(name)}" viewBox="0 0 {WIDTH:g} {HEIGHT:g}">\n'
+        f"{inside}\n</svg>"
+    )
+
+
+def placed(
+    places: Sequence[tuple[float, float]], labels: Sequence[str], size: tuple[float, float]
+) -> list[str | None]:
+    """Find a side of each point on which its label has room; None if there is none.
+
+    `places` are in pixels from the lower left corner of a plot of this size.
+
+    >>> placed([(20, 50), (40, 50)], ["one", "two"], (100, 100))
+    ['below', 'right']
+    """
+    taken = [(x - DOT / 2, y - DOT / 2, x + DOT / 2, y + DOT / 2) for x, y in places]
+    sides = list[str | None]()
+    for i, (place, label) in enumerate(zip(places, labels, strict=True)):
+        boxes = {side: _box(place, side, len(label)) for side in SIDES}
+        others = [box for j, box in enumerate(taken) if j != i]
+        fits = (s for s, box in boxes.items() if _inside(box, size) and not _meets(box, others))
+        sides.append(side := next(fits, None))
+        if side is not None:
+            taken.append(boxes[side])
+    return sides
+
+
+def _box(place: tuple[float, float], side: str, letters: int) -> Box:
+    align, dx, dy = SIDES[side]
+    width = letters * LETTER
+    left = place[0] + dx - {"left": 0.0, "right": width, "center": width / 2}[align]
+    middle = place[1] - dy  # up is more here and less on a screen
+    return left, middle - LINE / 2, left + width, middle + LINE / 2
+
+
+def _inside(box: Box, size: tuple[float, float]) -> bool:
+    return box[0] >= 0 and box[1] >= 0 and box[2] <= size[0] and box[3] <= size[1]
+
+
+def _meets(box: Box, others: Sequence[Box]) -> bool:
+    return any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in others)

@@ -1,0 +1,220 @@
+"""Options of several commands: the index, how it is opened and changed, and sources."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import click
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.workers import HERE, Workers
+
+from . import console
+from .click_commands import Argument
+from .default_index import INDEX_FOLDER, INDEX_VARIABLE
+
+if TYPE_CHECKING:
+    from ..collection import Collection
+    from ..sources.asked_sources import AskedSources
+
+DEFAULT_INDEX = f"default: {INDEX_VARIABLE}, or the nearest {INDEX_FOLDER} here or above."
+Dir = Annotated[Path, Argument("DIR", f"The index's folder; {DEFAULT_INDEX}", is_index=True)]
+Dirs = Annotated[
+    list[str],
+    Argument(
+        "DIR",
+        f"Folders of indexes; NAME=DIR serves one under another name; {DEFAULT_INDEX}",
+        is_index=True,
+    ),
+]
+SomeDirs = Annotated[
+    list[str] | None,
+    Argument("DIR", f"Folders of indexes; NAME=DIR serves one under another name; {DEFAULT_INDEX}"),
+]
+Where = Annotated[str | None, "A DuckDB condition on the documents' columns: year > 2000."]
+Labels = Annotated[Path | None, "Labels of the queries: query, document, score (BEIR or TREC)."]
+Model = Annotated[
+    str | None,
+    "New location of the encoder's model, if it has moved: a folder, a file, a hub id or a URL.",
+]
+ApiKeyFile = Annotated[
+    Path | None,
+    "A file with the key of the encoder's server; default: OPENAI_API_KEY, for the host of "
+    "OPENAI_BASE_URL.",
+]
+Text = Annotated[str | None, "Column with the text; default: text, body, content, ..."]
+Vectors = Annotated[
+    str | None, "Precomputed vectors: a .npy or .npz file, or a column of Parquet, JSONL or CSV."
+]
+Refit = Annotated[
+    str,
+    "auto|never|always",
+    "Whether to fit the index again to new documents: auto, if it finds less than before "
+    "and a fit takes less than ten times as long as the addition (else a note advises it); "
+    "never; always.",
+]
+
+
+def _warned(ctx: click.Context, param: click.Parameter, trusted: bool) -> bool:
+    if trusted:
+        console.note("code that comes with the model is run with your permissions")
+    return trusted
+
+
+Trust = Annotated[
+    bool,
+    {"callback": _warned},
+    "Run Python code that comes with the model; only for authors you trust.",
+]
+
+
+@dataclass(frozen=True)
+class OpenOptions:
+    """Options to open an existing index."""
+
+    model: Model = None
+    trust_remote_code: Trust = False
+    api_key_file: ApiKeyFile = None
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Options of commands that change an index."""
+
+    wait: Annotated[
+        float, "SECONDS", "How long a change waits for its turn while other processes write."
+    ] = 30
+    shared_filesystem: Annotated[
+        bool, "Change it on a network file system; locks must work between all its machines."
+    ] = False
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    """Processes that encode, fit and code."""
+
+    ray: Annotated[
+        str | None,
+        "ADDRESS|local",
+        "Encode and fit on a Ray cluster: local, for one on this machine; or the address of a "
+        "running one, whose machines need slimdex, and the model at the same path as here.",
+    ] = None
+    workers: Annotated[
+        int | None, "N", "Workers for --ray, with a CPU each; default: as many as the cluster has."
+    ] = None
+
+    @contextmanager
+    def started(self) -> Iterator[Workers]:
+        """Start the workers, and stop them at the end.
+
+        >>> with RayOptions().started() as workers:
+        ...     list(workers.map(abs, [-1]))
+        [(-1, 1)]
+        """
+        if self.ray is None:
+            if self.workers is not None:
+                raise InputError(
+                    f"--workers {self.workers} without --ray; expected --ray local or an address"
+                )
+            yield HERE
+            return
+        from ..cluster.ray_workers import RayWorkers
+
+        with RayWorkers(self.ray, self.workers) as workers:
+            yield workers
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Sources, the names and types of their columns, and the form of their files."""
+
+    sources: Annotated[
+        list[str] | None,
+        Argument(
+            "SOURCE",
+            "Folders and files: Markdown, rst, HTML, PDF, DOCX, ODT, PPTX, EPUB, XML, notebooks, "
+            "mail, code; tables (.jsonl .json .csv .tsv .parquet .xlsx .ods .sqlite; FILE#TABLE "
+            "for one of several); .txt with one document per line; also .gz and .zst. BEIR "
+            "folders, - for standard input, python: for the standard library's docstrings, "
+            "python:PACKAGE for a package's. Or use --sql.",
+        ),
+    ] = None
+    sql: Annotated[
+        list[str] | None,
+        "A DuckDB query whose result is a source: SELECT * FROM 'a/*.parquet'; can be repeated.",
+    ] = None
+    text: Text = None
+    id: Annotated[str | None, "Column with the id; default: id, _id, ..."] = None
+    title: Annotated[str | None, "Column with the title; default: title."] = None
+    types: Annotated[
+        list[str] | None,
+        "DuckDB types of columns: zip=VARCHAR,day=DATE; all=VARCHAR keeps every one as text.",
+    ] = None
+    encoding: Annotated[
+        str | None, "Encoding of text files: latin-1, cp1252, utf-16, ...; default: UTF-8."
+    ] = None
+    file_format: Annotated[
+        str | None,
+        "--format",
+        "jsonl, json, csv, tsv, parquet or txt; default: by the file's extension; "
+        "standard input is jsonl if it starts with {, otherwise one document per line.",
+    ] = None
+    follow_links: Annotated[
+        bool, "Follow links that lead out of a folder; links within it are always followed."
+    ] = False
+
+    def asked(self, vectors: str | None = None) -> AskedSources:
+        """Collect the sources of a command that adds documents.
+
+        Raises `InputError` if there are none, or a column's type is invalid.
+        """
+        from ..sources.asked_sources import AskedSources
+        from ..sources.tabular.columns import checked_types
+
+        types = self.types or []
+        checked_types(types)  # before anything is read
+        specs = [*(self.sources or []), *(f"sql:{query}" for query in self.sql or [])]
+        if not specs:
+            raise InputError("no sources; expected a file, a folder, -, python: or --sql")
+        note_if_typed(specs)
+        columns = (self.text, self.id, self.title)
+        form = (self.encoding, self.file_format, self.follow_links)
+        return AskedSources(specs, *columns, types, vectors, *form)
+
+
+def note_if_typed(specs: Sequence[str]) -> None:
+    """Note that typed input is read, if it is."""
+    from ..sources.files.input_files import STANDARD_INPUT
+
+    if STANDARD_INPUT in specs and sys.stdin is not None and sys.stdin.isatty():
+        console.note("reading what you type, until Ctrl-D")
+
+
+DEFAULT_OPENING, DEFAULT_WRITING = OpenOptions(), WriteOptions()
+
+
+def open_index(
+    path: Path,
+    opening: OpenOptions = DEFAULT_OPENING,
+    writing: WriteOptions = DEFAULT_WRITING,
+    workers: Workers = HERE,
+) -> Collection:
+    """Open an index for a command, which closes it at its end; `workers` encode, fit and code."""
+    from ..collection import Collection
+
+    collection = Collection.open(
+        path,
+        wait=writing.wait,
+        shared_filesystem=writing.shared_filesystem,
+        model=opening.model,
+        trust_remote_code=opening.trust_remote_code,
+        api_key_file=opening.api_key_file,
+    )
+    collection.index.workers = workers
+    click.get_current_context().call_on_close(collection.close)
+    return collection

@@ -1,0 +1,283 @@
+"""`slimdex bench` without a command: against brute force in numpy, and as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+from slimdex.bench.cli import app
+from slimdex.bench.datasets import Dataset, every_docstring
+from slimdex.bench.experiments.settings_study import (
+    ENOUGH,
+    GRID,
+    Given,
+    Measured,
+    Subject,
+    measure_settings,
+    packaged,
+    smallest,
+)
+from slimdex.bench.reporting.settings_page import summary_rows, write_page
+from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document
+from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
+from slimdex.retrieval.index import Index
+from tests.bench.conftest import ABOUT
+from tests.bench.test_cli import bench
+from tests.browsing import DESKTOP, PHONE, check_accessible, launched, watched
+from tests.encoders import WordEncoder, direction
+
+BUILD = ("slimdex", "reduce", "words.index")
+
+
+@pytest.fixture(scope="module")
+def words(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    """The set of words as an index, with some documents deleted."""
+    path = tmp_path_factory.mktemp("words") / "words.index"
+    with Collection.create(path, WordEncoder(), lexical=False) as collection:
+        collection.add(map(Document, dataset.ids, dataset.texts))
+        collection.delete(dataset.ids[780:])
+        yield collection.index
+
+
+@pytest.fixture(scope="module")
+def given(dataset: Dataset) -> Given:
+    return list(zip(dataset.query_ids, dataset.query_texts, strict=True)), dataset.qrels
+
+
+@pytest.fixture(scope="module")
+def measured(words: Index, given: Given) -> Measured:
+    return measure_settings(Subject(words, "words & more", BUILD, given=given), 0)
+
+
+def unit(X: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True), dtype=np.float64)
+
+
+def whitened(X: NDArray[Any], beta: float, gamma: float, k: int) -> tuple[Any, Any]:
+    """Shift and map of whitening to k dimensions, by its definition."""
+    mean = X.mean(axis=0)
+    centred = X - beta * mean
+    values, axes = np.linalg.eigh(centred.T @ centred / len(X))
+    order = np.argsort(-values)[:k]
+    return beta * mean, axes[:, order] * values[order] ** (-gamma / 2)
+
+
+def test_points_are_what_brute_force_finds(
+    words: Index, measured: Measured, dataset: Dataset
+) -> None:
+    """Of exact kinds, with each (beta, gamma) and each k, in float64."""
+    encoder = WordEncoder()
+    X = encoder.encode(dataset.texts[:780]).astype(np.float16).astype(np.float64)
+    queries = encoder.encode(dataset.query_texts).astype(np.float64)
+    targets = np.arange(len(queries))  # query i is words of document i
+
+    def ranked(beta: float, gamma: float, k: int) -> NDArray[np.int64]:
+        # Moments count deleted rows no more, and neither does this.
+        shift, weights = whitened(X, beta, gamma, k)
+        scores = unit((queries - shift) @ weights) @ unit((X - shift) @ weights).T
+        return np.argsort(-scores, axis=1, kind="stable")[:, :10]
+
+    def quality(rows: NDArray[np.int64]) -> tuple[float, float]:
+        places = np.where(rows == targets[:, None], np.arange(10), np.inf).min(axis=1)
+        return float((1 / np.log2(places + 2)).mean()), float((1 / (places + 1)).mean())
+
+    encoders = np.argsort(-(unit(queries) @ unit(X).T), axis=1, kind="stable")[:, :10]
+    exact = measured.exact
+    assert exact["recall@10"] == exact["encoder_recall@10"] == 1
+    assert exact["bytes_per_vector"] == 4 * 48
+    assert (exact["ndcg@10"], exact["mrr@10"]) == pytest.approx(quality(encoders))
+    flat = [p for p in measured.kinds if p["kind"] == "flat" and p["candidates"] == 0]
+    assert [p["k"] for p in flat] == [6, 12, 24, 48]
+    for point in flat:
+        rows = ranked(0, 0.25, point["k"])
+        whole = ranked(0, 0.25, 48)
+        found = np.mean([len({*a} & {*b}) / 10 for a, b in zip(rows, whole, strict=True)])
+        assert point["recall@10"] == pytest.approx(found, abs=0.005)  # ties of float32
+        assert (point["ndcg@10"], point["mrr@10"]) == pytest.approx(quality(rows), abs=0.005)
+        assert point["bytes_per_vector"] == 4 * point["k"]
+    assert len(measured.metrics) == 25
+    for point in measured.metrics:  # rescored: nearly as exact search in the same metric
+        rows = ranked(point["beta"], point["gamma"], 48)
+        same = np.mean([len({*a} & {*b}) / 10 for a, b in zip(rows, encoders, strict=True)])
+        lost = 1 - point["recall@10"]  # what rescoring did not see
+        assert point["encoder_recall@10"] == pytest.approx(same, abs=lost + 0.005)
+        assert point["ndcg@10"] == pytest.approx(quality(rows)[0], abs=lost + 0.01)
+
+
+def test_every_kind_is_measured_at_every_k_and_its_command_makes_it(
+    words: Index, measured: Measured
+) -> None:
+    shares = {(kind, round(48 * share)) for kind, own in GRID for share in own}
+    possible = {(kind, k) for kind, k in shares if kind != "pq" or k % 4 == 0} | {("pq", 4)}
+    assert {(p["kind"], p["k"]) for p in measured.kinds} == possible
+    assert {p["candidates"] for p in measured.kinds} == {None, 0}
+    settings = words.state.settings
+    assert settings is not None
+    assert measured.current["command"] == (
+        f"slimdex reduce words.index --k {settings.k} --beta 0 --gamma 0.25 --kind pq"
+    )
+    alone = measured.kinds[1]
+    assert alone["command"] == f"{measured.current['command']} --candidates 0"
+
+
+def test_the_fewest_bytes_that_suffice_are_chosen(measured: Measured) -> None:
+    chosen = measured.chosen
+    assert chosen is not None
+    least = measured.exact["ndcg@10"] - 0.01
+    for point in measured.kinds:
+        if point["bytes_per_vector"] < chosen["bytes_per_vector"]:
+            assert point["recall@10"] < ENOUGH or point["ndcg@10"] < least
+    assert smallest([p | {"recall@10": 0.9} for p in measured.kinds], measured.exact) is None
+
+
+def test_queries_made_of_documents_ask_for_them(words: Index) -> None:
+    """Exact search finds most of them, and recall leaves them out."""
+    made = measure_settings(Subject(words, "words", BUILD), 40)
+    assert made.facts["queries"] == 40
+    assert "each asks for the document that it was made of" in made.facts["queries_are"]
+    assert made.exact["recall@10"] == 1
+    assert 0.5 < made.exact["ndcg@10"] < 1
+
+
+@pytest.mark.slow
+def test_the_packaged_set_asks_for_docstrings_by_their_summaries() -> None:
+    data = every_docstring(20)
+    place = {id: row for row, id in enumerate(data.ids)}
+    assert len(data.ids) > 5000
+    assert len(data.query_ids) == 20
+    for id, text in zip(data.query_ids, data.query_texts, strict=True):
+        assert text not in data.texts[place[id.removeprefix("q:")]]
+
+
+def test_a_data_set_is_indexed_for_the_time_of_a_run(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLIMDEX_CACHE", str(tmp_path))
+    encoder = WordEncoder()
+    for _ in range(2):
+        with packaged(dataset, encoder) as subject:
+            assert subject.given is not None
+            queries, qrels = subject.given
+            assert len(subject.index.snapshot) == 800
+            assert (queries[0], qrels["q0"]) == (("q0", dataset.query_texts[0]), {"d0": 1})
+            path = subject.index.path
+        assert not path.exists()
+    assert len(encoder.encoded) == 800  # once
+
+
+@pytest.fixture(scope="module")
+def page(measured: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "bench.html"
+    about = ABOUT | {"processor": "An <Example> 3000", "flags": "avx2"}
+    write_page(path, measured, about)
+    return path
+
+
+def test_the_page_says_what_was_measured(page: Path, measured: Measured) -> None:
+    text = page.read_text()
+    assert text.count("<svg role=") == 4
+    assert "An &lt;Example&gt; 3000 (avx2)" in text
+    assert "<h1>words &amp; more: quality against memory</h1>" in text
+    points = (measured.exact, *measured.kinds, *measured.metrics)
+    table = text[text.index("All points") :]
+    assert table.count("<tr>") == len(points) + 1
+    for point in points:
+        assert point["command"] in table
+        assert f"<td>{point['ndcg@10']:.3f}</td>" in table
+    tooltips = re.findall("<title>([^<]*)</title>", text)[1:]
+    alone = [p for p in measured.kinds if p["candidates"] == 0]
+    assert len(tooltips) == 2 * len(measured.kinds) + 25
+    for point in alone:
+        own = [tip for tip in tooltips if tip.endswith(f"\n{point['command']}")]
+        assert len(own) == 2
+        assert f"recall@10 {point['recall@10']:.3f}" in own[0]
+    first, *_ = (row for row in summary_rows(measured) if "now" in row[0])
+    assert first[5] == f"{measured.current['recall@10']:.3f}"
+
+
+@pytest.mark.slow
+def test_the_page_needs_no_network_and_is_accessible(page: Path) -> None:
+    for browser in launched():
+        for size in (DESKTOP, PHONE):
+            for scheme in ("light", "dark"):
+                options = {**size, "color_scheme": scheme, "offline": True, "bypass_csp": True}
+                with watched(browser, ("file:", "data:"), **options) as tab:
+                    tab.goto(page.as_uri())
+                    tab.locator("summary").click()
+                    check_accessible(tab)
+
+
+@pytest.fixture
+def static(tmp_path: Path, dataset: Dataset) -> Path:
+    """The set of words as a folder's index, by vectors of words in a file."""
+    known = sorted({word for text in dataset.texts for word in text.split()})
+    lines = [" ".join([word, *map(str, direction(word, 48))]) for word in known]
+    (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
+    encoder = StaticEncoder(str(tmp_path / "vectors.txt"))
+    with Collection.create(tmp_path / "words.index", encoder, lexical=False) as collection:
+        collection.add(map(Document, dataset.ids, dataset.texts))
+    return tmp_path
+
+
+def test_an_index_is_measured_without_a_command(
+    static: Path, beir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By labels and without, named or found by the variable; `settings` is the command's name."""
+    before = {path: path.stat().st_mtime_ns for path in (static / "words.index").rglob("*")}
+    labels = ("--queries", beir / "words/queries.jsonl", "--qrels", beir / "words/qrels/test.tsv")
+    said = json.loads(bench("words.index", *labels, "--json", folder=static))
+    assert (said["name"], said["documents"], said["queries"]) == ("words.index", 800, 60)
+    assert said["machine"]["processor"] in (static / "bench.html").read_text()
+    monkeypatch.setenv("SLIMDEX_INDEX", "words.index")
+    said_too = bench("--sample", 30, "--out", "other.html", folder=static)
+    assert said_too.splitlines()[-1] == "Charts: other.html"
+    assert "30 queries" in (static / "other.html").read_text()
+    head, first, *_ = said_too.splitlines()
+    heads = "kind k bytes share recall@10 MRR@10 nDCG@10 ms"
+    assert " ".join(head.split()) == heads
+    assert first.split()[:7] == ["float32,", "exact", "flat", "48", "192", "1", "1.000"]
+    after = {path: path.stat().st_mtime_ns for path in (static / "words.index").rglob("*")}
+    assert after == before
+    assert " settings [OPTIONS] [DIR]\n" in bench("settings", "--help", folder=static)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nothing"], "no slimdex index there (`slimdex build SOURCE` makes one)"),
+        (["--out", "none/x.html"], "--out none/x.html; expected a file in an existing folder"),
+        (["--queries", "x"], "expected both --queries and --qrels, or neither"),
+        (["--queries", "x", "--qrels", "y"], "labels without an index; expected the folder of one"),
+    ],
+)
+def test_what_can_not_be_measured(words: list[str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        bench(*words, folder=tmp_path)
+    assert str(refused.value).endswith(said)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_misspelt_command_is_no_index(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match="no command 'retreival'; did you mean 'retrieval'"):
+        CliRunner().invoke(app, ["retreival"], standalone_mode=False, catch_exceptions=False)
+
+
+def test_too_few_documents_say_so(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "x", WordEncoder(), lexical=False) as collection:
+        with pytest.raises(InputError, match="holds no documents; expected some to measure"):
+            measure_settings(Subject(collection.index, "x", BUILD), 10)
+        collection.add([Document(str(i), f"word{i} rain") for i in range(12)])
+        made = measure_settings(Subject(collection.index, "x", BUILD), 10)
+    assert made.exact["recall@10"] == 1
+    assert json.dumps(made.as_dict())
