@@ -36,10 +36,6 @@ from .table import Table
 VECTORS = ("openvino", "torch", "numpy")
 FAISS = ("faiss-cpu",)
 BENCHMARKS = "docs/research/benchmarks.md"
-HELD_BACK = (
-    "On four collections held back, the default gains 3.0 nDCG@10 on average over meaning alone "
-    "(-.5, +2.4, +4.8, +5.5; at most 1.6 wide; before words that match by chance counted less)."
-)
 """Measured by others on sets that the project does not have, so that nothing is chosen on them."""
 
 
@@ -155,10 +151,10 @@ def _peers(folder: Path) -> list[str]:
 
 
 def _fusion(folder: Path) -> list[str]:
-    """Table of ways to fuse, and what others measured."""
+    """Table of ways to fuse."""
     rows = read_rows(folder, "hybrid")
     machine = _measured_on(rows, experiment("hybrid").libraries)
-    return [*_shown(docs_tables.fusion(rows)), HELD_BACK, machine]
+    return [*_shown(docs_tables.fusion(rows)), machine]
 
 
 def _gammas(folder: Path) -> list[str]:
@@ -197,7 +193,7 @@ def _default(folder: Path) -> list[str]:
         f"- **[{row['code_bytes'] / row['rows']:.0f} bytes a vector]({search})** in memory, where "
         f"float32 takes {4 * row['dim']:,}. Full vectors stay on disk.\n"
         f"- **[{gain:+.0f} points]({BENCHMARKS}#quality)** of nDCG@10 against exact search of "
-        f"float32 vectors, the mean of {count} sets ({semantic:+.0f} without BM25).\n"
+        f"float32 vectors, the mean of {count} sets (without BM25: {semantic:+.1f}).\n"
         f"- **[{row['p50_ms_total_one']:.0f} ms]({search})** from a question to its documents, "
         f"among {row['documents']:,}.",
         f"Default settings; memory and time with {row['model']} on {row['set']}, one thread of "

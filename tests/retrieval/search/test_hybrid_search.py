@@ -61,7 +61,7 @@ def brute_force(
     best_near, best_words = max(near.values()), max(scores.values(), default=1.0)
     rows = WordEncoder().encode([d.content for d in every])
     (vector,) = normalize_rows(WordEncoder().encode([query]))
-    mean = float(vector @ rows.mean(axis=0)) / np.sqrt((rows**2).sum(axis=1).mean())
+    mean = float(vector @ rows.mean(axis=0) / np.sqrt((rows**2).sum(axis=1).mean()))
     by_meaning, by_words = (
         sorted((d.id for d in every if d.id in own), key=lambda id: -own[id])
         for own in (near, scores)

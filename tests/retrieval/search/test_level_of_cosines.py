@@ -47,9 +47,7 @@ def test_a_constant_coordinate_changes_no_order(settings: Settings, tmp_path: Pa
         with Collection.create(path, GivenEncoder(49), settings) as collection:
             collection.add(documents, vectors=raised(rows, level))
             for hybrid in FUSIONS:
-                request = SearchRequest(
-                    texts=texts, vectors=raised(queries, level), hybrid=hybrid
-                )
+                request = SearchRequest(texts=texts, vectors=raised(queries, level), hybrid=hybrid)
                 answers = collection.answer(request)
                 found[level, hybrid] = [[hit.id for hit in hits] for hits in answers]
     if not settings.beta:
