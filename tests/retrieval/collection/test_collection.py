@@ -63,6 +63,7 @@ def test_hits_carry_the_document(path: Path, encoder: WordEncoder) -> None:
 def test_scores_are_the_cosines_of_the_definition(
     large: Collection, docstrings: list[Document]
 ) -> None:
+    large.reduce(Settings(gamma=0.25))
     vectors = large.index.snapshot.vectors().take(np.arange(len(docstrings)))
     whitening = Whitening(48, 0.0, 0.25).fit(vectors)
     queries = ["remove a directory tree", "parse a date"]
@@ -101,7 +102,7 @@ def test_adding_in_parts_equals_adding_at_once(tmp_path: Path, docstrings: list[
 def test_a_small_collection_grows_into_the_requested_settings(
     path: Path, docstrings: list[Document]
 ) -> None:
-    collection = Collection.create(path, WordEncoder())
+    collection = Collection.create(path, WordEncoder(), Settings(gamma=0.25))
     (note,) = collection.add(docstrings[:10]).notes
     assert note.startswith("a small index, which adapts by itself as it grows")
     assert collection.index.state.settings == Settings(10, 0.0, 0.0, "flat", None, "whitening")
