@@ -25,6 +25,7 @@ from typing import Any
 import click
 import pytest
 
+from slimdex.bench import datasets
 from slimdex.command_line import app
 from slimdex.retrieval.cluster.ray_workers import RayWorkers
 from slimdex.retrieval.server.mcp_tools import AgentsServer
@@ -38,7 +39,7 @@ ALL_PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 TESTS_WORKFLOW = ".github/workflows/tests.yml"
 PAGES: dict[str, tuple[list[str], str | tuple[str, ...]]] = {
-    "README.md": (["1 documents in .slimdex"], "A plum cake.\n"),
+    "README.md": ([" in notes.index: ", "Charts: bench.html"], "Plum cake.\n"),
     "docs/five-minutes.md": (
         ["notes/garden/roses.md", "1 moved", '"id": "dentist"'],
         "cake Grandmother's recipe for plum cake with cinnamon.\n",
@@ -94,6 +95,7 @@ GIVEN = {
     "docs/research/codes.md": ["notes.csv"],
 }
 """Files of `tests/given.py` that the commands of a page need."""
+EVERY_DOCSTRING = datasets.every_docstring
 ELSEWHERE = {"docs/serve.md": "tests/test_service_pages.py", "docs/container.md": TESTS_WORKFLOW}
 """Pages whose commands run by another test, or by a workflow."""
 
@@ -107,9 +109,12 @@ def blocks(page: str, languages: str) -> list[tuple[str, str]]:
 def said_by_commands(block: str, run: Runner, monkeypatch: pytest.MonkeyPatch) -> str:
     """Output of a block's commands, of which the page may show a beginning.
 
-    Servers for agents end at once. Commands of other programs, and pipes, are a shell's.
+    Servers for agents end at once, and `slimdex bench` measures a part of its set. Commands of
+    other programs, and pipes, are a shell's.
     """
     monkeypatch.setattr(AgentsServer, "run", lambda *_, **__: None)
+    monkeypatch.setattr(datasets, "QUICK_DOCUMENTS", 700)
+    monkeypatch.setattr(datasets, "every_docstring", lambda _: EVERY_DOCSTRING(20).quick())
     said = ""
     for command in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         if command.startswith("slimdex "):
@@ -179,8 +184,10 @@ def check_parsed(words: Sequence[str]) -> None:
     """Raise click's error unless these are words that slimdex takes."""
     command: click.Command = app
     while isinstance(command, click.Group):
-        name, *words = words
-        found = command.get_command(click.Context(command), name)
+        context = click.Context(command)
+        command.parse_args(context, [*words])  # which may put the name of a command first
+        name, *words = [*context._protected_args, *context.args]
+        found = command.get_command(context, name)
         assert found is not None, name
         command = found
     context = click.Context(command)

@@ -18,7 +18,6 @@ PAGES = [
     path.relative_to(ROOT) for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 ]
 CONSTANTS = {
-    "README.md": "1/128",
     "docs/cluster.md": "32 bits, 0.99, 65,535 bytes, 30 seconds",
     "docs/encoders.md": "0.001, 0.99",
     "docs/export.md": "1.25",

@@ -175,9 +175,8 @@ def test_servers_have_the_option(mounts: Path, tmp_path: Path) -> None:
     Collection.create(path, WordEncoder()).close()
     mounts.write_text(f"//nas/share {tmp_path} cifs rw 0 0\n")
     network_kind.cache_clear()
-    agents = ["mcp", str(path), str(nothing), "--write"]
     with pytest.raises(InputError, match=r"x\.index: on a network file system"):
-        CliRunner().invoke(app, agents, catch_exceptions=False)
-    for words in (agents, ["serve", str(path), str(nothing)]):
+        CliRunner().invoke(app, ["mcp", str(path), "--write"], catch_exceptions=False)
+    for words in (["mcp", str(path), str(nothing), "--write"], ["serve", str(path), str(nothing)]):
         with pytest.raises(InputError, match=r"none\.index"):
             CliRunner().invoke(app, [*words, "--shared-filesystem"], catch_exceptions=False)

@@ -128,7 +128,7 @@ def test_the_map_tells_what_is_on_it(
         assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
         with pytest.raises(InputError, match="expected a new file"):
             write_map(collection, again.path)
-        monkeypatch.setattr("slimdex.retrieval.exporting.document_map.MOST", 100)
+        monkeypatch.setattr("slimdex.retrieval.exporting.document_map.MOST_DOCUMENTS", 100)
         sample = write_map(collection, tmp_path / "some.html", where="year < 200")
         assert (sample.documents, sample.total) == (100, 199)
         with pytest.raises(InputError, match="no documents where"):
