@@ -273,7 +273,8 @@ def test_readme_commands_and_python(
         copy(given / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("HOME", str(tmp_path))
+    if "~/" in (ROOT / page).read_text():  # Ray keeps a secret of the first home it sees
+        monkeypatch.setenv("HOME", str(tmp_path))
     expected, ending = PAGES[page]
     said = ""
     with ExitStack() as stack:

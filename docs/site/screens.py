@@ -1,4 +1,4 @@
-"""The screens of the search page in `docs`, which `make pictures` makes in a real browser.
+"""The screens of the search page and of the bench's charts, which `make pictures` makes.
 
 The index holds the packaged set: notes, tickets, orders and passages of Python's modules.
 """
@@ -21,6 +21,7 @@ from slimdex.bench.mixed_folder import documents
 
 DOCS = Path(__file__).parents[1]
 SLIMDEX = (sys.executable, "-m", "slimdex")
+INDEX = "home.index"
 QUESTION, OF_FILES = "what to plant in spring outside", "which files are read again after a change"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
 PHONE: dict[str, Any] = {
@@ -69,20 +70,22 @@ SCREENS: dict[str, tuple[Callable[[Page, Path], None], dict[str, Any]]] = {
 """Name of the picture -> what is done on the page, and the browser; files stay added."""
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve an index of the packaged set; yields the address of its page."""
+def build(folder: Path) -> None:
+    """Build an index of the packaged set."""
     rows = (
         {"id": d.id.rpartition("/")[2] if d.id.startswith("notes") else d.id, "text": d.text}
         | {"folder": d.id.partition("/")[0]}
         for d in documents()
     )
     (folder / "mixed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    subprocess.run(
-        [*SLIMDEX, "build", "mixed.jsonl", "--out", "home.index"], cwd=folder, check=True
-    )
+    subprocess.run([*SLIMDEX, "build", "mixed.jsonl", "--out", INDEX], cwd=folder, check=True)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve the index; yields the address of its page."""
     service = subprocess.Popen(
-        [*SLIMDEX, "serve", "home.index", "--port", "0"],
+        [*SLIMDEX, "serve", INDEX, "--port", "0"],
         cwd=folder,
         stdout=subprocess.PIPE,
         text=True,
@@ -109,6 +112,18 @@ def take(browser: Browser, address: str, name: str, folder: Path) -> None:
     context.close()
 
 
+def take_charts(browser: Browser, folder: Path) -> None:
+    """Take the charts of `slimdex bench`, in the light and the dark mode."""
+    subprocess.run([*SLIMDEX, "bench", INDEX], cwd=folder, check=True)
+    for scheme in ("light", "dark"):
+        page = browser.new_page(viewport={"width": 1280, "height": 980}, color_scheme=scheme)
+        page.goto((folder / "bench.html").as_uri())
+        page.get_by_role("heading", name="Quality against memory", exact=True).evaluate(
+            "heading => window.scrollTo(0, heading.getBoundingClientRect().top - 20)"
+        )
+        page.screenshot(path=DOCS / "pictures" / f"bench-{scheme}.png")
+
+
 def main() -> None:
     """Take all screens."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -117,6 +132,8 @@ def main() -> None:
     with TemporaryDirectory() as place, sync_playwright() as playwright:
         folder = Path(place)
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        build(folder)
+        take_charts(browser, folder)
         with served(folder) as address:
             for name in SCREENS:
                 take(browser, address, name, folder)
