@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from ..rows import Row
 from . import study_tables as full
@@ -165,28 +166,36 @@ fusion = Declared(
     lines=by_way("float32"),
 )
 
-gate = Declared(
-    "",
-    (
-        *columns_named("", "set", "model"),
-        Column("semantic", "ndcg@10", ".2f"),
-        Column("default", of_way("rule", "ndcg@10_delta"), "+.2f"),
-        Column("set left out", of_way("left out", DIFFERENCE)),
-        Column("best weights", of_way("best weights", "ndcg@10_delta"), "+.2f"),
-    ),
-    where={"what": "queries"},
-    lines=by_way("float32"),
-)
-gammas = Declared(
-    "",
-    (
-        *columns_named("", "set", "model"),
-        Column("gamma 0", "ndcg@10", ".2f"),
-        *(Column(g, of_way(f"gamma {g}", DIFFERENCE)) for g in full.GAMMAS),
-    ),
-    where={"what": "queries"},
-    lines=by_way("float32"),
-)
+
+def gate(rows: Rows) -> list[Table]:
+    """Semantic nDCG@10 of each set and encoder, and what fusion changes."""
+    return _by_encoder(rows, "default / left out", ["rule", "left out"])
+
+
+def gammas(rows: Rows) -> list[Table]:
+    """Semantic nDCG@10 of each set and encoder, and what each gamma changes."""
+    ways = [f"gamma {gamma}" for gamma in full.GAMMAS]
+    return _by_encoder(rows, " / ".join(full.GAMMAS), ways)
+
+
+def _by_encoder(rows: Rows, head: str, ways: Sequence[str]) -> list[Table]:
+    """Table of a line for each set that all encoders have, with the differences of some ways."""
+    found = {(row["set"], row["model"], row["way"]): row for row in rows}
+    models = list(dict.fromkeys(model for _, model, _ in found))
+    every = dict.fromkeys(set for set, _, _ in found)
+    sets = [set for set in every if all((set, model, "float32") in found for model in models)]
+    lines = [[Cell(name, name)] for name in (*sets, "mean")]
+    heads = ["set"]
+    for model in models:
+        heads += [model.partition(" ")[0], head]
+        base = [found[set, model, "float32"]["ndcg@10"] for set in sets]
+        changes = [[found[set, model, way]["ndcg@10_delta"] for way in ways] for set in sets]
+        base.append(fmean(base))
+        changes.append([fmean(of_way) for of_way in zip(*changes, strict=True)])
+        for line, value, change in zip(lines, base, changes, strict=True):
+            line.append(Cell(f"{value:.2f}", value))
+            line.append(Cell(" / ".join(f"{each:+.2f}" for each in change), change[0]))
+    return [Table("", "", heads, lines)] if models else []
 
 
 def _tuned(rows: Rows) -> list[Row]:
