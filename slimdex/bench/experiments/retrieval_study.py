@@ -203,7 +203,8 @@ def _usual(dim: int, rows: int) -> Iterator[Method]:
     yield from map(Method.of_peer, GRID_PEERS)
     efforts = (0, *sorted({RESCORED, max(rows // 100, 10)}))  # 1% of the rows
     for of in (2, 3, 4, 6):
-        yield Method("slimdex", Settings(k=part(dim, of), kind="pq"), efforts)
+        settings = Settings(k=part(dim, of), gamma=DEFAULTS.gamma, kind="pq")
+        yield Method("slimdex", settings, efforts)
 
 
 def _more(dim: int) -> Iterator[Method]:
