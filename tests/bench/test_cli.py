@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -16,10 +17,9 @@ from slimdex.bench.datasets import load_dataset
 from slimdex.bench.engines.measured import MeasuredEngine
 from slimdex.bench.engines.registry import Method
 from slimdex.bench.experiments import peer_study, retrieval_study, search_study, similarity_study
-from slimdex.bench.experiments.retrieval_study import part, uncompressed
+from slimdex.bench.experiments.retrieval_study import DEFAULTS, part, uncompressed
 from slimdex.bench.experiments.similarity_study import SEVEN
 from slimdex.bench.rows import FOLDER
-from slimdex.indexes.settings import Settings
 
 from .conftest import Here
 
@@ -48,7 +48,7 @@ def write_pairs(folder: Path) -> None:
 
 def few(dim: int, rows: int, **_: object) -> list[Method]:
     """The methods of the headline; other tests run the rest of the grid."""
-    usual, small = (Settings(k=part(dim, of), kind="pq") for of in (2, 4))
+    usual, small = (replace(DEFAULTS, k=part(dim, of), candidates=None) for of in (2, 4))
     one_percent = max(rows // 100, 10)
     ours = [Method("slimdex", usual, (0, 200)), Method("slimdex", small, (one_percent,))]
     return [uncompressed(dim), *ours]
