@@ -121,7 +121,7 @@ def take_charts(browser: Browser, folder: Path) -> None:
         page.get_by_role("heading", name="Quality against memory", exact=True).evaluate(
             "heading => window.scrollTo(0, heading.getBoundingClientRect().top - 20)"
         )
-        page.screenshot(path=DOCS / "pictures" / f"bench-{scheme}.png")
+        page.screenshot(path=DOCS / "pictures" / f"charts-{scheme}.png")
 
 
 def main() -> None:
