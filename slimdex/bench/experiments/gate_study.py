@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -40,7 +41,8 @@ WEIGHTS = np.linspace(0, MOST_WEIGHT, 11)
 """Weights at which nDCG is measured; between two of them, it is interpolated."""
 STEPS = (2.0, 1.0, 0.5, 0.25, 0.1)
 """Changes of the gate's numbers that a fit tries, until none is better."""
-HARM = 1.0
+MOVES = [move for move in product((-1, 0, 1), repeat=3) if any(move)]
+HARM = 3.0
 """What a point of nDCG below semantic search counts in a fit, beside itself."""
 
 Gate = tuple[float, float, float]
@@ -144,17 +146,19 @@ def fitted(each: Sequence[Measured]) -> Gate:
     most = worth(best)
     for step in STEPS:
         while True:
+            bias, of_words, of_rank = best
             near = [
-                tuple(round(value + change * (i == place), 4) for i, value in enumerate(best))
-                for place in range(3)
-                for change in (step, -step)
+                (
+                    round(bias + step * first, 2),
+                    round(of_words + step * second, 2),
+                    round(of_rank + step * third, 2),
+                )
+                for first, second, third in MOVES
             ]
-            values = [worth((a, b, c)) for a, b, c in near]
+            values = [worth(gate) for gate in near]
             if max(values) <= most:
                 break
-            most = max(values)
-            a, b, c = near[int(np.argmax(values))]
-            best = a, b, c
+            most, best = max(values), near[int(np.argmax(values))]
     return best
 
 
