@@ -168,18 +168,17 @@ fusion = Declared(
 
 
 def gate(rows: Rows) -> list[Table]:
-    """Semantic nDCG@10 of each set and encoder, and what fusion changes."""
-    return _by_encoder(rows, "default / left out", ["rule", "left out"])
+    """Semantic nDCG@10 of each set and encoder, and what fusion changes, fitted without the set."""
+    return _by_encoder(rows, "left out")
 
 
 def gammas(rows: Rows) -> list[Table]:
-    """Semantic nDCG@10 of each set and encoder, and what each gamma changes."""
-    ways = [f"gamma {gamma}" for gamma in full.GAMMAS]
-    return _by_encoder(rows, " / ".join(full.GAMMAS), ways)
+    """Semantic nDCG@10 of each set and encoder, and what gamma 0.25 changes."""
+    return _by_encoder(rows, "gamma 0.25")
 
 
-def _by_encoder(rows: Rows, head: str, ways: Sequence[str]) -> list[Table]:
-    """Table of a line for each set that all encoders have, with the differences of some ways."""
+def _by_encoder(rows: Rows, way: str) -> list[Table]:
+    """Table of a line for each set that all encoders have, with the differences of a way."""
     found = {(row["set"], row["model"], row["way"]): row for row in rows}
     models = list(dict.fromkeys(model for _, model, _ in found))
     every = dict.fromkeys(set for set, _, _ in found)
@@ -187,14 +186,12 @@ def _by_encoder(rows: Rows, head: str, ways: Sequence[str]) -> list[Table]:
     lines = [[Cell(name, name)] for name in (*sets, "mean")]
     heads = ["set"]
     for model in models:
-        heads += [model.partition(" ")[0], head]
-        base = [found[set, model, "float32"]["ndcg@10"] for set in sets]
-        changes = [[found[set, model, way]["ndcg@10_delta"] for way in ways] for set in sets]
-        base.append(fmean(base))
-        changes.append([fmean(of_way) for of_way in zip(*changes, strict=True)])
-        for line, value, change in zip(lines, base, changes, strict=True):
-            line.append(Cell(f"{value:.2f}", value))
-            line.append(Cell(" / ".join(f"{each:+.2f}" for each in change), change[0]))
+        heads += [model.partition(" ")[0], way]
+        for name, form in (("float32", ".2f"), (way, "+.2f")):
+            column = "ndcg@10" if name == "float32" else "ndcg@10_delta"
+            values = [found[set, model, name][column] for set in sets]
+            for line, value in zip(lines, [*values, fmean(values)], strict=True):
+                line.append(Cell(format(value, form), value))
     return [Table("", "", heads, lines)] if models else []
 
 
