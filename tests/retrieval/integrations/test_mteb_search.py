@@ -86,12 +86,12 @@ def test_results_are_stored_apart_from_the_plain_models(own_set: Path, tmp_path:
     flat = SlimdexIndex(Settings(kind="flat", reducer="identity", candidates=0))
     exact = scores_of(evaluated(SearchEncoderWrapper(model, index_backend=flat), task))
     assert exact == pytest.approx(plain, abs=1e-3)
-    search = SlimdexSearchWrapper(model, Settings(kind="sq8"))
+    search = SlimdexSearchWrapper(model, Settings(gamma=0.25, kind="sq8"))
     ours = scores_of(evaluated(search, task, cache))
     assert ours != plain
     (told,) = [*(tmp_path / "results").rglob("experiments/*/")]
     assert told.name == (
-        "beta_0.0__candidates_auto__gamma_0.0__index_slimdex__k_auto__kind_sq8"
+        "beta_0.0__candidates_auto__gamma_0.25__index_slimdex__k_auto__kind_sq8"
         "__reducer_whitening__stored_fp16"
     )
     assert (told / f"{OWN}.json").is_file()
