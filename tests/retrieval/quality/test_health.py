@@ -32,7 +32,7 @@ from slimdex.retrieval.sources.source import open_source
 from slimdex.retrieval.store.state import Certificate
 from tests.encoders import WordEncoder
 
-FEW = Settings(k=16, kind="pq", candidates=20)
+FEW = Settings(k=16, gamma=0.25, kind="pq", candidates=20)
 """So that codes lose something among some thousand documents."""
 
 
