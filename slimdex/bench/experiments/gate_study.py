@@ -42,6 +42,8 @@ WEIGHTS = np.linspace(0, MOST_WEIGHT, 11)
 STEPS = (2.0, 1.0, 0.5, 0.25, 0.1)
 """Changes of the gate's numbers that a fit tries, until none is better."""
 MOVES = [move for move in product((-1, 0, 1), repeat=3) if any(move)]
+FARTHEST = 10.0
+"""Largest of the gate's numbers that a fit tries: beyond, a gate is all or nothing."""
 HARM = 3.0
 """What a point of nDCG below semantic search counts in a fit, beside itself."""
 
@@ -155,6 +157,7 @@ def fitted(each: Sequence[Measured]) -> Gate:
                 )
                 for first, second, third in MOVES
             ]
+            near = [gate for gate in near if max(map(abs, gate)) <= FARTHEST]
             values = [worth(gate) for gate in near]
             if max(values) <= most:
                 break

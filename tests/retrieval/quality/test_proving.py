@@ -75,7 +75,7 @@ def test_what_is_not_proved_is_named_with_the_queries_that_prove_it(
     smallest = SettingsGrid(trials, DEFAULT).options[0]
     index = trials.built(smallest)
     reached = agreement(collection, index, trials)
-    target = Target(agreement=round(reached - 0.05, 3), ram=index.nbytes)
+    target = Target(agreement=round(reached - 0.08, 3), ram=index.nbytes)
     found = collection.tune(target)
     assert found.chosen is None
     (best,) = [tried for tried in found.tried if tried.verdict == "not proved"]
