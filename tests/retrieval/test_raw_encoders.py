@@ -46,7 +46,7 @@ def test_a_raw_encoder_gets_another_metric(tmp_path: Path, docstrings: list[Docu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [Settings(gamma=0.0), Settings(reducer="pca")])
+@pytest.mark.parametrize("settings", [Settings(gamma=0.25), Settings(reducer="pca")])
 def test_what_the_user_chose_stays(
     tmp_path: Path, docstrings: list[Document], settings: Settings
 ) -> None:

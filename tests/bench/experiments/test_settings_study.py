@@ -100,8 +100,8 @@ def test_points_are_what_brute_force_finds(
     flat = [p for p in measured.kinds if p["kind"] == "flat" and p["candidates"] == 0]
     assert [p["k"] for p in flat] == [6, 12, 24, 48]
     for point in flat:
-        rows = ranked(0, 0.25, point["k"])
-        whole = ranked(0, 0.25, 48)
+        rows = ranked(0, 0, point["k"])
+        whole = ranked(0, 0, 48)
         found = np.mean([len({*a} & {*b}) / 10 for a, b in zip(rows, whole, strict=True)])
         assert point["recall@10"] == pytest.approx(found, abs=0.005)  # ties of float32
         assert (point["ndcg@10"], point["mrr@10"]) == pytest.approx(quality(rows), abs=0.005)
@@ -125,7 +125,7 @@ def test_every_kind_is_measured_at_every_k_and_its_command_makes_it(
     settings = words.state.settings
     assert settings is not None
     assert measured.current["command"] == (
-        f"slimdex reduce words.index --k {settings.k} --beta 0 --gamma 0.25 --kind pq"
+        f"slimdex reduce words.index --k {settings.k} --beta 0 --gamma 0 --kind pq"
     )
     alone = measured.kinds[1]
     assert alone["command"] == f"{measured.current['command']} --candidates 0"
