@@ -83,7 +83,9 @@ def test_what_can_not_be_reached_is_named_with_the_nearest_settings(
     assert low is not None
     assert nearest is not None
     assert low.ram < nearest.ram
-    with pytest.raises(InputError, match=r"0\.95 is not proved within [\d.]+ kB; the best") as raised:
+    with pytest.raises(
+        InputError, match=r"0\.95 is not proved within [\d.]+ kB; the best"
+    ) as raised:
         collection.tune(Target(agreement=0.95, ram=nearest.ram - 1), apply=True)
     assert collection.index.state.certificate is None
     assert f"({nearest.settings.kind}, k={nearest.settings.k}," in str(raised.value)
