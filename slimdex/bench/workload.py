@@ -181,7 +181,7 @@ class Workload:
 
     @property
     def _metric(self) -> float:
-        return FLOAT32 * (self.dim + 1) * self.dim
+        return FLOAT32 * self.dim
 
 
 def check_range(name: str, value: float, least: float, most: float) -> None:

@@ -123,7 +123,7 @@ def test_memory_and_hours_by_hand() -> None:
     planned = Workload(10**9, 768, tokens=36, tokens_per_s=1e5)
     lists = 244_141
     held = 10**9 * (48 + 8) + lists * (384 * 4 + 16 + 16 * 48) + 64 * 384
-    assert (planned.lists, planned.memory) == (lists, held + 4 * 768 * (385 + 769))
+    assert (planned.lists, planned.memory) == (lists, held + 4 * 768 * (385 + 1))
     assert planned.hours == 100
     assert Workload(10**6).hours is None
 

@@ -46,7 +46,7 @@ QUERIES = ["parse a date", "remove a directory"]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, docstrings: list[Document]) -> Path:
     path = tmp_path_factory.mktemp("stranger") / "x.index"
-    with Collection.create(path, WordEncoder(), Settings(kind="sq8")) as collection:
+    with Collection.create(path, WordEncoder(), Settings(gamma=0.25, kind="sq8")) as collection:
         collection.add(docstrings[:300])
     return path
 
@@ -420,7 +420,7 @@ def test_codes_of_another_size_are_refused(
     path: Path, made: Path, docstrings: list[Document]
 ) -> None:
     other = path.parent / "other.index"
-    settings = Settings(k=16, kind="sq8")
+    settings = Settings(k=16, gamma=0.25, kind="sq8")
     with Collection.create(other, WordEncoder(), settings) as collection:
         collection.add(docstrings[:300])
     shutil.copy(find(other, "codes"), find(path, "codes"))
