@@ -88,7 +88,7 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "ram_fixed_bytes|peak_bytes": ((*NUMBER, NoneType), "bytes once, of the process at most"),
     "read_(pages_)?query_bytes": (NUMBER, "bytes read from disk by a query"),
     "memory(_files)?_bytes": ((int,), "of the process: its own, and pages of files"),
-    "store(_files)?_bytes": ((int,), "what of these its library and index have added"),
+    "store(_files)?_bytes": ((int,), "the part that its library and index added"),
     "words(_memory)?_row_bytes": (NUMBER, "bytes a vector of the lexical index: on disk, read"),
     "compression": (NUMBER, "float32's bytes a vector in ours"),
     # conditions and traffic

@@ -15,9 +15,9 @@ from slimdex.indexes.errors import InputError
 REPORTING = Path(__file__).parents[2] / "slimdex" / "bench" / "reporting"
 NAMES = [each.name for each in EXPERIMENTS] + ["sweep"]
 ROW_NAMES = {"row", "ours", "exact", "plain", "found", "best", "mine", "r", "own"}
-"""What reports call a row of results."""
+"""Variables of the reports that hold a row of results."""
 DERIVED = {"name", "side", "ways", "usual", "small", "found", "room", "worst_delta", "plain"}
-"""What reports add to rows themselves."""
+"""Values that reports add to a row."""
 
 
 def test_rows_are_there_again(tmp_path: Path) -> None:

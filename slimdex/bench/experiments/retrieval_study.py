@@ -164,11 +164,11 @@ def times(worker: MeasuredEngine, seconds: Seconds, queries: int) -> Row:
     return row | {"queries_per_s": worker.throughput(ANSWERS, min(BATCH_QUERIES, queries))}
 
 
-def sizes(told: Footprint, growth: Resident, task: Task) -> Row:
+def sizes(footprint: Footprint, growth: Resident, task: Task) -> Row:
     """Bytes that the structures report, the share of float32, and the growth of the process."""
-    row: Row = {f"{name}_bytes": value for name, value in asdict(told).items()}
-    if told.ram_row is not None:
-        row["compression"] = 4 * task.vectors.dim / told.ram_row
+    row: Row = {f"{name}_bytes": value for name, value in asdict(footprint).items()}
+    if footprint.ram_row is not None:
+        row["compression"] = 4 * task.vectors.dim / footprint.ram_row
     count = len(task.vectors)
     return row | {
         "process_row_bytes": growth.own / count,

@@ -152,21 +152,21 @@ def _built(
     """Build a store, and open it for its default effort and the least that finds enough."""
     folder.mkdir()
     texts = task.dataset.query_texts
-    told: Row = {}
+    facts: Row = {}
     store = LIBRARIES[name]
     default, *others = store.efforts[DOCUMENTS]
     efforts = [default, *others] if default else others
     with store_process(name, open_encoder, folder, texts, LONGEST_BUILD) as builder:
         try:
-            told["build_s"] = builder.remote.build(task.documents)
+            facts["build_s"] = builder.remote.build(task.documents)
         except WorkerError as error:
-            return [_Asked(name=name, row=told, error=str(error), process=builder, effort=default)]
-    told["disk_row_bytes"] = size(folder) / len(task.vectors)
+            return [_Asked(name=name, row=facts, error=str(error), process=builder, effort=default)]
+    facts["disk_row_bytes"] = size(folder) / len(task.vectors)
 
     def started() -> Subprocess[MeasuredStore]:
         return stack.enter_context(store_process(name, open_encoder, folder, texts))
 
-    usual = _Asked(name=name, row=dict(told), process=started(), effort=default)
+    usual = _Asked(name=name, row=dict(facts), process=started(), effort=default)
     usual.attempt(lambda: _fit_to_its_speed(usual, task))
     usual.attempt(lambda: _quality(usual, judges))
     if usual.error or not efforts:
@@ -174,7 +174,7 @@ def _built(
     looking = started() if store.processes else usual.process
     least = _Asked(
         name=name,
-        row=told,
+        row=facts,
         process=looking,
         effort=efforts[0],
         queries=usual.queries,

@@ -18,7 +18,7 @@ from .retrieval_tables import (
     RESCORED,
     SLIMDEX,
     fastest_at,
-    is_told,
+    is_reported,
     lines_of,
     mean_by_method,
     of_task,
@@ -111,7 +111,7 @@ def _peer_map(rows: Sequence[Row]) -> Iterator[Chart]:
     x = alt.X("memory:Q", title="bytes a vector in memory (index or process)", scale=scales[0])
     y = alt.Y("p50:Q", title="median ms a query, one thread", scale=scales[1])
     base = alt.Chart(_data(points)).encode(x=x, y=y)
-    shape = alt.Shape("told:N", title="bytes told by")
+    shape = alt.Shape("reported:N", title="bytes reported by")
     colour = alt.condition("datum.ours", alt.value(OURS), alt.value(OTHERS))
     dots = base.mark_point(filled=True, size=140, opacity=1).encode(color=colour, shape=shape)
     align, dx, dy = (alt.ExprRef(f"datum.{name}") for name in ("align", "dx", "dy"))
@@ -142,7 +142,7 @@ def _peer_point(row: Row) -> Row:
         "ours": row["method"].startswith(SLIMDEX),
         "p50": row["p50_ms_one"],
         "memory": resident_bytes(row),
-        "told": "the index" if is_told(row) else "growth of the process",
+        "reported": "the index" if is_reported(row) else "growth of the process",
     }
 
 

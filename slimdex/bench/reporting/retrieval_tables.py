@@ -217,12 +217,12 @@ def resident_bytes(row: Row) -> float:
 
     If the index does not report them, the growth of the process, including pages of mapped files.
     """
-    if not is_told(row):
+    if not is_reported(row):
         return float(row["process_row_bytes"] + row["process_files_row_bytes"])
     return float(row["ram_row_bytes"] + (row["ram_fixed_bytes"] or 0) / row["documents"])
 
 
-def is_told(row: Row) -> bool:
+def is_reported(row: Row) -> bool:
     """Return whether the index reports its own size."""
     return row["ram_row_bytes"] is not None
 
@@ -254,7 +254,7 @@ BESIDE_PEERS = (
     *(Column(f"p50 ms at {least}", f"p50_ms_at_{least}", ".2f") for least in LOWER),
     Column("batch, queries/s", "queries_per_s", ",.0f"),
     Column("build s", "build_s", ".2f"),
-    Column("bytes a vector", lambda row: resident_bytes(row) if is_told(row) else None, ",.0f"),
+    Column("bytes a vector", lambda row: resident_bytes(row) if is_reported(row) else None, ",.0f"),
     Column("process grew", "process_row_bytes", ",.0f"),
     Column("and mapped", "process_files_row_bytes", ",.0f"),
 )

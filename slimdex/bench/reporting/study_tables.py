@@ -75,11 +75,11 @@ search = Declared(
 
 
 def _encoders_note(rows: Rows) -> str:
-    told = measured(rows)
-    if not told:
+    found = measured(rows)
+    if not found:
         return ""
-    first = f"{told[0]['texts']}: {told[0]['short_texts']:,} and {told[0]['long_texts']:,} texts"
-    rates = {row["precision"]: row["product_flops"] for row in told if row.get("product_flops")}
+    first = f"{found[0]['texts']}: {found[0]['short_texts']:,} and {found[0]['long_texts']:,} texts"
+    rates = {row["precision"]: row["product_flops"] for row in found if row.get("product_flops")}
     said = (
         f"{rate / 1e9:,.0f} GFLOP/s in {precision}" for precision, rate in sorted(rates.items())
     )

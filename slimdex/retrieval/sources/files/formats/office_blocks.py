@@ -11,7 +11,7 @@ from .xml_files import attribute
 UNKNOWN = "\N{BULLET}"
 """Stands for a picture of a symbol font that has no character here."""
 PRIVATE = re.compile("[\uf020-\uf0ff]")
-"""Where office files store the characters of symbol fonts."""
+"""Code points that office files use for the characters of symbol fonts."""
 OBJECTS = frozenset([
     "acc", "bar", "borderBox", "box", "d", "eqArr", "f", "func", "groupChr", "limLow", "limUpp",
     "m", "nary", "phant", "rad", "sPre", "sSub", "sSubSup", "sSup",
