@@ -38,14 +38,14 @@ from .retrieval_study import Task
 
 GAMMAS = (0.125, 0.25, 0.5)
 WEIGHTS = np.linspace(0, MOST_WEIGHT, 11)
-"""Weights at which nDCG is measured; between two of them, it is interpolated."""
+"""Weights at which nDCG is measured; it is interpolated between them."""
 STEPS = (2.0, 1.0, 0.5, 0.25, 0.1)
 """Changes of the gate's numbers that a fit tries, until none is better."""
 MOVES = [move for move in product((-1, 0, 1), repeat=3) if any(move)]
 FARTHEST = 10.0
-"""Largest of the gate's numbers that a fit tries: beyond, a gate is all or nothing."""
+"""Largest of the gate's numbers that a fit tries: larger ones make it all or nothing."""
 HARM = 3.0
-"""What a point of nDCG below semantic search counts in a fit, beside itself."""
+"""Extra weight in a fit of each point of nDCG below semantic search."""
 
 Gate = tuple[float, float, float]
 """BIAS, OF_WORDS and OF_RANK of `weighting`."""
@@ -53,7 +53,7 @@ Gate = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Measured:
-    """nDCG@10 of a set's queries, times 100, and what the gate knows of each.
+    """nDCG@10 of a set's queries, times 100, and the numbers that the gate has of each.
 
     Attributes
     ----------

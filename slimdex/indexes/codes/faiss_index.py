@@ -41,7 +41,7 @@ codes shorten. At length 1 the factor would be 1/2, which suits highest scores n
 highest scores near 1/2, as between questions and their answers.
 """
 FACTORY = re.compile(r"[A-Z][\w+.,()]{0,99}")
-"""Form of a factory string. FAISS reads strings of strangers' manifests, too: short ones only."""
+"""Form of a factory string. Untrusted manifests hold such strings, so only short ones are read."""
 TINY = np.finfo(np.float32).tiny
 LARGEST_TRIED = 4096
 """Largest number in a factory string that is tried: an index of it is still small."""
