@@ -24,8 +24,9 @@ from typing import Any
 
 from slimdex.indexes.errors import CorruptError, SlimdexError
 from slimdex.indexes.json_text import READABLE, parsed
+from slimdex.indexes.vectors.append_only import sync
 
-from ..atomic_files import MEMORY_FOLDER, sync, temporary_parent
+from ..atomic_files import MEMORY_FOLDER, temporary_parent
 from ..locks import FileLock
 
 LITTLE_BYTES = 1 << 20

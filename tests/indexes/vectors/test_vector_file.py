@@ -10,8 +10,9 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.vectors.append_only import BLOCK_BYTES, extended_digests
 from slimdex.indexes.vectors.row_formats import packed, unpacked
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, STORED, VectorFile, extended_digests
+from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 either = pytest.mark.parametrize("stored", STORED)
 
