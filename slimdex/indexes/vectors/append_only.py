@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,9 +58,10 @@ _later: ContextVar[_Later | None] = ContextVar("later", default=None)
 
 @contextmanager
 def syncing_later() -> Iterator[None]:
-    """What this thread syncs in the context waits for `sync_now`, and without it is not synced.
+    """What is synced in the context waits for `sync_now`, and without it is not synced.
 
-    Windows, which renames no open file, does not wait.
+    Other threads don't wait, unless they run in a copy of the context. Windows, which renames no
+    open file, does not wait.
     """
     later = _Later()
     token = _later.set(later if OPENS_FOLDERS else None)
@@ -77,6 +78,18 @@ def sync_now() -> None:
     if later is not None:
         _later.set(None)
         later.sync()
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """Make some files' bytes durable, or the names in folders: at once, or in `syncing_later`."""
+    with ExitStack() as stack:
+        is_last = _later.get() is None
+        if is_last:
+            stack.enter_context(syncing_later())
+        for path in paths:
+            sync(path)
+        if is_last:
+            sync_now()
 
 
 def sync(path: Path) -> None:

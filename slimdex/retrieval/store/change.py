@@ -1,7 +1,8 @@
 """Change: the next commit of an index while one writer makes it.
 
-Every change has three steps: 1. append or write files and fsync them; 2. replace the manifest;
-3. delete files that it no longer names. A crash before 2 leaves the old state, after 2 the new one.
+Every change has three steps: 1. append or write files, and then fsync all of them together, before
+2. replace the manifest; 3. delete files that it no longer names. A crash before 2 leaves the old
+state, after 2 the new one.
 """
 
 from __future__ import annotations

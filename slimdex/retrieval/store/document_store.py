@@ -279,7 +279,7 @@ class DocumentStore:
     ) -> list[Sequence[Any]]:
         """Row, id, title, text and the user's columns of the rows start .. stop of a table."""
         columns = ["row", "id", "title", "text", *self.columns]
-        parts = []
+        parts = list[list[Any]]()
         for few in batches(len(columns), COLUMNS_AT_ONCE):
             selected = ", ".join(identifier(column) for column in columns[few])
             sql = f'SELECT {selected} FROM {table} WHERE {BETWEEN} ORDER BY "row"'
