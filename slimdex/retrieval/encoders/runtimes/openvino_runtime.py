@@ -23,6 +23,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.spare import cores, most_cores
 
 from ..tokens import Ids
 
@@ -37,7 +38,6 @@ WORTH_WHILE_S = 1.0
 Batch = tuple[Ids, Ids]
 """Ids and mask (n, seq)."""
 TELEMETRY = "openvino_telemetry"
-_most_cores: int | None = None
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,8 @@ class OpenVinoRuntime:
             "PERFORMANCE_HINT": mode,
             "ENABLE_CPU_PINNING": False,  # two processes would pin to the same cores
         }
-        if _most_cores is not None:
-            options["INFERENCE_NUM_THREADS"] = _most_cores
+        if (threads := most_cores()) is not None:
+            options["INFERENCE_NUM_THREADS"] = threads
         return openvino_core().compile_model(self._network, "CPU", options)
 
 
@@ -284,21 +284,6 @@ def fast_precision() -> str:
     """Precision of `auto`: bf16 if the CPU multiplies it natively, else fp32."""
     found = openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     return "bf16" if "BF16" in found else "fp32"
-
-
-def use_cores(count: int) -> None:
-    """Limit encoders loaded from now on to this many CPUs."""
-    global _most_cores
-    _most_cores = count
-
-
-def cores() -> int:
-    """Number of CPUs available to this process."""
-    if hasattr(os, "sched_getaffinity"):
-        found = len(os.sched_getaffinity(0))
-    else:
-        found = os.cpu_count() or 1
-    return found if _most_cores is None else min(found, _most_cores)
 
 
 def may_have_gpu() -> bool:
