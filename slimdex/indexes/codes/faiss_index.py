@@ -10,7 +10,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Self
 
-import faiss
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +20,7 @@ from ..execution.threads import product
 from ..ranking import best_of, compacted, top_k
 from .halves import Halves, cloned, halved, whole_of
 from .kinds import KINDS, PQ_MOST_ROWS, Kind, probed_lists
+from .library import faiss
 
 ROUNDS_4BIT = 10
 """Iterations of k-means for 16 centroids; FAISS's 25 take three times as long without benefit."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import faiss
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import Matrix, Rows
 from ..execution.spare import beside
+from .library import faiss
 
 HALVED_FROM = 250_000
 """Least rows that are halved."""
