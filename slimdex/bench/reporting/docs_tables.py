@@ -88,9 +88,12 @@ search = together(
         lines=_stores,
     ),
 )
-start = replace(
-    full.start,
-    columns=_of(full.start.columns, "", "s, median", "first use, s", "installed, MB"),
+start = together(
+    replace(
+        full.commands,
+        columns=_of(full.commands.columns, "", "s, median", "first use, s", "installed, MB"),
+    ),
+    full.busy,
 )
 encoders = replace(
     full.encoders,
