@@ -43,12 +43,13 @@ class SpareThreads:
     """Threads of this process, one fewer than its CPUs; a forked process has its own."""
 
     def __init__(self) -> None:
-        self._lock, self._pool = ThreadLock(), None
+        self._lock = ThreadLock()
+        self._pool: ThreadPoolExecutor | None = None
         renewed(self)
 
     def in_fork(self) -> None:
         """Forget the threads that a forked process lacks."""
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = None
 
     def begin(
         self, function: Callable[[Part], Result], parts: Sequence[Part]
@@ -57,9 +58,9 @@ class SpareThreads:
         if (count := cores()) < 2:
             return []
         with self._lock:
-            self._pool = self._pool or ThreadPoolExecutor(count - 1, "slimdex-spare")
+            pool = self._pool = self._pool or ThreadPoolExecutor(count - 1, "slimdex-spare")
         try:
-            return [self._pool.submit(function, part) for part in parts]
+            return [pool.submit(function, part) for part in parts]
         except RuntimeError:
             return []
 

@@ -27,11 +27,16 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def busy() -> Iterator[None]:
     """The one spare thread has other work."""
     begun, done = Event(), Event()
-    futures = spare._SPARE.begin(lambda _: begun.set() or done.wait(LONGEST), [0])
+
+    def work(_: int) -> bool:
+        begun.set()
+        return done.wait(LONGEST)
+
+    (future,) = spare._SPARE.begin(work, [0])
     assert begun.wait(LONGEST)
     yield
     done.set()
-    assert futures[0].result(LONGEST)
+    assert future.result(LONGEST)
 
 
 def fail(begun: Event | None = None) -> None:
