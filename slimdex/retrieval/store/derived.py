@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,8 @@ def with_words(
     rows = _rows(change.store, len(words), state.rows)
     with ThreadPoolExecutor(1) as pool:
         if state.rows - len(words) <= READ_AT_ONCE:  # only this thread can read the change's
-            writing = pool.submit(words.write_extended, change.path / name, [*rows], terms)
+            write, path = copy_context().run, change.path / name  # files are synced with the others
+            writing = pool.submit(write, words.write_extended, path, [*rows], terms)
             yield replace(state, words=name)
             writing.result()
         else:

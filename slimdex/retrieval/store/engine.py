@@ -16,6 +16,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, StatementError
 from slimdex.indexes.execution.forks import ThreadLock, renewed
 
@@ -30,6 +33,7 @@ LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "memory_limit": os.environ.get(MEMORY_VARIABLE, "1GB"),  # more spills to disk
     "checkpoint_threshold": "1000TB",  # a file is written back once, when it is complete
+    "fsync_mode": "NONE",  # a complete file is synced once, when it gets its name
 }
 DISK_ERRORS = (
     duckdb.IOException,
@@ -89,6 +93,12 @@ class Session:
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A new connection."""
         return self._connection.cursor()
+
+    def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
+        """DuckDB's hashes of ids."""
+        sql = "SELECT hash(unnest(?::VARCHAR[])) AS hash"
+        found: NDArray[np.uint64] = self._connection.execute(sql, [[*ids]]).fetchnumpy()["hash"]
+        return found
 
     def schema(self, segments: Sequence[Segment]) -> str:
         """Make an empty schema for views of some segments; return its name."""
