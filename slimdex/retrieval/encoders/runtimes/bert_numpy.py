@@ -81,13 +81,12 @@ class FirstTexts:
         self, state: Array, starts: Rows, biases: Sequence[Array | float], layer: str
     ) -> Array:
         names = self.family.architecture
-        parts = (
+        queries, keys, values = (
             np.split(self._linear(state, layer + name), starts)
             for name in (names.query, names.key, names.value)
         )
-        heads = self.family.shape.heads
-        each = [attention(*part, heads) for part in zip(*parts, biases, strict=True)]
-        attended = np.concatenate(each)
+        each, heads = zip(queries, keys, values, biases, strict=True), self.family.shape.heads
+        attended = np.concatenate([attention(*of_text, heads) for of_text in each])
         attended = self._linear(attended, layer + names.attended) + state
         state = self._normalized(attended, layer + names.attended_norm)
         inner = ACTIVATIONS[self.family.shape.activation](self._linear(state, layer + names.inner))
