@@ -81,7 +81,7 @@ class Prepared:
         state = snapshot.state
         self._known = EncodedTexts(None, state.encoder, state.dim)
         if state.settings is not None:
-            self._index.read(lambda newest: (newest.loaded(), newest.words))
+            self._index.read(Snapshot.loaded)
         if self.addition.vectors is not None:
             self._find_terms(state, documents, contents_of(documents, None, self._count))
         else:

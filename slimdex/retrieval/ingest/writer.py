@@ -101,7 +101,8 @@ def add_staged(
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
     state = replace(change.next_state(), rows=staged.stop)
     deleted = np.union1d(before.deleted, replaced)
-    with with_words(change, before.words, state, deleted, terms, words) as state:
+    folder = None if old.words is None else change.path / old.words
+    with with_words(change, folder, old.rows, state, deleted, terms, words) as state:
         settings, notes = None, list[str]()
         if _is_small(before, state.rows, replaced):
             state = replace(state, moments_rows=old.counted)
@@ -152,7 +153,7 @@ def _commit_words(change: Change, words: WordIndex) -> None:
     if len(words) == state.rows:
         state = replace(state, words=state.new_name("words"))
         os.replace(words.path, change.path / state.new_name("words"))
-    with with_words(change, words, state, change.base.deleted) as state:
+    with with_words(change, words.path, len(words), state, change.base.deleted) as state:
         pass
     change.commit(state)
 

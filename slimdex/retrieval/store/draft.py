@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import randbelow, token_hex
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -91,14 +92,17 @@ class Draft(DocumentStore):
         """The origins that differ from those in the segments."""
         return super().origins if self.new_origins is None else self.new_origins
 
-    def _open(self) -> duckdb.DuckDBPyConnection:
+    def _open(self, columns: Mapping[str, str] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
+        """The connection; at first the file is made, with some of the user's columns."""
         if self._cursor is None:
             with self._base.session() as session:
                 self._cursor = session.cursor()
             self._cursor.execute(attaching(self._file, self._name, self._expected))
             self._cursor.execute("BEGIN TRANSACTION")
-            for table, columns in TABLES.items():
-                self._cursor.execute(f"CREATE TABLE {self._name}.{table}({columns})")
+            users = "".join(f", {name} {type_}" for name, type_ in columns.items())
+            for table, own in TABLES.items():
+                more = users if table == "documents" else ""
+                self._cursor.execute(f"CREATE TABLE {self._name}.{table}({own}{more})")
         return self._cursor
 
     def _show(self, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -320,7 +324,12 @@ class Draft(DocumentStore):
         new = {name: type_ for name, type_ in columns.items() if name not in self._file_columns}
         if not new:
             return
-        cursor, named = self._open(), {identifier(name): type_ for name, type_ in new.items()}
+        named = {identifier(name): type_ for name, type_ in new.items()}
+        if self._cursor is None:
+            self._open(named)
+            self._read_types()
+            return
+        cursor = self._cursor
         if len(named) < COLUMNS_FOR_NEW_TABLE:
             for name, type_ in named.items():
                 cursor.execute(f"ALTER TABLE {self._documents} ADD COLUMN {name} {type_}")

@@ -84,6 +84,7 @@ class Session:
         self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
         self._ended = deque[tuple[str, Sequence[str]]]()
         self._numbers = count()
+        self._hashes: tuple[tuple[str, ...], NDArray[np.uint64]] = (), np.zeros(0, np.uint64)
 
     @property
     def is_usable(self) -> bool:
@@ -95,10 +96,13 @@ class Session:
         return self._connection.cursor()
 
     def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
-        """DuckDB's hashes of ids."""
-        sql = "SELECT hash(unnest(?::VARCHAR[])) AS hash"
-        found: NDArray[np.uint64] = self._connection.execute(sql, [[*ids]]).fetchnumpy()["hash"]
-        return found
+        """DuckDB's hashes of ids; the last ones are remembered."""
+        asked = (*ids,)
+        if asked != self._hashes[0]:
+            sql = "SELECT hash(unnest(?::VARCHAR[])) AS hash"
+            found = self._connection.execute(sql, [[*ids]]).fetchnumpy()["hash"]
+            self._hashes = asked, found
+        return self._hashes[1]
 
     def schema(self, segments: Sequence[Segment]) -> str:
         """Make an empty schema for views of some segments; return its name."""
