@@ -93,7 +93,10 @@ start = together(
         full.commands,
         columns=_of(full.commands.columns, "", "s, median", "first use, s", "installed, MB"),
     ),
-    full.busy,
+    replace(
+        full.busy,
+        columns=_of(full.busy.columns, "", "processor time alone, ms", "processor time beside, ms"),
+    ),
 )
 encoders = replace(
     full.encoders,

@@ -125,9 +125,9 @@ busy = Declared(
     (
         Column("", "method"),
         Column("alone, ms", "alone_s", ",.1f", 1e-3),
-        Column("beside them, ms", "busy_s", ",.1f", 1e-3),
+        Column("beside, ms", "busy_s", ",.1f", 1e-3),
         Column("processor time alone, ms", "alone_cpu_s", ",.1f", 1e-3),
-        Column("beside them, ms", "busy_cpu_s", ",.1f", 1e-3),
+        Column("processor time beside, ms", "busy_cpu_s", ",.1f", 1e-3),
     ),
     "one busy process on each processor",
     ("model", "documents"),
