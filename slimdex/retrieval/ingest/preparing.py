@@ -76,6 +76,7 @@ class Prepared:
         """Encode few documents, and remember that."""
         self._count = _remembered(self._tokens_of)
         documents = [checked_document(document) for document in documents]
+        self.addition = replace(self.addition, documents=documents, are_checked=True)
         ids = [document.id for document in documents]
         snapshot, rows = self._index.read(_looked_up, ids, self.addition.missing is not None)
         state = snapshot.state
