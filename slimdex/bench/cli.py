@@ -177,7 +177,7 @@ def start(
     out: Out = MEASURED,
     quick: Quick = False,
 ) -> None:
-    """Time commands from their start to their answer, beside other libraries doing the same."""
+    """Time commands from start to answer, beside other libraries and beside busy processes."""
     from tempfile import TemporaryDirectory
 
     from .experiments.busy_study import measure_busy
