@@ -270,7 +270,8 @@ def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
     """Distinct machines, versions and commits of some rows."""
 
     def of(row: Row) -> str:
-        versions = ", ".join(f"{name} {row['versions'][name]}" for name in libraries)
+        found = {name: row["versions"].get(name) for name in libraries}
+        versions = ", ".join(f"{name} {number}" for name, number in found.items() if number)
         python = row["versions"]["python"]
         flags = f" ({row['flags']})" if row.get("flags") else ""
         return f"{row['threads']} threads of {row['processor']}{flags}, Python {python}, {versions}"

@@ -23,6 +23,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.spare import cores, most_cores
 
 from ..tokens import Ids
 
@@ -39,7 +40,6 @@ QUERY_BATCHES = 8
 Batch = tuple[Ids, Ids]
 """Ids and mask (n, seq)."""
 TELEMETRY = "openvino_telemetry"
-_most_cores: int | None = None
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ class OpenVinoRuntime:
             "PERFORMANCE_HINT": mode,
             "ENABLE_CPU_PINNING": False,  # two processes would pin to the same cores
         }
-        if _most_cores is not None:
-            options["INFERENCE_NUM_THREADS"] = _most_cores
+        if (threads := most_cores()) is not None:
+            options["INFERENCE_NUM_THREADS"] = threads
         compiled = openvino_core().compile_model(self._network, "CPU", options)
         self._is_new = True
         return compiled
@@ -308,21 +308,6 @@ def fast_precision() -> str:
     """Precision of `auto`: bf16 if the CPU multiplies it natively, else fp32."""
     found = openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     return "bf16" if "BF16" in found else "fp32"
-
-
-def use_cores(count: int) -> None:
-    """Limit encoders loaded from now on to this many CPUs."""
-    global _most_cores
-    _most_cores = count
-
-
-def cores() -> int:
-    """Number of CPUs available to this process."""
-    if hasattr(os, "sched_getaffinity"):
-        found = len(os.sched_getaffinity(0))
-    else:
-        found = os.cpu_count() or 1
-    return found if _most_cores is None else min(found, _most_cores)
 
 
 def may_have_gpu() -> bool:
