@@ -153,7 +153,7 @@ class Workload:
             "codes": self._codes,
             "reducer": self._reducer,
             "rescorer": self._metric,
-            "moments": FLOAT64 * (self.dim + 1) * self.dim,
+            "moments": FLOAT64 * self.dim * (self.dim + 3) / 2,
             "documents": n * (said + LINE),
             "offsets": n * OFFSET,
             "segment": BLOCKS * n * (said + INT64) + EMPTY_SEGMENT,
