@@ -220,7 +220,7 @@ def _left_out(planned: Workload) -> list[str]:
     is_timed = planned.hours is not None
     return [
         "memory: codes, reducer and metric; Python, its libraries and the encoder are extra",
-        f"disk: the segments as if their texts were not compressed; {words}",
+        f"disk: documents and segments as if not compressed; {words}",
         "hours: encoding alone; fitting, coding and writing are extra"
         if is_timed
         else "hours: unknown without --tokens-per-s",
