@@ -27,7 +27,8 @@ from uuid import UUID
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.forks import cached_property
-from slimdex.indexes.vectors.vector_file import appending, block_digests, check_length
+from slimdex.indexes.vectors.append_only import appending, block_digests
+from slimdex.indexes.vectors.vector_file import check_length
 
 from ..column_types import restored
 from ..documents import Document, Part

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
+from slimdex.indexes.vectors.append_only import BLOCK_BYTES
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.adapters import GivenEncoder
