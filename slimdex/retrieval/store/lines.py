@@ -290,7 +290,8 @@ class _Dictionary:
         if len(line) > MOST_COMPRESSED:
             return line
         stream = self._begun.copy()  # in a fourth of the time of another one
-        return COMPRESSED + stream.compress(line) + stream.flush()
+        stored: bytes = COMPRESSED + stream.compress(line) + stream.flush()
+        return stored
 
     def line(self, stored: bytes) -> bytes:
         """The line; raises `ValueError` or `zlib.error` if it was not compressed so."""
