@@ -59,8 +59,8 @@ def made(folder: Path, workload: Workload) -> tuple[dict[str, int], int]:
 @pytest.mark.parametrize(
     "workload",
     [
-        Workload(COUNT, 48, TOKENS, PLACE + 3, vector_dtype="int8"),
-        Workload(COUNT, 40, TOKENS, PLACE + 3, kind="ivf-pq"),
+        Workload(COUNT, 48, TOKENS, PLACE + 3),
+        Workload(COUNT, 40, TOKENS, PLACE + 3, kind="ivf-pq", vector_dtype="fp16"),
     ],
     ids=["pq, int8", "ivf-pq, fp16"],
 )
@@ -68,7 +68,7 @@ def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Pa
     files, memory = made(tmp_path / "made.index", workload)
     stated = workload.files
     assert files.keys() - {"slimdex", "before", "writer"} == stated.keys() - {"words"}
-    for name in ("vectors", "norms", "documents", "offsets"):
+    for name in ("vectors", "norms", "offsets"):
         assert files[name] == stated[name]
     for name in ("reducer", "rescorer", "moments"):
         assert 0 < files[name] - stated[name] < HEADER
@@ -77,7 +77,8 @@ def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Pa
     assert files["codes"] == pytest.approx(stated["codes"], abs=padding + HEADER)
     assert files["codes"] == pytest.approx(stated["codes"], rel=0.1)
     assert memory == pytest.approx(workload.memory, abs=padding + HEADER)
-    assert 0.75 * stated["segment"] < files["segment"] < stated["segment"]  # of random letters
+    for name in ("documents", "segment"):  # of random letters
+        assert 0.75 * stated[name] < files[name] < stated[name]
 
 
 @pytest.mark.parametrize("documents", [1234, 60_523, 2 * 10**6, 10**9])
@@ -134,7 +135,7 @@ def test_one_json_object() -> None:
     assert (report["documents"], report["kind"], report["k"]) == (10**9, "ivf-pq", 384)
     assert report["memory_bytes"] == pytest.approx(56.6e9, rel=0.01)
     assert report["disk_bytes"] == sum(report["files"].values())
-    assert report["files"]["vectors"] == 10**9 * 2 * 768
+    assert report["files"]["vectors"] == 10**9 * (768 + 2 * 24)
     assert report["encoding_hours"] == 10**6 / 3600
 
 

@@ -14,6 +14,7 @@ import pytest
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.vectors.row_formats import packed, unpacked
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.adapters import GivenEncoder
@@ -75,8 +76,8 @@ def oracle(
     (q,) = normalize_rows(encoder.encode([query]))
     for document in documents:
         passages = cut(document.title, document.text, document.parts, encoder.token_counts, TOKENS)
-        X = encoder.encode([p.content(document.text) for p in passages]).astype(np.float16)
-        scores = normalize_rows(X.astype(np.float32)) @ q
+        X = encoder.encode([p.content(document.text) for p in passages])
+        scores = normalize_rows(unpacked(packed(X), X.shape[1])) @ q
         own = [
             (float(score), document.id, p.start, p.end)
             for score, p in zip(scores, passages, strict=True)
@@ -86,7 +87,7 @@ def oracle(
 
 
 def check(hits: Sequence[Hit], expected: Sequence[tuple[float, str, int, int]]) -> None:
-    np.testing.assert_allclose([hit.score for hit in hits], [e[0] for e in expected], atol=2e-3)
+    np.testing.assert_allclose([hit.score for hit in hits], [e[0] for e in expected], atol=5e-3)
     known = {(id, start): (score, end) for score, id, start, end in expected}
     for hit in hits:
         if (hit.id, hit.start) in known:  # else another of the same score
