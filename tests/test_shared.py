@@ -90,7 +90,7 @@ def test_where_all_texts_are_short_passages_change_nothing(tmp_path: Path) -> No
                 for side in ("index", "exact")
             }
         )
-        files = [file for file in index.iterdir() if file.suffix in (".i8", ".f32", ".faiss")]
+        files = [file for file in index.iterdir() if file.suffix in (".f16", ".f32", ".faiss")]
         rows.append({file.name: file.read_bytes() for file in files})
         assert slimdex("info", index)["passages"]["documents_cut"] == 0
     assert reports[0] == reports[1]

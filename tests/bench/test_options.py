@@ -41,11 +41,11 @@ def planned(*words: str) -> dict[str, Any]:
 
 
 def test_a_plan_is_of_what_is_asked() -> None:
-    usual, asked = planned(), planned("--kind", "pq", "--k", "96", "--vector-dtype", "fp16")
-    assert (usual["kind"], usual["k"], usual["stored"]) == ("pq", 192, "int8")
-    assert (asked["kind"], asked["k"], asked["stored"]) == ("pq", 96, "fp16")
+    usual, asked = planned(), planned("--kind", "pq", "--k", "96", "--vector-dtype", "int8")
+    assert (usual["kind"], usual["k"], usual["stored"]) == ("pq", 192, "fp16")
+    assert (asked["kind"], asked["k"], asked["stored"]) == ("pq", 96, "int8")
     assert asked["memory_bytes"] < usual["memory_bytes"]
-    assert asked["files"]["vectors"] - usual["files"]["vectors"] == (2 - 1.0625) * 384e6
+    assert usual["files"]["vectors"] - asked["files"]["vectors"] == (2 - 1.0625) * 384e6
     longer = planned("--tokens", "200", "--columns", "20")
     assert longer["files"]["documents"] - usual["files"]["documents"] == 420e6
 

@@ -28,7 +28,6 @@ from slimdex.bench.experiments.settings_study import (
 )
 from slimdex.bench.reporting.settings_page import summary_rows, write_page
 from slimdex.indexes.errors import InputError
-from slimdex.indexes.vectors.row_formats import packed, unpacked
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.word_vectors.static_encoder import StaticEncoder
@@ -79,7 +78,7 @@ def test_points_are_what_brute_force_finds(
 ) -> None:
     """Of exact kinds, with each (beta, gamma) and each k, in float64."""
     encoder = WordEncoder()
-    X = unpacked(packed(encoder.encode(dataset.texts[:780])), 48).astype(np.float64)
+    X = encoder.encode(dataset.texts[:780]).astype(np.float16).astype(np.float64)
     queries = encoder.encode(dataset.query_texts).astype(np.float64)
     targets = np.arange(len(queries))  # query i is words of document i
 

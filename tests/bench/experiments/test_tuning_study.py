@@ -14,7 +14,6 @@ from slimdex.bench.experiments.tuning_study import measure_tuning
 from slimdex.bench.rows import ResultsFile, Row
 from slimdex.indexes.reducers.linear import Whitening
 from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.vectors.row_formats import packed, unpacked
 from slimdex.retrieval.documents import Document
 from tests.bench.conftest import ABOUT
 from tests.encoders import WordEncoder
@@ -57,8 +56,7 @@ def of_part(rows: list[Row], part: str) -> dict[str, Row]:
 
 def exact_ndcg(task: Task, cell: tuple[float, float], chosen: list[int]) -> float:
     """Of brute force over whitened vectors, for some queries; each has one answer."""
-    X = task.vectors.take(np.arange(len(task.vectors)))
-    X = unpacked(packed(X), X.shape[1])
+    X = task.vectors.take(np.arange(len(task.vectors))).astype(np.float16).astype(np.float32)
     whitening = Whitening(X.shape[1], *cell).fit_moments(Moments.of([X], X.shape[1]))
     short, long = (
         Y / np.linalg.norm(Y, axis=1, keepdims=True)

@@ -80,7 +80,7 @@ def test_vectors_may_be_lists_or_tensors(pets: Collection, tmp_path: Path) -> No
         with Collection.create(tmp_path / str(name), WordEncoder()) as collection:
             collection.add([{"id": 1, "text": "x"}, {"id": 2, "text": "y"}], vectors=given)
             scores = [[hit.score for hit in hits] for hits in collection.search_many(array, 1)]
-            np.testing.assert_allclose(scores, 1, atol=5e-3)
+            np.testing.assert_allclose(scores, 1, atol=1e-3)
 
 
 def test_an_unknown_id_may_be_the_name_of_a_file(pets: Collection) -> None:

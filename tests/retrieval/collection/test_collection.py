@@ -336,7 +336,7 @@ def test_invalid_vectors_are_refused(
     encoder.encode = lambda texts: change(whole(texts))  # type: ignore[method-assign]
     with pytest.raises(InputError, match=message):
         Collection.create(path, encoder).add(SMALL)
-    assert not (path / "vectors-000001.i8").exists()
+    assert not (path / "vectors-000001.f16").exists()
 
 
 @pytest.mark.parametrize(

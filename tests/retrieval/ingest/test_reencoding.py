@@ -27,7 +27,7 @@ COUNT = 5000  # three blocks, the last one short
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("whole") / "i"
-    with Collection.create(path, WordEncoder(DIM), vector_dtype="fp16") as collection:
+    with Collection.create(path, WordEncoder(DIM)) as collection:
         collection.add(
             [Document(str(i), f"w{i % 97} v{i % 89}" if i != 7 else "") for i in range(COUNT)]
         )
@@ -41,7 +41,7 @@ def path(whole: Path, tmp_path: Path) -> Path:
 
 
 def vectors_of(path: Path) -> Path:
-    (paths,) = path.glob("vectors-*")
+    (paths,) = path.glob("vectors-*.f16")
     return paths
 
 

@@ -83,9 +83,9 @@ def brute_force(
 def check(hits: list[Hit], expected: dict[str, Expected], query: str) -> None:
     """Compare hits with brute force: their order, up to ties, their cosines, how they are found."""
     best = sorted((each.fused for each in expected.values()), reverse=True)
-    assert [expected[hit.id].fused for hit in hits] == pytest.approx(best[: len(hits)], abs=5e-3)
+    assert [expected[hit.id].fused for hit in hits] == pytest.approx(best[: len(hits)], abs=2e-3)
     for hit in hits:
-        assert hit.score == pytest.approx(expected[hit.id].cosine, abs=5e-3)
+        assert hit.score == pytest.approx(expected[hit.id].cosine, abs=2e-3)
         assert (hit.found_by == "name") == (hit.id == query)
         if hit.id != query:
             assert (hit.found_by in ("both", "words")) == expected[hit.id].is_worded
@@ -165,7 +165,7 @@ def test_hits_found_by_words_alone_are_scored_by_cosine(
         hits = collection.search(query, 4, hybrid=hybrid, candidates=1)
         assert len(hits) == 4
         for hit in hits:
-            assert hit.score == pytest.approx(expected[hit.id].cosine, abs=5e-3)
+            assert hit.score == pytest.approx(expected[hit.id].cosine, abs=2e-3)
         ways |= {hit.found_by for hit in hits}
     assert "words" in ways
 

@@ -55,8 +55,8 @@ def test_the_nearest_to_the_mean_of_its_passages(collection: Collection, where: 
         hits = collection.related(id, 7, where)
         assert id not in {hit.id for hit in hits}
         assert len({hit.id for hit in hits}) == 7
-        np.testing.assert_allclose([hit.score for hit in hits], best, atol=5e-3)
-        np.testing.assert_allclose([scores[hit.id] for hit in hits], best, atol=5e-3)
+        np.testing.assert_allclose([hit.score for hit in hits], best, atol=2e-3)
+        np.testing.assert_allclose([scores[hit.id] for hit in hits], best, atol=2e-3)
 
 
 def test_deleted_documents_are_not_related(collection: Collection) -> None:
