@@ -56,7 +56,7 @@ class Workload:
     columns: Annotated[float, "Bytes of a document's title and metadata."] = 0
     k: K = None
     kind: Annotated[str, "How vectors are coded: pq, ivf-pq or auto."] = AUTO
-    vector_dtype: Stored = "int8"
+    vector_dtype: Stored = "fp16"
     no_lexical: NoLexical = False
     tokens_per_s: Annotated[
         float | None,

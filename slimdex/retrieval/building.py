@@ -47,7 +47,7 @@ def build(
     settings: Settings,
     *,
     wait: float = WAIT,
-    vector_dtype: str = "int8",
+    vector_dtype: str = "fp16",
     passages: str | int | None = AUTO,
     lexical: bool = True,
     workers: Workers = HERE,

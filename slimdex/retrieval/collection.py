@@ -82,7 +82,7 @@ class Collection(BaseCollection):
         encoder: Encoder | Callable[[list[str]], Any] | None = None,
         settings: Settings | None = None,
         *,
-        vector_dtype: str = "int8",
+        vector_dtype: str = "fp16",
         passages: str | int | None = AUTO,
         lexical: bool = True,
         shared_filesystem: bool = False,
@@ -96,7 +96,7 @@ class Collection(BaseCollection):
             `HttpEncoder`, a `SentenceTransformer`, or a function from a list of texts to their
             vectors (n, dim); `GivenEncoder(dim)` for vectors from elsewhere.
         settings : how vectors are reduced and compared; by default `Settings()`.
-        vector_dtype : type of the vectors on disk: "int8", or "fp16" in twice the bytes.
+        vector_dtype : type of the vectors on disk: "fp16", or "int8" in half the bytes.
         passages : maximum tokens of a passage. A longer text is cut, each passage has a vector, and
             a hit is a document with its best passage. By default the number that the encoder reads,
             if it counts tokens; with "off", the rest of a text stays unread.
@@ -171,7 +171,7 @@ class Collection(BaseCollection):
         Raises `InputError` as `open` and `create` do, and if an existing collection differs from
         what is given.
         """
-        dtype, words = vector_dtype or "int8", lexical is not False
+        dtype, words = vector_dtype or "fp16", lexical is not False
         kept: Any = {"vector_dtype": dtype, "passages": passages, "lexical": words}
         if not Path(path).exists():
             with suppress(ExistsError):  # others have created it meanwhile

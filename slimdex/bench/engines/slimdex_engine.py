@@ -106,7 +106,7 @@ class SlimdexEngine(Engine):
         self._settings = settings
 
     def build(self, vectors: VectorFile, folder: Path) -> Seconds:
-        """Write the vectors as int8, the default, fit reducer and metric, train and encode.
+        """Write the vectors as float16, fit reducer and metric, train and encode.
 
         Without rescoring no vectors are written; codes are made of the float32 rows.
         """
@@ -115,7 +115,7 @@ class SlimdexEngine(Engine):
         file, self._metric = vectors, None
         if settings.rescores:
             with _stage(seconds, "write_s"):
-                file = VectorFile(folder / "vectors", vectors.dim, dtype=np.int8)
+                file = VectorFile(folder / "vectors", vectors.dim)
                 for chunk in vectors.scan():
                     file.append(chunk)
         with _stage(seconds, "fit_s"):

@@ -1,1 +1,1 @@
-"""Vectors on disk: rows as int8 or float16, appended and read at random."""
+"""Vectors on disk: rows as float16 or int8, appended and read at random."""

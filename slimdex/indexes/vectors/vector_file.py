@@ -38,8 +38,8 @@ class VectorFile:
     path : created by the first append.
     dim : numbers in a row.
     rows : number of committed rows.
-    dtype : int8 or, in twice the bytes, float16 for vectors, see `row_formats`; float32 for the
-        norms beside them. Methods take and return float32 in any case.
+    dtype : float16 for vectors, float32 for the norms beside them; int8 for vectors in half the
+        bytes, see `row_formats`. Methods take and return float32 in any case.
 
     >>> import tempfile
     >>> file = VectorFile(Path(tempfile.mkdtemp()) / "v.f16", dim=2)

@@ -131,7 +131,7 @@ class SlimdexIndex(_OneCorpus):
     Parameters
     ----------
     settings : how vectors are reduced and quantised; by default `Settings()`.
-    vector_dtype : format of the full vectors on disk: int8, or fp16 in twice the bytes.
+    vector_dtype : format of the full vectors on disk: fp16, or int8 in half the bytes.
     folder : parent of the temporary files; by default the system's.
 
     Attributes
@@ -146,7 +146,7 @@ class SlimdexIndex(_OneCorpus):
         self,
         settings: Settings | None = None,
         *,
-        vector_dtype: str = "int8",
+        vector_dtype: str = "fp16",
         folder: str | Path | None = None,
     ) -> None:
         if vector_dtype not in STORED_ENDINGS:
@@ -242,7 +242,7 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
         model: Any,
         settings: Settings | None = None,
         *,
-        vector_dtype: str = "int8",
+        vector_dtype: str = "fp16",
         folder: str | Path | None = None,
     ) -> None:
         self._slimdex = SlimdexIndex(settings, vector_dtype=vector_dtype, folder=folder)
@@ -287,7 +287,7 @@ class SlimdexSearch(_OneCorpus):
         encoder: Any = None,
         settings: Settings | None = None,
         *,
-        vector_dtype: str = "int8",
+        vector_dtype: str = "fp16",
         passages: str | int | None = AUTO,
         lexical: bool = True,
         folder: str | Path | None = None,

@@ -159,7 +159,7 @@ def test_a_condition_is_evaluated_once_unless_documents_change_or_it_reads_the_c
 
 def check_vectors(document: Document, expected: Matrix) -> None:
     assert document.vectors is not None
-    np.testing.assert_allclose(document.vectors, expected, atol=np.abs(expected).max() / 250)
+    np.testing.assert_allclose(document.vectors, expected, rtol=1e-3)
 
 
 def test_documents_come_with_their_vectors(pets: Collection, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ import pytest
 from slimdex import Collection, GivenEncoder, Hit, Settings, export
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.vectors.row_formats import packed_width, unpacked
 from slimdex.retrieval.building import build
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.base import encode_queries
@@ -73,8 +72,8 @@ def searched(collection: Collection) -> list[Document]:
 
 def on_disk(collection: Collection, dim: int = 48) -> dict[str, Matrix]:
     """The vectors of live documents by id, from the bytes of the file."""
-    stored = np.fromfile(collection.path / collection.index.state.vectors, np.int8)
-    X = unpacked(stored.reshape(-1, packed_width(dim)), dim)
+    stored = np.fromfile(collection.path / collection.index.state.vectors, np.float16)
+    X = stored.astype(np.float32).reshape(-1, dim)
     ids = collection.index.store.ids_by_row(len(X))
     gone = set(collection.index.snapshot.deleted.tolist())
     return {id: x for i, (id, x) in enumerate(zip(ids, X, strict=True)) if i not in gone}

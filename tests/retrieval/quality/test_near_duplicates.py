@@ -46,7 +46,7 @@ def found(collection: Collection, least: float) -> Groups:
 
 
 def stored(collection: Collection) -> Matrix:
-    """The vectors as they are on disk."""
+    """The vectors as they are on disk, in float16."""
     vectors = collection.index.snapshot.index.vectors
     return vectors.take(np.arange(len(vectors)))
 

@@ -44,7 +44,7 @@ def test_a_constant_coordinate_changes_no_order(settings: Settings, tmp_path: Pa
     found = dict[tuple[float, str], list[list[str]]]()
     for level in LEVELS:
         path = tmp_path / f"{level}.index"
-        with Collection.create(path, GivenEncoder(49), settings, vector_dtype="fp16") as collection:
+        with Collection.create(path, GivenEncoder(49), settings) as collection:
             collection.add(documents, vectors=raised(rows, level))
             for hybrid in FUSIONS:
                 request = SearchRequest(texts=texts, vectors=raised(queries, level), hybrid=hybrid)
