@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
@@ -63,11 +63,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Conversion:
-    """Cached network: facts, a tokenizer of `tokenizers`, and an OpenVINO model."""
+    """Network for OpenVINO: facts, a tokenizer of `tokenizers`, and an OpenVINO model.
+
+    `release` drops the pages of mapped weights; they are read again when needed.
+    """
 
     facts: Facts
     tokenizer: Any
     model: Any
+    release: Callable[[], None] = lambda: None
 
 
 class Runtime(Protocol):
@@ -92,13 +96,20 @@ class Runtime(Protocol):
 
 
 class OpenVinoRuntime:
-    """OpenVINO model, given in float32, compiled for this processor in one of `PRECISIONS`."""
+    """OpenVINO model, given in float32, compiled for this processor in one of `PRECISIONS`.
+
+    `release` is that of its `Conversion`, called once a compiled model has copied its weights, as
+    its first batch makes it do: only the rows of its tables are read later.
+    """
 
     name = "OpenVINO on cpu"
     batch_tokens = CPU_TOKENS
 
-    def __init__(self, model: Any, precision: str) -> None:
+    def __init__(
+        self, model: Any, precision: str, release: Callable[[], None] = lambda: None
+    ) -> None:
         self.model, self.precision = model, fast_precision() if precision == "auto" else precision
+        self._release = release
         self._network = _with_compressed_weights(model) if self.precision == "int8" else model
         self._request = self._compiled("LATENCY").create_infer_request()
         self._lock, self._compiling = Lock(), Lock()
@@ -120,8 +131,14 @@ class OpenVinoRuntime:
         first = list(islice(batches, 2))
         batches = chain(first, batches)
         if len(first) < 2 or cores() < 2:
-            return self._one_by_one(batches)
-        return self._in_streams(batches)
+            return self._releasing(self._one_by_one(batches))
+        return self._releasing(self._in_streams(batches))
+
+    def _releasing(self, outputs: Iterator[Matrix]) -> Iterator[Matrix]:
+        yield from outputs
+        if self._is_new:
+            self._is_new = False
+            self._release()
 
     def _one_by_one(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """Run each batch on all cores."""
@@ -160,7 +177,9 @@ class OpenVinoRuntime:
         }
         if _most_cores is not None:
             options["INFERENCE_NUM_THREADS"] = _most_cores
-        return openvino_core().compile_model(self._network, "CPU", options)
+        compiled = openvino_core().compile_model(self._network, "CPU", options)
+        self._is_new = True
+        return compiled
 
 
 class _Streams:
