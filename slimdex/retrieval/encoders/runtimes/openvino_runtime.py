@@ -111,7 +111,7 @@ class OpenVinoRuntime:
         self, model: Any, precision: str, release: Callable[[], None] = lambda: None
     ) -> None:
         self.model, self.precision = model, fast_precision() if precision == "auto" else precision
-        self._release = release
+        self._release, self._is_new = release, True
         self._network = _with_compressed_weights(model) if self.precision == "int8" else model
         self._request = self._compiled("LATENCY").create_infer_request()
         self._lock, self._compiling = Lock(), Lock()
