@@ -89,6 +89,8 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "read_(pages_)?query_bytes": (NUMBER, "bytes read from disk by a query"),
     "memory(_files)?_bytes": ((int,), "of the process: its own, and pages of files"),
     "store(_files)?_bytes": ((int,), "the part that its library and index added"),
+    "part": ((str,), "of a service's memory"),
+    "(idle|loaded)(_private)?_bytes": ((int,), "after its first search, and after many callers"),
     "words(_memory)?_row_bytes": (NUMBER, "bytes a vector of the lexical index: on disk, read"),
     "compression": (NUMBER, "float32's bytes a vector in ours"),
     # conditions and traffic

@@ -24,6 +24,7 @@ from .study_tables import (
     hybrid,
     indexes,
     loads,
+    memory,
     processes,
     search,
     start,
@@ -31,7 +32,7 @@ from .study_tables import (
     sweep,
     tuning,
 )
-from .table import Table
+from .table import Table, together
 
 VECTORS = ("openvino", "torch", "numpy")
 FAISS = ("faiss-cpu",)
@@ -86,11 +87,11 @@ EXPERIMENTS = (
     ),
     Experiment(
         "serve",
-        loads,
+        together(loads, memory),
         ("fastapi", "uvicorn", "faiss-cpu"),
         "serve",
         "Service",
-        docs_tables.loads,
+        together(docs_tables.loads, memory),
     ),
     Experiment(
         "processes",

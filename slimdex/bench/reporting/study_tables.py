@@ -140,6 +140,19 @@ indexes = Declared(
     "{rows:,} rows of kind {kind} with k={k}, {ram_row_bytes:.0f} bytes each in memory",
     ("set", "model"),
 )
+memory = Declared(
+    "Memory of the service, {documents:,} documents, {model}",
+    (
+        Column("MB", "part"),
+        Column("after a search", "idle_bytes", ",.0f", 1e6),
+        Column("private", "idle_private_bytes", ",.0f", 1e6),
+        Column("after 64 callers", "loaded_bytes", ",.0f", 1e6),
+        Column("private", "loaded_private_bytes", ",.0f", 1e6),
+    ),
+    "private: written; other pages are those of files, which the system can evict",
+    ("model", "documents"),
+    where={"what": "memory"},
+)
 loads = Declared(
     "{documents:,} documents, {model}",
     (
@@ -153,6 +166,7 @@ loads = Declared(
     ),
     "each caller asks and waits; in process one thread does",
     ("model", "documents"),
+    where={"what": "serve"},
 )
 
 
