@@ -177,11 +177,13 @@ def start(
     out: Out = MEASURED,
     quick: Quick = False,
 ) -> None:
-    """Time commands from their start to their answer, beside other libraries doing the same."""
+    """Time commands from start to answer, beside other libraries and beside busy processes."""
     from tempfile import TemporaryDirectory
 
+    from .experiments.busy_study import measure_busy
     from .experiments.start_study import PACKAGES, StartJob, measure_start
     from .machine import not_installed
+    from .rows import ResultsFile, Row
     from .runner import note_absent, run_alone
 
     if not install:
@@ -189,7 +191,11 @@ def start(
     packages = {"duckdb", "openvino", *(each for own in PACKAGES.values() for each in own)}
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         job = StartJob.of_docstrings(Path(folder), quick=quick)
-        measure = partial(measure_start, job, install=install)
+
+        def measure(results: ResultsFile, about: Row) -> list[str]:
+            failed = measure_start(job, results, about, install=install)
+            return failed + measure_busy(job, results, about)
+
         run_alone("start", out / f"start-{job.name}.jsonl", sorted(packages), measure)
 
 

@@ -148,6 +148,31 @@ def _checkout() -> dict[str, Any]:
     return {"commit": commit, "clean": None if commit is None else not changed}
 
 
+def memory_parts(process: psutil.Process, index: Path) -> dict[str, tuple[int, int]]:
+    """Resident and private bytes of a process, by what they are of; Linux alone tells them.
+
+    Private bytes are written ones. Others are pages of files, which the system can evict.
+    """
+    found = dict[str, tuple[int, int]]()
+    for each in process.memory_maps() if sys.platform == "linux" else ():
+        resident, private = found.get(part := _part_of(each.path, index), (0, 0))
+        found[part] = resident + each.rss, private + each.private_dirty
+    return dict(sorted(found.items(), key=lambda item: -item[1][0]))
+
+
+def _part_of(path: str, index: Path) -> str:
+    """Name what a mapping is of."""
+    if path.startswith("["):  # heap, stacks, and maps without a file
+        return "heap and stacks"
+    if Path(path).is_relative_to(index.resolve()):
+        return "the index"
+    if path.endswith(".safetensors"):
+        return "the model's weights"
+    _, _, package = path.rpartition("site-packages/")
+    names = (name for name in ("openvino", "duckdb", "faiss", "tantivy") if name in package)
+    return next(names, "Python and other libraries")
+
+
 def mapped_memory(folder: Path) -> int:
     """Bytes of a folder's files that this process has mapped and in memory; 0 if unknown."""
     process = psutil.Process()

@@ -74,6 +74,10 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "queries_per_s|searches_per_s(_one|_all)?": (NUMBER, "with all threads, or with one"),
     "commits_per_s": (NUMBER, "of all processes that write"),
     "start_s(_least|_most)?": (NUMBER, "seconds of a new process: median, least, most"),
+    "(alone|busy)(_cpu)?_s": (
+        NUMBER,
+        "seconds of work alone or beside busy processes: elapsed, of the processors",
+    ),
     "first_s": (NUMBER, "seconds of the first of all, with an empty cache of models"),
     "processes": ((int,), "that were started, one after another, or that write at once"),
     "install_s|install_bytes": (NUMBER, "seconds to install, bytes of the packages"),
@@ -89,6 +93,8 @@ COLUMNS: dict[str, tuple[tuple[type, ...], str]] = {
     "read_(pages_)?query_bytes": (NUMBER, "bytes read from disk by a query"),
     "memory(_files)?_bytes": ((int,), "of the process: its own, and pages of files"),
     "store(_files)?_bytes": ((int,), "the part that its library and index added"),
+    "part": ((str,), "of a service's memory"),
+    "(idle|loaded)(_private)?_bytes": ((int,), "after its first search, and after many callers"),
     "words(_memory)?_row_bytes": (NUMBER, "bytes a vector of the lexical index: on disk, read"),
     "compression": (NUMBER, "float32's bytes a vector in ours"),
     # conditions and traffic

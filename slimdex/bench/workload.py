@@ -153,7 +153,7 @@ class Workload:
             "codes": self._codes,
             "reducer": self._reducer,
             "rescorer": self._metric,
-            "moments": FLOAT64 * (self.dim + 1) * self.dim,
+            "moments": FLOAT64 * self.dim * (self.dim + 3) / 2,
             "documents": n * (said + LINE),
             "offsets": n * OFFSET,
             "segment": BLOCKS * n * (said + INT64) + EMPTY_SEGMENT,
@@ -220,7 +220,7 @@ def _left_out(planned: Workload) -> list[str]:
     is_timed = planned.hours is not None
     return [
         "memory: codes, reducer and metric; Python, its libraries and the encoder are extra",
-        f"disk: the segments as if their texts were not compressed; {words}",
+        f"disk: documents and segments as if not compressed; {words}",
         "hours: encoding alone; fitting, coding and writing are extra"
         if is_timed
         else "hours: unknown without --tokens-per-s",

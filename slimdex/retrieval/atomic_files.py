@@ -22,6 +22,7 @@ from time import sleep
 from typing import TypeVar
 
 from slimdex.indexes.errors import CorruptError, InputError, InUseError
+from slimdex.indexes.vectors.append_only import OPENS_FOLDERS, sync
 
 from .locks import NAMES, locked
 
@@ -51,8 +52,6 @@ ENDINGS = {
 """Role of a numbered file -> possible endings, the default first."""
 FOLDERS = ("tantivy",)
 """Endings of folders of files."""
-OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
-"""False on Windows, which also renames no open file and syncs none that may only be read."""
 OUR_FILES = re.compile(
     rf"({'|'.join(ENDINGS)})-\d{{6,}}\.({'|'.join(dict.fromkeys(chain(*ENDINGS.values())))})"
     rf"(\.tmp(\.wal[.\w]*)?)?|{re.escape(MANIFEST)}\.tmp"
@@ -356,23 +355,6 @@ def _made_and_locked(place: Path, make: Callable[[Path], None], stack: ExitStack
             if attempt + 1 == LOCK_TRIES:
                 raise
     raise InUseError(f"{new}: another process has removed it; expected it to stay")
-
-
-def sync(path: Path) -> None:
-    """Make a file's bytes durable, or the names in a folder: fsync of its files omits names.
-
-    Windows keeps names durable itself.
-    """
-    if not OPENS_FOLDERS and path.is_dir():
-        return
-    descriptor = os.open(path, os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        error.filename = str(path)
-        raise
-    finally:
-        os.close(descriptor)
 
 
 def sha256(path: Path) -> str:

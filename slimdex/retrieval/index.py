@@ -13,6 +13,7 @@ from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.forks import ThreadLock, renewed
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.unicode_text import check_unicode
+from slimdex.indexes.vectors.append_only import sync, sync_now, syncing_later
 
 from .atomic_files import (
     MANIFEST,
@@ -25,7 +26,6 @@ from .atomic_files import (
     publish,
     publish_folder,
     remove,
-    sync,
 )
 from .duckdb_library import duckdb
 from .encoders.adapters import GIVEN
@@ -304,7 +304,7 @@ class Index:
         """Context of a change, within the turn: it is discarded unless it commits."""
         self._is_changing = True
         try:
-            with self.failing(change):
+            with self.failing(change), syncing_later():
                 yield change
         finally:
             change.discard()
@@ -331,6 +331,7 @@ class Index:
         """Make a manifest the committed one, which searches see from now on."""
         self._check_place()
         sync(self.path)  # names of the files that it names
+        sync_now()
         with self._following:
             publish(self.path / MANIFEST, manifest.write)
             sync(self.path)

@@ -68,7 +68,7 @@ def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Pa
     files, memory = made(tmp_path / "made.index", workload)
     stated = workload.files
     assert files.keys() - {"slimdex", "before", "writer"} == stated.keys() - {"words"}
-    for name in ("vectors", "norms", "documents", "offsets"):
+    for name in ("vectors", "norms", "offsets"):
         assert files[name] == stated[name]
     for name in ("reducer", "rescorer", "moments"):
         assert 0 < files[name] - stated[name] < HEADER
@@ -77,7 +77,8 @@ def test_files_are_as_large_as_the_formulas_say(workload: Workload, tmp_path: Pa
     assert files["codes"] == pytest.approx(stated["codes"], abs=padding + HEADER)
     assert files["codes"] == pytest.approx(stated["codes"], rel=0.1)
     assert memory == pytest.approx(workload.memory, abs=padding + HEADER)
-    assert 0.75 * stated["segment"] < files["segment"] < stated["segment"]  # of random letters
+    for name in ("documents", "segment"):  # of random letters
+        assert 0.75 * stated[name] < files[name] < stated[name]
 
 
 @pytest.mark.parametrize("documents", [1234, 60_523, 2 * 10**6, 10**9])

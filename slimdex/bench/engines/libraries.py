@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, batches, normalize_rows
 from slimdex.indexes.codes.faiss_index import FaissIndex
 from slimdex.indexes.codes.kinds import from_factory
+from slimdex.indexes.execution.spare import cores
 from slimdex.indexes.vectors.vector_file import VectorFile
 from slimdex.retrieval.atomic_files import size
-from slimdex.retrieval.encoders.runtimes.openvino_runtime import cores
 
 from .engine import Engine, Footprint, padded
 

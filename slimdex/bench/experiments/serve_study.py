@@ -34,6 +34,7 @@ from slimdex.retrieval.quality.evaluation import latency
 from ..engines.databases import Database
 from ..engines.engine import DOCUMENTS, Batch, Place
 from ..engines.registry import LIBRARIES, missing
+from ..machine import memory_parts
 from ..rows import ResultsFile, Row, key_of
 
 LIMIT = 10
@@ -65,6 +66,8 @@ def measure_serve(index: Path, queries: Sequence[str], results: ResultsFile, abo
     """
     study = _Study(index, queries)
     total = 2 + len(CALLERS) * (3 if study.chroma else 2)
+    for row in study.memory():
+        results.append(row | about)
     for done, row in enumerate(study.rows(), start=1):
         results.append(row | about)
         progress("measuring", done, total)
@@ -77,11 +80,29 @@ class _Study:
         with Collection.open(index) as collection:
             self._vectors = encode_queries(collection.encoder, self._texts)
             self._facts: Row = {
-                "what": "serve",
                 "documents": len(collection),
                 "dim": collection.index.state.dim,
                 "model": Path(str(collection.index.state.encoder.get("model"))).name,
             }
+
+    def memory(self) -> list[Row]:
+        """Rows of the service's memory: after a search, and after the most callers."""
+        with served(self._index) as (url, process):
+            idle = memory_parts(process, self._index)
+            bodies = [json.dumps({"query": text, "limit": LIMIT}) for text in self._texts]
+            load(f"{url}/indexes/served/search", bodies, CALLERS[-1], MEASURED_S)
+            loaded = memory_parts(process, self._index)
+        parts = [(part, idle.get(part, (0, 0)), now) for part, now in loaded.items()]
+        whole = [
+            [sum(each) for each in zip(*found.values(), strict=True)] for found in (idle, loaded)
+        ]
+        rows = list[Row]()
+        for part, before, now in (*parts, ("whole process", *whole)) if loaded else ():
+            row = self._facts | {"what": "memory", "part": part}
+            sizes = {"idle_bytes": before[0], "idle_private_bytes": before[1]}
+            sizes |= {"loaded_bytes": now[0], "loaded_private_bytes": now[1]}
+            rows.append({"key": key_of(row)} | row | sizes)
+        return rows
 
     def rows(self) -> Iterator[Row]:
         with Collection.open(self._index) as collection:
@@ -131,7 +152,7 @@ class _Study:
             yield self._row(method, asked, callers, own, process)
 
     def _row(self, method: str, asked: str, callers: int, own: Row, process: psutil.Process) -> Row:
-        row = self._facts | {"method": method, "way": asked, "callers": callers}
+        row = self._facts | {"what": "serve", "method": method, "way": asked, "callers": callers}
         memory = {"memory_bytes": process.memory_info().rss}
         return {"key": key_of(row)} | row | own | memory
 

@@ -145,6 +145,11 @@ class StartJob:
         return cls(Path(name).name, str(place), documents, QUERY, folder, rounds)
 
     @property
+    def index(self) -> Path:
+        """Index of slimdex."""
+        return self.folder / "slimdex.index"
+
+    @property
     def variables(self) -> dict[str, str]:
         """Environment variables: a cache of its own, and no requests to a model hub."""
         return {"SLIMDEX_CACHE": str(self.folder / "cache"), "HF_HUB_OFFLINE": "1"}
@@ -189,7 +194,7 @@ def measure_start(job: StartJob, results: ResultsFile, about: Row, *, install: b
 
 def _ours(job: StartJob, shared: Row, *, install: bool) -> list[Command]:
     """Python itself, and commands of slimdex on an index that is built first."""
-    environment, index = Environment.current(), str(job.folder / "slimdex.index")
+    environment, index = Environment.current(), str(job.index)
     if install:
         progress(f"installing {OURS}", 0, 1)
         place = job.folder / "environments" / OURS

@@ -88,9 +88,15 @@ search = together(
         lines=_stores,
     ),
 )
-start = replace(
-    full.start,
-    columns=_of(full.start.columns, "", "s, median", "first use, s", "installed, MB"),
+start = together(
+    replace(
+        full.commands,
+        columns=_of(full.commands.columns, "", "s, median", "first use, s", "installed, MB"),
+    ),
+    replace(
+        full.busy,
+        columns=_of(full.busy.columns, "", "processor time alone, ms", "processor time beside, ms"),
+    ),
 )
 encoders = replace(
     full.encoders,

@@ -24,6 +24,7 @@ from .study_tables import (
     hybrid,
     indexes,
     loads,
+    memory,
     processes,
     search,
     start,
@@ -31,7 +32,7 @@ from .study_tables import (
     sweep,
     tuning,
 )
-from .table import Table
+from .table import Table, together
 
 VECTORS = ("openvino", "torch", "numpy")
 FAISS = ("faiss-cpu",)
@@ -86,11 +87,11 @@ EXPERIMENTS = (
     ),
     Experiment(
         "serve",
-        loads,
+        together(loads, memory),
         ("fastapi", "uvicorn", "faiss-cpu"),
         "serve",
         "Service",
-        docs_tables.loads,
+        together(docs_tables.loads, memory),
     ),
     Experiment(
         "processes",
@@ -269,7 +270,8 @@ def _measured_on(rows: Sequence[Row], libraries: Sequence[str]) -> str:
     """Distinct machines, versions and commits of some rows."""
 
     def of(row: Row) -> str:
-        versions = ", ".join(f"{name} {row['versions'][name]}" for name in libraries)
+        found = {name: row["versions"].get(name) for name in libraries}
+        versions = ", ".join(f"{name} {number}" for name, number in found.items() if number)
         python = row["versions"]["python"]
         flags = f" ({row['flags']})" if row.get("flags") else ""
         return f"{row['threads']} threads of {row['processor']}{flags}, Python {python}, {versions}"

@@ -105,7 +105,7 @@ encoders = Declared(
     ("model",),
     sort="-short_texts_per_s",
 )
-start = Declared(
+commands = Declared(
     "{documents:,} documents, {model}",
     (
         Column("", "method"),
@@ -118,7 +118,22 @@ start = Declared(
     ),
     lambda rows: f"{measured(rows)[0]['processes']} processes each{failures(rows)}",
     ("model", "documents"),
+    lines=lambda rows: [row for row in measured(rows) if "way" not in row],
 )
+busy = Declared(
+    "{documents:,} documents, {model}, alone and beside busy processes",
+    (
+        Column("", "method"),
+        Column("alone, ms", "alone_s", ",.1f", 1e-3),
+        Column("beside, ms", "busy_s", ",.1f", 1e-3),
+        Column("processor time alone, ms", "alone_cpu_s", ",.1f", 1e-3),
+        Column("processor time beside, ms", "busy_cpu_s", ",.1f", 1e-3),
+    ),
+    "one busy process on each processor",
+    ("model", "documents"),
+    lines=lambda rows: [row for row in measured(rows) if "way" in row],
+)
+start = together(commands, busy)
 indexes = Declared(
     "{set}: {documents:,} documents, {model}",
     (
@@ -140,6 +155,19 @@ indexes = Declared(
     "{rows:,} rows of kind {kind} with k={k}, {ram_row_bytes:.0f} bytes each in memory",
     ("set", "model"),
 )
+memory = Declared(
+    "Memory of the service, {documents:,} documents, {model}",
+    (
+        Column("MB", "part"),
+        Column("after a search", "idle_bytes", ",.0f", 1e6),
+        Column("private", "idle_private_bytes", ",.0f", 1e6),
+        Column("after 64 callers", "loaded_bytes", ",.0f", 1e6),
+        Column("private", "loaded_private_bytes", ",.0f", 1e6),
+    ),
+    "private: written; other pages are those of files, which the system can evict",
+    ("model", "documents"),
+    where={"what": "memory"},
+)
 loads = Declared(
     "{documents:,} documents, {model}",
     (
@@ -153,6 +181,7 @@ loads = Declared(
     ),
     "each caller asks and waits; in process one thread does",
     ("model", "documents"),
+    where={"what": "serve"},
 )
 
 

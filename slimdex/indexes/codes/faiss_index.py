@@ -10,7 +10,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Self
 
-import faiss
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +18,9 @@ from ..errors import CorruptError, InputError
 from ..execution.forks import SharedLock, cached_property
 from ..execution.threads import product
 from ..ranking import best_of, compacted, top_k
+from .halves import Halves, cloned, halved, whole_of
 from .kinds import KINDS, PQ_MOST_ROWS, Kind, probed_lists
+from .library import faiss
 
 ROUNDS_4BIT = 10
 """Iterations of k-means for 16 centroids; FAISS's 25 take three times as long without benefit."""
@@ -120,7 +121,8 @@ class FaissIndex:
 
     def _core(self) -> Any:
         """Index behind the transformations of the factory string, if any."""
-        index = faiss.downcast_index(self._index)
+        index = self._index.last if isinstance(self._index, Halves) else self._index
+        index = faiss.downcast_index(index)
         while isinstance(index, faiss.IndexPreTransform):
             index = faiss.downcast_index(index.index)
         return index
@@ -144,15 +146,14 @@ class FaissIndex:
         """Append rows (n, k); raise `InputError` if the kind does not support it."""
         with _faiss_errors(), self._lock.exclusive(), _limited_threads(len(X)):
             self._index.add(self._kept(as_matrix(X, dim=self.dim)))
+            self._index = halved(self._index)
 
     def copy(self, *, empty: bool = False) -> FaissIndex:
         """Return a copy with the same codebooks, without rows if `empty`."""
         other = FaissIndex.__new__(FaissIndex)
         other._lock = SharedLock()
         with _faiss_errors(), self._lock.shared():
-            other._index = faiss.clone_index(self._index)
-        if empty:
-            other._index.reset()
+            other._index = cloned(self._index, empty=empty)
         return other
 
     def with_transform(self, weight: Matrix | None, bias: NDArray[np.float32] | None) -> FaissIndex:
@@ -163,7 +164,7 @@ class FaissIndex:
         """
         other = FaissIndex.__new__(FaissIndex)
         other._lock = self._lock
-        other._index = faiss.IndexPreTransform(self._index)
+        other._index = faiss.IndexPreTransform(whole_of(self._index))
         other._index.prepend_transform(faiss.NormalizationTransform(self.dim))
         if weight is not None:
             first: Any = faiss.LinearTransform(weight.shape[1], len(weight), bias is not None)
@@ -258,6 +259,8 @@ class FaissIndex:
     @cached_property
     def _takes_rows(self) -> bool:
         """True if FAISS's row selector works: some kinds refuse it or ignore it."""
+        if isinstance(self._index, Halves):
+            return False
         last = len(self) - 1
         try:
             _, hits = self._select(np.ones((1, self.dim), np.float32), 2, np.array([last]))
@@ -300,9 +303,7 @@ class FaissIndex:
 
     @cached_property
     def _without_rows(self) -> Any:
-        index = faiss.clone_index(self._index)
-        index.reset()
-        return index
+        return cloned(self._index, empty=True)
 
     def _mask(self, rows: Rows) -> NDArray[np.bool_]:
         mask = np.zeros(len(self), dtype=np.bool_)
@@ -330,7 +331,7 @@ class FaissIndex:
 
         writer = faiss.PyCallbackIOWriter(count)  # type: ignore[attr-defined]
         with self._lock.shared():
-            faiss.write_index(self._index, writer)
+            faiss.write_index(whole_of(self._index), writer)
         return total
 
     @property
@@ -348,7 +349,7 @@ class FaissIndex:
         # FAISS's own writer misses a full disk at the end of the file
         with path.open("wb") as file, self._lock.shared():
             writer = faiss.PyCallbackIOWriter(file.write)  # type: ignore[attr-defined]
-            faiss.write_index(self._index, writer)
+            faiss.write_index(whole_of(self._index), writer)
 
     @classmethod
     def load(cls, path: Path) -> FaissIndex:
@@ -356,7 +357,7 @@ class FaissIndex:
         index = cls.__new__(cls)
         index._lock = SharedLock()
         try:
-            index._index = faiss.read_index(str(path))
+            index._index = halved(faiss.read_index(str(path)))
         except (RuntimeError, MemoryError) as error:
             raise CorruptError(f"{path}: not a FAISS index ({_reason(error)})") from error
         if index._index.metric_type not in METRICS:

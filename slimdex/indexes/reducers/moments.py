@@ -86,22 +86,29 @@ class Moments:
         return Moments(self.dim).merge(self)
 
     def save(self, path: Path) -> None:
-        """Write as safetensors."""
-        save_tensors(path, "moments", {"n": self.n}, {"mean": self.mean, "scatter": self.scatter})
+        """Write as safetensors, with each row of the symmetric scatter from its diagonal on."""
+        halves = [row[i:] for i, row in enumerate(self.scatter)]
+        arrays = {"mean": self.mean, "scatter": np.concatenate(halves)}
+        save_tensors(path, "moments", {"n": self.n}, arrays)
 
     @classmethod
     def load(cls, path: Path) -> Moments:
-        """Load a file written by `save`; raise `CorruptError` for anything else."""
+        """Load a file written by `save`; raise `CorruptError` for anything else.
+
+        A scatter (d, d), of an index of an earlier version, is read as well.
+        """
         kind, params, arrays = load_tensors(path)
         if kind != "moments" or set(arrays) != {"mean", "scatter"}:
             raise CorruptError(f"{path}: holds {kind!r}; expected moments")
         check_tensor(path, "mean", arrays["mean"], (None,), np.float64)
-        dim = len(arrays["mean"])
-        check_tensor(path, "scatter", arrays["scatter"], (dim, dim), np.float64)
+        dim, scatter = len(arrays["mean"]), arrays["scatter"]
+        shape = (dim, dim) if scatter.ndim == 2 else (dim * (dim + 1) // 2,)
+        check_tensor(path, "scatter", scatter, shape, np.float64)
         if type(params.get("n")) is not int or not 0 <= params["n"] < 1 << 62:
             raise CorruptError(f"{path}: n={params.get('n')!r}; expected a number of rows")
         moments = cls(dim)
-        moments.n, moments.mean, moments.scatter = params["n"], arrays["mean"], arrays["scatter"]
+        moments.n, moments.mean = params["n"], arrays["mean"]
+        moments.scatter = scatter if scatter.ndim == 2 else _whole(scatter, dim)
         return moments
 
     def _of_batch(self, X: Matrix) -> Moments:
@@ -124,3 +131,13 @@ class Moments:
         self.scatter += (sign * self.n * other.n / n) * np.outer(delta, delta)
         self.mean = self.mean + (sign * other.n / n) * delta
         self.n = n
+
+
+def _whole(halves: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+    """The symmetric matrix (dim, dim) whose rows from the diagonal on these are."""
+    matrix, start = np.empty((dim, dim)), 0
+    for i in range(dim):
+        stop = start + dim - i
+        matrix[i, i:] = matrix[i:, i] = halves[start:stop]
+        start = stop
+    return matrix

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Matrix, Rows, as_matrix, batches
 from ..errors import CorruptError
+from ..execution.spare import beside
 from ..execution.threads import product
 from ..ranking import best_of, stacked, top_k
 from ..reducers.linear import whitening_axes
@@ -33,6 +34,10 @@ from ..vectors.vector_file import VectorFile
 
 PIECE_BYTES = 1 << 20
 """Bytes of float32 rows scored at once, to stay in the processor's cache and on one BLAS thread."""
+
+
+HALVED_FROM = 300
+"""Rows that two threads read and score."""
 
 
 class Probes(NamedTuple):
@@ -164,16 +169,19 @@ class Metric:
         """Cosines (q, n) of queries with the given rows (n,)."""
         self.vectors.prefetch(rows)
         self.norms.prefetch(rows)
-        at_once = max(PIECE_BYTES // (4 * self.vectors.dim), 1)
-        if len(rows) <= at_once:
+        if len(rows) < HALVED_FROM:
             return self._scores(probes, rows)
-        out = np.empty((len(probes.vectors), len(rows)), dtype=np.float32)
-        for part in batches(len(rows), at_once):
-            out[:, part] = self._scores(probes, rows[part])
-        return out
+        half = len(rows) // 2
+        with beside(lambda last: self._scores(probes, last), [rows[half:]]) as results:
+            return np.hstack([self._scores(probes, rows[:half]), *results()])
 
     def _scores(self, probes: Probes, rows: Rows) -> Matrix:
-        return probes.steady_scores(self.vectors.take_into_scratch(rows), self.norms.take(rows))
+        at_once = max(PIECE_BYTES // (4 * self.vectors.dim), 1)
+        out = np.empty((len(probes.vectors), len(rows)), dtype=np.float32)
+        for part in batches(len(rows), at_once):
+            X, norms = self.vectors.take_into_scratch(rows[part]), self.norms.take(rows[part])
+            out[:, part] = probes.steady_scores(X, norms)
+        return out
 
     def rescored(self, queries: Matrix, k: int, candidates: Rows) -> tuple[Matrix, Rows]:
         """Return scores and rows (q, k) of the nearest of each query's candidates (q, m).

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import local
 from time import perf_counter
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..arrays import LARGEST, SCAN_ROWS, Matrix, Rows, as_matrix, batches
 from ..errors import CorruptError, InputError
+from .append_only import BLOCK_BYTES, appending, block_digests, sync_open
 from .row_formats import packed, packed_width, to_float32, unpacked
 
-BLOCK_BYTES = 1 << 22
-"""Size of a checksummed block, 4 MiB; an append hashes only the blocks that it changes."""
 COLD_ROW_S = 3e-6
 """Seconds per row above which rows count as read from disk; a cached row takes a tenth of that."""
 FEW_ROWS = 32
@@ -109,7 +105,7 @@ class VectorFile:
             file.seek(block * BLOCK_BYTES)
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync_open(file.fileno(), self.path)
         return hashlib.sha256(data).hexdigest()
 
     def copy(self, path: Path, rows: Rows) -> VectorFile:
@@ -118,7 +114,7 @@ class VectorFile:
             for part in batches(len(rows), SCAN_ROWS):
                 file.write(self.map().take(rows[part], axis=0).data)
             file.flush()
-            os.fsync(file.fileno())
+            sync_open(file.fileno(), path)
         return VectorFile(path, self.dim, len(rows), self.dtype)
 
     def reopened(self) -> VectorFile:
@@ -236,45 +232,6 @@ def check_length(mapped: mmap.mmap | bytes | None, path: Path) -> None:
         raise CorruptError(
             f"{path}: cut to {size:,} bytes while it was open; expected {len(mapped):,}"
         )
-
-
-@contextmanager
-def appending(path: Path, nbytes: int) -> Iterator[BinaryIO]:
-    """Open a file to append to its first `nbytes`; durable at the end."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    with os.fdopen(descriptor, "r+b") as file:
-        file.truncate(nbytes)
-        file.seek(nbytes)
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def extended_digests(path: Path, before: int, nbytes: int) -> Iterator[tuple[int, str]]:
-    """Yield (number, SHA-256) of the block in which a file of `before` bytes ended, as it was then.
-
-    After that, those of all blocks from this one on in the first `nbytes`. Nothing is read twice.
-    """
-    first, kept = divmod(before, BLOCK_BYTES)
-    with path.open("rb") as file:
-        file.seek(before - kept)
-        digest = hashlib.sha256(file.read(kept))
-        yield first, digest.hexdigest()
-        if nbytes > before - kept:
-            digest.update(file.read(min(nbytes - before, BLOCK_BYTES - kept)))
-            yield first, digest.hexdigest()
-    yield from block_digests(path, nbytes, first + 1)
-
-
-def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield (number, SHA-256) of each block in a file's first `nbytes`, from `first` on."""
-    if nbytes <= first * BLOCK_BYTES:
-        return
-    with path.open("rb") as file:
-        file.seek(first * BLOCK_BYTES)
-        for part in batches(nbytes, BLOCK_BYTES, first * BLOCK_BYTES):
-            data = file.read(part.stop - part.start)
-            yield part.start // BLOCK_BYTES, hashlib.sha256(data).hexdigest()
 
 
 class _Scratch(local):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slimdex.indexes.errors import SlimdexError
+from slimdex.indexes.execution.spare import cores
 
 from ..atomic_files import in_units, size
 from ..extras import install_command
@@ -88,7 +89,7 @@ def _version(package: str) -> str | None:
 def _processor() -> Finding:
     """Ask OpenVINO, which also shows that it starts here."""
     try:
-        from ..encoders.runtimes.openvino_runtime import cores, fast_precision
+        from ..encoders.runtimes.openvino_runtime import fast_precision
 
         precision = fast_precision()
         threads = cores()

@@ -16,9 +16,8 @@ from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.spare import cores, use_cores
 from slimdex.indexes.execution.workers import PartError
-
-from ..encoders.runtimes.openvino_runtime import cores, use_cores
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

@@ -234,9 +234,9 @@ class TransformerEncoder:
         return self._run(self._runtime, texts, prompt, out)
 
     def _one(self, text: str, prompt: str = "") -> Matrix:
-        """Encode one text, without batching, sorting or padding."""
-        ids = np.array(self._tokenizer.ids([text], prompt), dtype=np.int64)
-        (vector,) = self._runtime.run([(ids, np.ones_like(ids))])
+        """Encode one text, without batching or sorting."""
+        ids = self._tokenizer.ids([text], prompt)
+        (vector,) = self._runtime.run([self._tokenizer.padded(ids)])
         return vector
 
     def _run(

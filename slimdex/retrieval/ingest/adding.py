@@ -38,7 +38,7 @@ def add_documents(
 ) -> Added:
     """Add documents in any form that `Collection.add` takes; the caller reports the notes."""
     read = as_documents(documents)
-    new = [index.store.new_columns(types) for types in read.columns]
+    new = [index.snapshot.store.new_columns(types) for types in read.columns]
     given = None if vectors is None else as_given(vectors)
     return add(index, Addition(read.documents, new, given))
 

@@ -96,6 +96,7 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
         state,
         vectors=vectors.path.name,
         rows=len(live),
+        moments_rows=int(np.searchsorted(live, old.counted)),
         fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
         files={role: file for role, file in old.files.items() if role != "origins"},
     )

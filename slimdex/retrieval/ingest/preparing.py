@@ -74,13 +74,15 @@ class Prepared:
 
     def in_memory(self, documents: Sequence[Document]) -> None:
         """Encode few documents, and remember that."""
-        snapshot, self._count = self._index.opened(), _remembered(self._tokens_of)
+        self._count = _remembered(self._tokens_of)
+        documents = [checked_document(document) for document in documents]
+        self.addition = replace(self.addition, documents=documents, are_checked=True)
+        ids = [document.id for document in documents]
+        snapshot, rows = self._index.read(_looked_up, ids, self.addition.missing is not None)
         state = snapshot.state
         self._known = EncodedTexts(None, state.encoder, state.dim)
-        documents = [checked_document(document) for document in documents]
-        rows = snapshot.store.look_up([document.id for document in documents])
         if state.settings is not None:
-            self._index.read(lambda newest: (newest.loaded(), newest.words))
+            self._index.read(Snapshot.loaded)
         if self.addition.vectors is not None:
             self._find_terms(state, documents, contents_of(documents, None, self._count))
         else:
@@ -164,6 +166,16 @@ class Prepared:
                 self.terms.of_id(document.id)
             for text in texts:
                 self.terms.of_text(text)
+
+
+def _looked_up(
+    snapshot: Snapshot, ids: Sequence[str], reads_documents: bool
+) -> tuple[Snapshot, dict[str, int]]:
+    """A snapshot, and the rows of those ids that exist; its documents are open if they are read."""
+    rows = snapshot.store.look_up(ids)
+    if rows or reads_documents:
+        snapshot.store.open()
+    return snapshot, rows
 
 
 def _remembered(count: Count) -> Count:

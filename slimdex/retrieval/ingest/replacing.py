@@ -17,9 +17,9 @@ from slimdex.indexes.arrays import Matrix, Rows, batches, without
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.moments import Moments
+from slimdex.indexes.vectors.append_only import sync
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ..atomic_files import sync
 from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
 from ..index import Index

@@ -83,6 +83,7 @@ class Addition:
     known_origins: Mapping[str, str] = field(default_factory=dict)  # see `SourceIds`
     origins: Mapping[str, str] = field(default_factory=dict)
     missing: Callable[[DocumentStore, int], Rows] | None = None
+    are_checked: bool = False  # True for documents of `checked_document`
 
 
 def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
@@ -104,7 +105,7 @@ def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
         store.declare(types)
     # so far one row each; ids of a few are known to differ
     stop, is_unique, documents = first, False, iter(addition.documents)
-    while batch := _some(documents):
+    while batch := _some(documents, addition.are_checked):
         is_unique = stop == first and len({each.id for each in batch}) == len(batch)
         store.insert(stop, batch)
         stop += len(batch)
@@ -180,11 +181,11 @@ def _have_vectors(change: Change, documents: Rows, vectors: GivenVectors) -> NDA
     return same
 
 
-def _some(documents: Iterator[Document]) -> list[Document]:
+def _some(documents: Iterator[Document], are_checked: bool) -> list[Document]:
     """The next documents, limited in number and size."""
     batch, characters, values = list[Document](), 0, 0
     for document in documents:
-        batch.append(checked_document(document))
+        batch.append(document if are_checked else checked_document(document))
         characters += len(document.text)
         values += len(document.metadata)
         if len(batch) == INSERTED or characters > INSERTED_CHARACTERS or values > INSERTED_VALUES:

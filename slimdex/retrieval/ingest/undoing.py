@@ -108,7 +108,12 @@ def _fitted_as(change: Change, state: State, before: State) -> tuple[State, list
         return change.with_moments(replace(state, certificate=None), Moments(state.dim)), []
     moments = before.files["moments"]
     moments.check(change.path)
-    state = replace(state, files=state.files | {"moments": moments}, certificate=before.certificate)
+    state = replace(
+        state,
+        files=state.files | {"moments": moments},
+        moments_rows=before.counted,
+        certificate=before.certificate,
+    )
     if _fit(state) == _fit(before):
         return state, []
     files = {role: file for role, file in state.files.items() if role not in ROLES}

@@ -38,6 +38,9 @@ from ..store.state import Certificate, State
 from ..store.work_folder import work_folder
 from .staging import Staged
 
+MOST_UNCOUNTED = 1024
+"""Rows that the file of moments may lack: whoever needs them adds these."""
+
 
 @dataclass(frozen=True)
 class Added:
@@ -98,12 +101,17 @@ def add_staged(
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
     state = replace(change.next_state(), rows=staged.stop)
     deleted = np.union1d(before.deleted, replaced)
-    with with_words(change, before.words, state, deleted, terms, words) as state:
-        kept = before.moments().subtract(change.moments_of(replaced))
-        moments = change.moments_from(old.rows, vectors).merge(kept)
-        state = change.with_moments(state, moments)
+    folder = None if old.words is None else change.path / old.words
+    with with_words(change, folder, old.rows, state, deleted, terms, words) as state:
+        settings, notes = None, list[str]()
+        if _is_small(before, state.rows, replaced):
+            state = replace(state, moments_rows=old.counted)
+        else:
+            kept = before.moments().subtract(change.moments_of(replaced))
+            moments = change.moments_from(old.rows, vectors).merge(kept)
+            state = change.with_moments(state, moments)
+            settings, notes = _outgrown(old, moments, kept.n)
         state, grown = with_documents(change, state)
-        settings, notes = _outgrown(old, moments, kept.n)
         if settings is None:
             loaded, state, norms = _extended(before, state, vectors)
         else:
@@ -145,7 +153,7 @@ def _commit_words(change: Change, words: WordIndex) -> None:
     if len(words) == state.rows:
         state = replace(state, words=state.new_name("words"))
         os.replace(words.path, change.path / state.new_name("words"))
-    with with_words(change, words, state, change.base.deleted) as state:
+    with with_words(change, words.path, len(words), state, change.base.deleted) as state:
         pass
     change.commit(state)
 
@@ -224,6 +232,18 @@ def share(part: float) -> str:
     ('26%', 'less than 1%')
     """
     return f"{part:.0%}" if part >= 0.01 else "less than 1%"
+
+
+def _is_small(before: Snapshot, rows: int, replaced: Rows) -> bool:
+    """True if an addition can leave the moments as they are: it is small, and no refit is due."""
+    state = before.state
+    return (
+        state.settings is not None
+        and state.requested.matches(state.settings, state.dim)
+        and before.searchable_count > 0
+        and not len(replaced)
+        and rows - state.counted <= MOST_UNCOUNTED
+    )
 
 
 def _outgrown(state: State, moments: Moments, kept: int) -> tuple[Settings | None, list[str]]:

@@ -15,7 +15,6 @@ import re
 import shutil
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -24,8 +23,9 @@ from typing import Any
 
 from slimdex.indexes.errors import CorruptError, SlimdexError
 from slimdex.indexes.json_text import READABLE, parsed
+from slimdex.indexes.vectors.append_only import sync_all
 
-from ..atomic_files import MEMORY_FOLDER, sync, temporary_parent
+from ..atomic_files import MEMORY_FOLDER, temporary_parent
 from ..locks import FileLock
 
 LITTLE_BYTES = 1 << 20
@@ -120,9 +120,7 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
             new.append(path / name)
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
     (path / LIST).write_text(ours)
-    with ThreadPoolExecutor(len(new)) as pool:  # file systems write what is synced together
-        list(pool.map(sync, new))
-    sync(path)
+    sync_all([*new, path])
 
 
 def link_files(path: Path, folder: Path, link: Callable[[Path, Path], object]) -> None:

@@ -143,17 +143,8 @@ class WordIndex:
     def write_extended(
         self, path: Path, documents: Iterable[tuple[str, str]], terms: Terms = TERMS
     ) -> None:
-        """Write an index with further rows to a new folder; see `create`. It is not opened."""
-        documents = iter(documents)
-        few = list(islice(documents, FEW + 1))
-        nbytes = size(self.path) + sum(len(id) + len(text) for id, text in few)
-        in_memory = len(few) <= FEW and has_memory(4 * nbytes)
-        with work_folder(path, in_memory=in_memory) as work:
-            link_files(self.path.absolute(), work, symlink_or_copy if in_memory else link_or_copy)
-            names = {file.name for file in work.iterdir()}
-            index = _tantivy().Index.open(str(work))
-            _write(index, chain(few, documents), len(self), terms)
-            publish(work, path, names)
+        """Write an index with further rows to a new folder; see `write_extended`."""
+        write_extended(self.path, len(self), path, documents, terms)
 
     def check_files(self, *, deleted: bool = False) -> None:
         """Raise `CorruptError` if a file has been cut since it was mapped.
@@ -256,6 +247,25 @@ class WordIndex:
             raise CorruptError(f"{self.path}: damaged: words of a missing row")
         order = np.lexsort((numbers, -scores))  # ties by row, independent of segments
         return ScoredRows(scores[order], numbers[order].astype(np.int64))
+
+
+def write_extended(
+    old: Path, rows: int, path: Path, documents: Iterable[tuple[str, str]], terms: Terms = TERMS
+) -> None:
+    """Write an index of so many rows with further ones to a new folder, without opening either.
+
+    The files are durable when this returns, as in `WordIndex.create`.
+    """
+    documents = iter(documents)
+    few = list(islice(documents, FEW + 1))
+    nbytes = size(old) + sum(len(id) + len(text) for id, text in few)
+    in_memory = len(few) <= FEW and has_memory(4 * nbytes)
+    with work_folder(path, in_memory=in_memory) as work:
+        link_files(old.absolute(), work, symlink_or_copy if in_memory else link_or_copy)
+        names = {file.name for file in work.iterdir()}
+        index = _tantivy().Index.open(str(work))
+        _write(index, chain(few, documents), rows, terms)
+        publish(work, path, names)
 
 
 def idfs_of(counts: Mapping[str, int], total: int) -> dict[str, float]:

@@ -13,10 +13,9 @@ are scored by their vectors too, so that each has both scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +23,12 @@ from numpy.typing import NDArray
 from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, without
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import stage
+from slimdex.indexes.execution.spare import beside
 from slimdex.indexes.ranking import compacted, stacked
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
 from ..documents import Document, Hit
 from ..encoders.base import Encoder, encode_queries
-from ..encoders.runtimes.openvino_runtime import cores
 from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Candidates, Fusion, Whole, fusion_of
 from ..lexical.weighting import WORDED
 from ..lexical.word_index import ScoredRows
@@ -37,9 +36,6 @@ from ..passages import headings_of, part_at
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from .request import PASSAGE, Hits, SearchRequest, first_stage, reranked
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
 
 FIRST, MORE = 4, 4
 """Rows requested per document at first, and the factor of each repetition."""
@@ -326,12 +322,10 @@ class IndexRows:
         words, hidden, usual = self.snapshot.words, self.snapshot.hidden, self._usual
         assert words is not None
         search = partial(words.search, k=WORDED, hidden=hidden)
-        is_long = len(texts) * len(words) >= LONG and cores() > 1
-        with _threads() if is_long else nullcontext() as pool:
-            searches = pool.map(search, texts) if pool else map(search, texts)
+        with beside(search, texts if len(texts) * len(words) >= LONG else ()) as searches:
             near = self.index.search(queries, usual or WORDED, None, hidden, usual)
             with stage("words"):
-                worded = list(searches)
+                worded = searches() or list(map(search, texts))
         total, means = len(words) - len(hidden), self.snapshot.mean_cosines(queries).tolist()
         each = zip(_found(*near), worded, means, strict=True)
         return [Whole(*parts, total) for parts in each]
@@ -364,12 +358,6 @@ class IndexRows:
 
 def _found(scores: Matrix, rows: Rows) -> list[ScoredRows]:
     return [ScoredRows(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
-
-
-def _threads() -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(cores())
 
 
 def hits(snapshot: Snapshot, scores: Matrix, rows: Rows, found_by: Rows) -> Hits:

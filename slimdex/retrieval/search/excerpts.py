@@ -21,6 +21,8 @@ from ..lexical.tokens import INVISIBLE, MARKS, UNSPACED, stems_of, words_of
 LENGTH = 160
 MOST_PARTS = 80
 """Largest number of parts of texts to encode for a query; ten hits have about as many."""
+BEHIND = 0.3
+"""Share of the query's words by which a part is behind for good: cosines hardly make up for it."""
 CHARACTERS_PER_TOKEN = 4
 """Typical value, to estimate how much of a text an encoder has read."""
 LONGEST_READ = 200_000
@@ -51,8 +53,8 @@ def nearest_passages(
     """For each hit of each query, the part of its text closest to the query.
 
     That is the place of the query itself, if the text has it. Otherwise parts are compared by their
-    cosines and their shares of the query's words; beyond `most_parts` of a query's first hits, and
-    where the encoder has not read a text, by words alone.
+    cosines and their shares of the query's words; by words alone if they decide, beyond
+    `most_parts` of a query's first hits, and where the encoder has not read a text.
     """
     vectors = normalize_rows(encode_queries(encoder, queries))
 
@@ -68,10 +70,12 @@ def nearest_passages(
             # what the encoder has read, after the title; at least the first part
             tokens: int = getattr(encoder, "max_length", DEFAULT_LENGTH)
             end = max(CHARACTERS_PER_TOKEN * tokens - len(hit.title), 1)
-            read = [text[part] for part in passages if part.start < end]
+            least = scores.max() - BEHIND
+            read = [i for i, part in enumerate(passages) if part.start < end and scores[i] >= least]
             if 1 < len(read) <= left:
                 left -= len(read)
-                scores[: len(read)] += product(normalize_rows(encoder.encode(read)), vector)
+                encoded = encoder.encode([text[passages[i]] for i in read])
+                scores[read] += product(normalize_rows(encoded), vector)
             yield _shown(text, passages[int(np.argmax(scores))])
 
     return [[*nearest(*each)] for each in zip(queries, vectors, found, strict=True)]

@@ -7,29 +7,36 @@ memory, and split the batches.
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
+import anyio
 import uvicorn
+from anyio.abc import TaskStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slimdex.indexes.errors import SlimdexError, shortened
 from slimdex.indexes.suggestions import did_you_mean
 
 from .access import Listening
-from .mcp_tools import agents_routes, agents_server
 from .middleware import guarded
 from .routes import bulk, change, openai, pages, search
 from .routes.bodies import Json
 from .routes.failures import explained, first_line
 from .service import Service
+
+if TYPE_CHECKING:
+    from .mcp_tools import AgentsServer
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
 """Methods of routes; HEAD is GET without the body."""
@@ -42,6 +49,40 @@ GRACE_S = 3600
 ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "one line"}`."""
 
 
+class Agents:
+    """The tools of agents, made at their first request: the library takes 20 MB of memory."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._making = service, asyncio.Lock()
+        self._app: ASGIApp | None = None
+
+    @asynccontextmanager
+    async def life(self) -> AsyncGenerator[None]:
+        """Context in which they may be asked."""
+        async with anyio.create_task_group() as self._tasks:
+            yield
+            self._tasks.cancel_scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        async with self._making:
+            if self._app is None:
+                self._app = await self._tasks.start(self._run)
+        await self._app(scope, receive, send)
+
+    async def _run(self, *, task_status: TaskStatus[ASGIApp]) -> None:
+        server, app = await asyncio.to_thread(self._made)
+        async with server.session_manager.run():
+            task_status.started(app)
+            await anyio.sleep_forever()
+
+    def _made(self) -> tuple[AgentsServer, ASGIApp]:
+        from .mcp_tools import agents_app, agents_server
+
+        server = agents_server(self._service.indexes.keys(), self._service.read)
+        return server, agents_app(server)
+
+
 def application(service: Service, started: Callable[[], None] = lambda: None) -> FastAPI:
     """Create the application, without the middleware in front of it.
 
@@ -50,10 +91,11 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        async with service.life(), app.state.agents.session_manager.run():
+        async with service.life(), agents.life():
             started()
             yield
 
+    agents = Agents(service)
     app = FastAPI(
         title="slimdex",
         version=version("slimdex"),
@@ -66,8 +108,7 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
     app.state.service = service
     for module in (search, openai, pages, change, bulk):
         app.include_router(module.routes)
-    app.state.agents = agents_server(service.indexes.keys(), service.read)
-    app.router.routes.extend(agents_routes(app.state.agents))
+    app.router.routes.append(Route("/mcp", agents, methods=["POST"]))  # GET's stream never ends
     app.add_exception_handler(RequestValidationError, _misread)
     for kind in (HTTPException, SlimdexError, OSError, Exception):
         app.add_exception_handler(kind, _failed)

@@ -19,7 +19,8 @@ from mcp.server.transport_security import (
 from mcp.types import INVALID_PARAMS, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from slimdex.indexes.errors import SlimdexError
 from slimdex.indexes.execution.progress import listening
@@ -407,19 +408,18 @@ async def _asked(
         raise ToolError(" ".join(str(error).split())) from error
 
 
-def agents_routes(server: MCPServer[Any]) -> list[BaseRoute]:
-    """Create the routes of the tools at /mcp; the application must check hosts and tokens.
+def agents_app(server: MCPServer[Any]) -> ASGIApp:
+    """Create the application of the tools, for POSTs; hosts and tokens must be checked before it.
 
-    The server's `session_manager` must be running while they are used.
+    The server's `session_manager` must be running while it is used.
     """
     own = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(
         json_response=True, stateless_http=True, transport_security=own
     )
-    for route in app.routes:
-        assert isinstance(route, Route)
-        route.methods = {"POST"}  # GET's stream would be empty and never end
-    return app.routes
+    (route,) = app.routes
+    assert isinstance(route, Route)
+    return route.app
 
 
 def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) -> Passages:

@@ -20,8 +20,9 @@ from starlette.exceptions import HTTPException
 from slimdex.indexes.errors import EncoderError, InputError, InUseError, SlimdexError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.suggestions import did_you_mean
+from slimdex.indexes.vectors.append_only import sync
 
-from ..atomic_files import is_index, sync
+from ..atomic_files import is_index
 from ..collection import Collection
 from ..commands import Command
 from ..encoders.base import AUTO, Encoder

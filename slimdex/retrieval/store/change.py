@@ -1,7 +1,8 @@
 """Change: the next commit of an index while one writer makes it.
 
-Every change has three steps: 1. append or write files and fsync them; 2. replace the manifest;
-3. delete files that it no longer names. A crash before 2 leaves the old state, after 2 the new one.
+Every change has three steps: 1. append or write files, and then fsync all of them together, before
+2. replace the manifest; 3. delete files that it no longer names. A crash before 2 leaves the old
+state, after 2 the new one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from slimdex.indexes.errors import CorruptError, InputError, SlimdexError
 from slimdex.indexes.execution.workers import HERE, Workers
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile, extended_digests
+from slimdex.indexes.vectors.append_only import BLOCK_BYTES, extended_digests
+from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..atomic_files import publish
 from .draft import Draft
@@ -122,7 +124,7 @@ class Change:
     def with_moments(self, state: State, moments: Moments) -> State:
         """Write the moments; return the state that names them."""
         record = publish(self.path / state.new_name("moments"), moments.save)
-        return replace(state, files=state.files | {"moments": record})
+        return replace(state, files=state.files | {"moments": record}, moments_rows=state.rows)
 
     def replace_block(self, file: str, block: int, sha256: str) -> None:
         """Give one block of a file another checksum."""
@@ -248,8 +250,9 @@ class Change:
         Raises `CorruptError` if the block that was extended had been damaged before: its new
         checksum would cover that.
         """
-        file, name = grown.file, grown.file.path.name
-        (first, digest), *new = extended_digests(file.path, grown.before, file.nbytes)
-        if grown.before % BLOCK_BYTES and self._checksums.of(name).get(first) != digest:
+        file, before = grown.file, grown.before
+        known = self._checksums.of(file.path.name).get(before // BLOCK_BYTES)
+        (first, digest), *new = extended_digests(file.path, before, file.nbytes, known)
+        if before % BLOCK_BYTES and digest != known:
             raise CorruptError(f"{file.path}: damaged in its last block; see `slimdex verify`")
         return first, new

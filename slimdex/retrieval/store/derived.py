@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..lexical.tokens import TERMS, Terms
-from ..lexical.word_index import WordIndex
+from ..lexical.word_index import WordIndex, write_extended
 from .change import AppendedFile, Change
 from .document_store import DocumentStore
 from .lines import DocumentFile, UnwritableError, cut_text
@@ -96,7 +97,8 @@ def _values(
 @contextmanager
 def with_words(
     change: Change,
-    words: WordIndex | None,
+    words: Path | None,
+    rows: int,
     state: State,
     deleted: Rows,
     terms: Terms = TERMS,
@@ -109,16 +111,17 @@ def with_words(
 
     Parameters
     ----------
-    words : an index of the first rows.
+    words : the folder of an index of the first `rows`; None without one.
     deleted : rows that are deleted with the commit or before.
     terms : make the terms of the rows that are added.
     written : a folder to which `write_words` has written them before.
     """
-    if words is None or state.rows == len(words):
+    if words is None or state.rows == rows:
         yield state
         return
     name = state.new_name("words")
-    if len(deleted) - words.blank_count > MOST_DELETED * (state.rows - words.blank_count):
+    blank = WordIndex.open(words).blank_count if len(deleted) else 0
+    if len(deleted) - blank > MOST_DELETED * (state.rows - blank):
         WordIndex.create(change.path / name, _rows(change.store, 0, state.rows, deleted))
         yield replace(state, words=name)
         return
@@ -126,14 +129,15 @@ def with_words(
         os.replace(written, change.path / name)
         yield replace(state, words=name)
         return
-    rows = _rows(change.store, len(words), state.rows)
+    new, few = _rows(change.store, rows, state.rows), state.rows - rows <= READ_AT_ONCE
     with ThreadPoolExecutor(1) as pool:
-        if state.rows - len(words) <= READ_AT_ONCE:  # only this thread can read the change's
-            writing = pool.submit(words.write_extended, change.path / name, [*rows], terms)
+        if few:  # only this thread can read the change's
+            write, path = copy_context().run, change.path / name  # files are synced with the others
+            writing = pool.submit(write, write_extended, words, rows, path, [*new], terms)
             yield replace(state, words=name)
             writing.result()
         else:
-            words.write_extended(change.path / name, rows, terms)
+            write_extended(words, rows, change.path / name, new, terms)
             yield replace(state, words=name)
 
 

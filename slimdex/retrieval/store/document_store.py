@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 from weakref import finalize
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, batches, without
 from slimdex.indexes.errors import CorruptError, InputError, UnreadableError, shortened
@@ -25,6 +26,7 @@ from ..column_types import restored
 from ..documents import OWN_COLUMNS, Document, content
 from ..duckdb_library import duckdb, identifier
 from .engine import DISK_ERRORS, Engine, Session, disk_error, is_damage, one_line, refused
+from .lines import DocumentFile
 from .manifest import Manifest
 from .passages import Cut, DocumentRows, cut_of
 from .readings import ReadingFile, Readings
@@ -34,6 +36,8 @@ from .where.checks import SlowConditionError, checked, limited, reads_clock, ref
 COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
 IDS_AT_ONCE = 65_536
+MOST_RECENT = 4096
+"""Hashes of ids that are not sorted among the others yet."""
 COMPARED, COMPARED_CHARACTERS = 100_000, 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
@@ -54,6 +58,36 @@ class _Looked:
     epoch: int = 0
 
 
+@dataclass(frozen=True)
+class IdHashes:
+    """DuckDB's hashes of the ids of the rows 0 .. stop of an epoch.
+
+    Nearly all documents that are added one by one are new: a look at a million hashes shows that
+    without a query, which would open every segment.
+    """
+
+    older: NDArray[np.uint64]  # in order
+    stop: int
+    epoch: int
+    recent: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+
+    def with_later(self, hashes: NDArray[np.uint64], stop: int) -> IdHashes:
+        """With those of later rows."""
+        recent = np.append(self.recent, hashes)
+        if len(recent) <= MOST_RECENT:
+            return replace(self, stop=stop, recent=recent)
+        return IdHashes(np.sort(np.append(self.older, recent)), stop, self.epoch)
+
+    def has_any(self, hashes: NDArray[np.uint64]) -> bool:
+        """True if any of these occurs."""
+        places = np.searchsorted(self.older, hashes)
+        is_older = places < len(self.older)
+        return bool(
+            (self.older[places[is_older]] == hashes[is_older]).any()
+            or np.isin(hashes, self.recent).any()
+        )
+
+
 class DocumentStore:
     """The documents of one commit, which never change; any thread may read.
 
@@ -68,6 +102,7 @@ class DocumentStore:
     deleted : first rows of deleted documents, in order.
     origins_read : the content of the file of origins: one, or none before it is read.
     looked : the last lookup of ids in any commit, one.
+    hashes : hashes of all ids in any commit: one, or none before the second lookup.
     """
 
     def __init__(
@@ -82,9 +117,9 @@ class DocumentStore:
         file = None
         if state.readings is not None:
             file = ReadingFile(engine.folder / state.readings, state.readings_count)
-        self.readings, self.looked = Readings(file), [_Looked()]
+        self.readings, self.looked, self.hashes = Readings(file), [_Looked()], list[IdHashes]()
         if before is not None:
-            self.looked = before.looked
+            self.looked, self.hashes = before.looked, before.hashes
             if before.readings.file == self.readings.file:
                 self.readings = before.readings
             if before.origins_file == self.origins_file:
@@ -147,15 +182,13 @@ class DocumentStore:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """The session that has the segments, for one thread at a time.
+        """The session that has the segments, once they were asked for; for one thread at a time.
 
         It stays the same, whatever others begin, but for a failure and in a forked process.
         """
         with self.engine.working() as current:
             usable = self._made is not None and self._made[0].is_usable
-            session = self._made[0] if usable and self._made is not None else current
-            self._schema(session)
-            yield session
+            yield self._made[0] if usable and self._made is not None else current
 
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:
@@ -207,6 +240,8 @@ class DocumentStore:
         Raises `CorruptError` if a JSON column holds invalid JSON, or two documents have the same
         row.
         """
+        if not len(rows):
+            return {}
         columns = self.columns
         values_of = self._values(["id", "title", "text", *columns], rows)
         cuts = self.cuts_of(rows)
@@ -235,13 +270,20 @@ class DocumentStore:
 
         If `live`, deleted documents are omitted.
         """
-        columns = ["row", "id", "title", "text", *self.columns]
         table = self.live() if live else "documents"
-        parts = []
+        with self.reading() as cursor:
+            return self._in_order(cursor, table, start, stop)
+
+    def _in_order(
+        self, cursor: duckdb.DuckDBPyConnection, table: str, start: int, stop: int
+    ) -> list[Sequence[Any]]:
+        """Row, id, title, text and the user's columns of the rows start .. stop of a table."""
+        columns = ["row", "id", "title", "text", *self.columns]
+        parts = list[list[Any]]()
         for few in batches(len(columns), COLUMNS_AT_ONCE):
             selected = ", ".join(identifier(column) for column in columns[few])
             sql = f'SELECT {selected} FROM {table} WHERE {BETWEEN} ORDER BY "row"'
-            parts.append(self.fetch(sql, [start, stop]))
+            parts.append(cursor.execute(sql, [start, stop]).fetchall())
         if len(parts) == 1:
             return parts[0]
         return [[*chain.from_iterable(row)] for row in zip(*parts, strict=True)]
@@ -249,7 +291,8 @@ class DocumentStore:
     def contents(self, start: int, stop: int) -> list[str]:
         """Texts to encode of the rows start .. stop."""
         first, texts = self._first_row(start), list[str]()
-        for row, _, passages in self._contents(OWN, BETWEEN, [first, stop]):
+        cuts = self.cuts_between(first, stop)
+        for row, _, passages in self._contents(OWN, BETWEEN, [first, stop], cuts):
             texts += passages[max(start - row, 0) : stop - row]
         return texts
 
@@ -261,21 +304,24 @@ class DocumentStore:
         If `live`, deleted documents are omitted.
         """
         table = self.live('"row", id, title, text') if live else OWN
-        for _, id, passages in self._contents(table, BETWEEN, [start, stop]):
+        cuts = self.cuts_between(start, stop)
+        for _, id, passages in self._contents(table, BETWEEN, [start, stop], cuts):
             yield from ((id, each) for each in passages)
 
     def contents_of(self, documents: Rows) -> list[str]:
         """Texts to encode of each row of documents, given in order."""
-        found = self._contents(OWN, AMONG, [documents.tolist()])
+        if not len(documents):
+            return []
+        rows = documents.tolist()
+        found = self._contents(OWN, AMONG, [rows], self.cuts_of(rows))
         return [text for _, _, passages in found for text in passages]
 
     def _contents(
-        self, table: str, where: str, values: list[Any]
+        self, table: str, where: str, values: list[Any], cuts: Mapping[int, Cut]
     ) -> Iterator[tuple[int, str, list[str]]]:
         """Row, id and texts to encode of documents, in order."""
         sql = f'SELECT "row", id, title, text FROM {table} WHERE {where} ORDER BY "row"'
-        rows, cuts = self.fetch(sql, values), self._cuts(where, values)
-        for row, id, title, text in rows:
+        for row, id, title, text in self.fetch(sql, values):
             yield row, id, cuts[row].contents(text) if row in cuts else [content(title, text)]
 
     def reads_clock(self, where: str) -> bool:
@@ -311,6 +357,8 @@ class DocumentStore:
 
     def document_rows(self, stop: int, start: int = 0) -> DocumentRows:
         """Documents with several rows among the rows start .. stop."""
+        if not self._may_be_cut(start):
+            return DocumentRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         sql = f'SELECT "row", len(starts) AS count FROM passages WHERE count > 1 AND {BETWEEN}'
         with self.reading() as cursor:
             found = cursor.execute(f'{sql} ORDER BY "row"', [start, stop]).fetchnumpy()
@@ -318,6 +366,8 @@ class DocumentStore:
 
     def _first_row(self, row: int) -> int:
         """First row of the document of a row."""
+        if not self._may_be_cut(row):
+            return row
         rows = self.fetch(
             'SELECT "row", len(starts) FROM passages WHERE "row" < ? AND len(starts) > 1 '
             'ORDER BY "row" DESC LIMIT 1',
@@ -327,11 +377,15 @@ class DocumentStore:
 
     def cuts_between(self, start: int, stop: int) -> dict[int, Cut]:
         """Map the documents whose first row is in start .. stop to their cuts."""
-        return self._cuts(BETWEEN, [start, stop])
+        return self._cuts(BETWEEN, [start, stop]) if self._may_be_cut(start) else {}
 
     def cuts_of(self, rows: Sequence[int]) -> dict[int, Cut]:
         """Map documents, given by their first rows, to their cuts."""
         return self._cuts(AMONG, [[*map(int, rows)]])
+
+    def _may_be_cut(self, start: int) -> bool:
+        """False if no document of the rows from `start` on is cut or has parts, as far as known."""
+        return True
 
     def _parts_text(self, rows: Sequence[int]) -> dict[int, str]:
         """Map rows to the parts of their text, as stored."""
@@ -417,6 +471,8 @@ class DocumentStore:
 
     def look_up(self, ids: Sequence[str]) -> dict[str, int]:
         """Map those ids that exist to their live rows, and remember that."""
+        if self.looked[0].ids and not self.hashes:  # the second addition of this process
+            self.hashes[:] = [self._hashed()]
         rows = dict(self._live_from(0, ids))
         self.looked[:] = [_Looked(frozenset(ids), rows, self.rows, self.epoch)]
         return rows
@@ -434,7 +490,7 @@ class DocumentStore:
 
     def _live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Rows (id, row) from `start` on of the live documents with these ids."""
-        if start >= self.rows:
+        if start >= self.rows or self._are_new(ids):
             return []
         # A join with the new rows would read every text; a list of ids does not.
         sql = f"""SELECT id, "row" FROM {OWN}
@@ -444,6 +500,34 @@ class DocumentStore:
             found += self.fetch(sql, [start, self.rows, list(ids[part])])
         live = self._still_live([row for _, row in found])
         return [(id, row) for id, row in found if row in live]
+
+    def _are_new(self, ids: Sequence[str]) -> bool:
+        """True if no row has any of these ids, as far as that is known without a query of them."""
+        if not self.hashes:
+            return False
+        (known,) = self.hashes
+        if known.epoch != self.epoch or known.stop > self.rows:
+            known = self._hashed()
+        elif known.stop < self.rows:
+            known = self._hashed_after(known)
+        self.hashes[:] = [known]
+        with self.session() as session:
+            return not known.has_any(session.hashes(ids))
+
+    def _hashed(self) -> IdHashes:
+        sql = f'SELECT hash(id) AS hash FROM {OWN} WHERE "row" < {self.rows}'
+        with self.reading() as cursor:
+            hashes = cursor.execute(sql).fetchnumpy()["hash"]
+        return IdHashes(np.sort(hashes), self.rows, self.epoch)
+
+    def _hashed_after(self, known: IdHashes) -> IdHashes:
+        """With the rows of later commits: of few, the ids are read from the lines, if there are."""
+        rows, lines = range(known.stop, self.rows), self.manifest.state.lines
+        if lines is None or len(rows) > MOST_RECENT or not lines.fit(self.columns):
+            return self._hashed()
+        read = DocumentFile(self.path, lines, self.rows).documents(rows, self.columns)
+        with self.session() as session:
+            return known.with_later(session.hashes([each.id for each in read.values()]), self.rows)
 
     def made_up_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import randbelow, token_hex
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, batches
 from slimdex.indexes.errors import InputError, shortened
+from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..atomic_files import file_name
 from ..column_types import by_lower_name, type_of, types_of
-from ..documents import OWN_COLUMNS, Document, Part, check_columns
+from ..documents import OWN_COLUMNS, Document, Part, check_columns, content
 from ..duckdb_library import duckdb, identifier
 from ..passages import Passage
 from .column_fit import MisfitError, as_stored, misfit, shown
@@ -61,6 +64,8 @@ class Draft(DocumentStore):
         self.new_origins: Origins | None = None  # all that differ from the segments'
         self._cursor: duckdb.DuckDBPyConnection | None = None
         self._expected = FEW_ROWS  # documents, or more
+        self._few: list[Document] | None = []  # the new documents, while these are few
+        self._has_cuts = False
         self._is_shown = False  # by views of all columns and origins
 
     @contextmanager
@@ -87,22 +92,25 @@ class Draft(DocumentStore):
         """The origins that differ from those in the segments."""
         return super().origins if self.new_origins is None else self.new_origins
 
-    def _open(self) -> duckdb.DuckDBPyConnection:
+    def _open(self, columns: Mapping[str, str] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
+        """The connection; at first the file is made, with some of the user's columns."""
         if self._cursor is None:
             with self._base.session() as session:
                 self._cursor = session.cursor()
             self._cursor.execute(attaching(self._file, self._name, self._expected))
             self._cursor.execute("BEGIN TRANSACTION")
-            for table, columns in TABLES.items():
-                self._cursor.execute(f"CREATE TABLE {self._name}.{table}({columns})")
-            gone = self.deleted.tolist()
-            self._cursor.execute(f"CREATE TEMP TABLE gone AS FROM {GONE}", [gone])
+            users = "".join(f", {name} {type_}" for name, type_ in columns.items())
+            for table, own in TABLES.items():
+                more = users if table == "documents" else ""
+                self._cursor.execute(f"CREATE TABLE {self._name}.{table}({own}{more})")
         return self._cursor
 
     def _show(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Make the views that this connection sees."""
-        changed = [[*self.origins], [*self.origins.values()]]
+        """Make the tables and views that this connection sees."""
+        changed, gone = [[*self.origins], [*self.origins.values()]], [self.deleted.tolist()]
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS FROM {CHANGED}", changed)
+        cursor.execute(f"CREATE OR REPLACE TEMP TABLE gone AS FROM {GONE}", gone)
+        self._base.open()
         with self._base.session() as session:
             tables = [(each.name, session.columns(each)) for each in self.segments]
         views = views_of(
@@ -123,6 +131,7 @@ class Draft(DocumentStore):
         """
         if self._cursor is None:
             return None
+        # It fails after an error; `COMMIT` would undo all and say nothing.
         ((count,),) = self._cursor.execute(f"SELECT count(*) FROM {self._documents}").fetchall()
         if not count:
             self.discard()
@@ -176,6 +185,7 @@ class Draft(DocumentStore):
         try:
             self._execute(sql, [column for _, _, column in values])
             self.insert_cuts(parts)
+            self._keep(documents)
         except DISK_ERRORS:
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
@@ -183,6 +193,19 @@ class Draft(DocumentStore):
                 f"{misfit(documents, values[5:])}a column's value does not fit its type: "
                 f"{one_line(error)}"
             ) from error
+
+    def _keep(self, documents: Sequence[Document]) -> None:
+        """Keep new documents in memory, while they are few."""
+        if self._few is not None:
+            self._few += documents
+            if len(self._few) > FEW_ROWS:
+                self._few = None
+
+    def _known(self, start: int, stop: int | None = None) -> Sequence[Document] | None:
+        """The new documents of the rows start .. stop, one row each; None if not in memory."""
+        if self._few is None or self._has_cuts or start < self.rows:
+            return None
+        return self._few[start - self.rows : None if stop is None else stop - self.rows]
 
     def _stored(
         self, column: str, values: Sequence[Any], documents: Sequence[Document]
@@ -301,7 +324,12 @@ class Draft(DocumentStore):
         new = {name: type_ for name, type_ in columns.items() if name not in self._file_columns}
         if not new:
             return
-        cursor, named = self._open(), {identifier(name): type_ for name, type_ in new.items()}
+        named = {identifier(name): type_ for name, type_ in new.items()}
+        if self._cursor is None:
+            self._open(named)
+            self._read_types()
+            return
+        cursor = self._cursor
         if len(named) < COLUMNS_FOR_NEW_TABLE:
             for name, type_ in named.items():
                 cursor.execute(f"ALTER TABLE {self._documents} ADD COLUMN {name} {type_}")
@@ -323,9 +351,15 @@ class Draft(DocumentStore):
 
     def replaced_rows(self, first_row: int) -> Rows:
         """Live rows whose id occurs again from first_row on."""
-        again = self.fetch(f'SELECT id FROM {OWN} WHERE "row" >= ?', [first_row])
-        rows = [row for _, row in self._live([id for (id,) in again])]
-        return np.array(sorted(rows), dtype=np.int64)
+        again = self._new_ids(first_row, sys.maxsize)
+        return np.array(sorted(row for _, row in self._live(again)), dtype=np.int64)
+
+    def _new_ids(self, start: int, stop: int) -> list[str]:
+        """Ids of the documents start .. stop."""
+        if (known := self._known(start, stop)) is not None:
+            return [each.id for each in known]
+        ids = self.fetch(f"SELECT id FROM {OWN} WHERE {BETWEEN}", [start, stop])
+        return [id for (id,) in ids]
 
     def duplicate_id(self, first_row: int) -> tuple[str, int, int] | None:
         """An id that occurs twice from first_row on, with two of its rows; None if none does."""
@@ -343,11 +377,13 @@ class Draft(DocumentStore):
         columns = ["title", "text", *self.columns]
         candidates = []
         for part in batches(stop, IDS_AT_ONCE, start):
-            new = self.fetch(f"SELECT id FROM {OWN} WHERE {BETWEEN}", [part.start, part.stop])
-            alike: list[Any] = self._live([id for (id,) in new])
+            alike: list[Any] = self._live(self._new_ids(part.start, part.stop))
             for few in batches(len(columns), COLUMNS_AT_ONCE):
-                alike = self._alike([row for *_, row in alike], part, columns[few])
+                if alike:
+                    alike = self._alike([row for *_, row in alike], part, columns[few])
             candidates += [rows for _, *rows in alike]
+        if not candidates:
+            return NO_ROWS, NO_ROWS
         parts = self._parts_text([row for pair in candidates for row in pair])
         candidates = [(new, old) for new, old in candidates if parts.get(new) == parts.get(old)]
         pairs: Rows = np.array(candidates, dtype=np.int64).reshape(-1, 2)
@@ -370,6 +406,7 @@ class Draft(DocumentStore):
 
     def drop_rows(self, rows: Rows, first: int) -> None:
         """Delete some of the new documents, not cut yet; close the gaps from `first` on."""
+        self._few = None
         for table in (self._documents, self._passages):
             self._execute(f"DELETE FROM {table} WHERE {AMONG}", [rows.tolist()])
         for table in (self._passages, self._documents):
@@ -391,6 +428,11 @@ class Draft(DocumentStore):
 
     def longer_texts(self, start: int, stop: int, bytes: int) -> list[tuple[int, str, str]]:
         """Row, title and text of the documents start .. stop longer than `bytes`, in order."""
+        known = self._known(start, stop)
+        if known is not None and not any(
+            len(each.title.encode()) + len(each.text.encode()) > bytes for each in known
+        ):
+            return []
         return self.fetch(
             f"""SELECT "row", title, text FROM {OWN}
             WHERE {BETWEEN} AND strlen(title) + strlen(text) > ? ORDER BY "row" """,
@@ -430,6 +472,7 @@ class Draft(DocumentStore):
             [parts_written(cut.parts) for cut in cuts.values()],
         ]
         if cuts:
+            self._has_cuts = True
             self._execute(
                 f"""INSERT INTO {self._passages} SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[][]),
                 unnest(?::BIGINT[][]), unnest(?::VARCHAR[][]), unnest(?::VARCHAR[])""",
@@ -438,8 +481,41 @@ class Draft(DocumentStore):
 
     def uncut(self, start: int, stop: int) -> dict[int, Sequence[Part]]:
         """Map the rows start .. stop of documents without passages to the parts of their texts."""
+        if not self._may_be_cut(start):
+            return {}
         cuts = self._cuts(f"{BETWEEN} AND starts IS NULL", [start, stop])
         return {row: cut.parts for row, cut in cuts.items()}
+
+    def _may_be_cut(self, start: int) -> bool:
+        return self._has_cuts or start < self.rows
+
+    def contents(self, start: int, stop: int) -> list[str]:
+        """Texts to encode of the rows start .. stop."""
+        if (known := self._known(start, stop)) is not None:
+            return [content(each.title, each.text) for each in known]
+        return super().contents(start, stop)
+
+    def named_contents(
+        self, start: int, stop: int, *, live: bool = False
+    ) -> Iterator[tuple[str, str]]:
+        """Id and text to encode of each row of the documents that begin in start .. stop."""
+        known = self._known(start, stop)
+        if known is None or live:
+            return super().named_contents(start, stop, live=live)
+        return iter([(each.id, content(each.title, each.text)) for each in known])
+
+    def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
+        """Row, id, title, text and the user's columns of the documents start .. stop, in order.
+
+        New documents are read from their file alone.
+        """
+        if start < self.rows or live or self._cursor is None:
+            return super().values(start, stop, live=live)
+        own = views_of([(self._name, self._file_columns)], self.columns, are_changed=False)
+        try:
+            return self._in_order(self._cursor, f"({own['documents']})", start, stop)
+        except duckdb.Error as error:
+            raise self._read_error(error) from error
 
     def drop_uncut(self) -> None:
         """Delete the new entries without passages."""

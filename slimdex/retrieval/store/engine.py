@@ -16,6 +16,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, StatementError
 from slimdex.indexes.execution.forks import ThreadLock, renewed
 
@@ -30,6 +33,7 @@ LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
     "memory_limit": os.environ.get(MEMORY_VARIABLE, "1GB"),  # more spills to disk
     "checkpoint_threshold": "1000TB",  # a file is written back once, when it is complete
+    "fsync_mode": "NONE",  # a complete file is synced once, when it gets its name
 }
 DISK_ERRORS = (
     duckdb.IOException,
@@ -80,6 +84,7 @@ class Session:
         self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
         self._ended = deque[tuple[str, Sequence[str]]]()
         self._numbers = count()
+        self._hashes: tuple[tuple[str, ...], NDArray[np.uint64]] = (), np.zeros(0, np.uint64)
 
     @property
     def is_usable(self) -> bool:
@@ -89,6 +94,15 @@ class Session:
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A new connection."""
         return self._connection.cursor()
+
+    def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
+        """DuckDB's hashes of ids; the last ones are remembered."""
+        asked = (*ids,)
+        if asked != self._hashes[0]:
+            sql = "SELECT hash(unnest(?::VARCHAR[])) AS hash"
+            found = self._connection.execute(sql, [[*ids]]).fetchnumpy()["hash"]
+            self._hashes = asked, found
+        return self._hashes[1]
 
     def schema(self, segments: Sequence[Segment]) -> str:
         """Make an empty schema for views of some segments; return its name."""

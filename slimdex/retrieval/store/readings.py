@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.vectors.vector_file import appending, block_digests
+from slimdex.indexes.vectors.append_only import appending, block_digests
 
 from .passages import DocumentRows
 

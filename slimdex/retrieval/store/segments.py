@@ -16,8 +16,9 @@ from pathlib import Path
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import parsed
+from slimdex.indexes.vectors.append_only import sync
 
-from ..atomic_files import FileRecord, publish, sha256, sync
+from ..atomic_files import FileRecord, publish, sha256
 from ..duckdb_library import connected, duckdb, identifier, literal
 from .state import Segment
 
@@ -105,13 +106,12 @@ def attaching(new: Path, name: str, rows: int) -> str:
     """The statement that makes a file of so many rows."""
     block = SMALL_BLOCKS if rows < FEW_ROWS else BLOCKS
     place = literal(str(new.absolute()))
-    return f"ATTACH {place} AS {name} (TYPE duckdb, BLOCK_SIZE {block})"
+    options = f"TYPE duckdb, BLOCK_SIZE {block}, RECOVERY_MODE no_wal_writes"
+    return f"ATTACH {place} AS {name} ({options})"
 
 
 def published(new: Path, path: Path, first: int, stop: int) -> Segment:
     """Make a closed file durable, and rename it to a segment's path."""
-    if (log := new.with_name(f"{new.name}.wal")).exists():  # it would be lost
-        raise OSError(f"{log}: DuckDB has not written it back")
     sync(new)
     segment = Segment(path.name, new.stat().st_size, sha256(new), first, stop)
     os.replace(new, path)

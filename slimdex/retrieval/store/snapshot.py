@@ -46,6 +46,11 @@ def fitted_files(state: State) -> tuple[Any, ...]:
     return state.epoch, state.settings, state.vectors, state.norms, files
 
 
+def _mean_files(state: State) -> tuple[Any, ...]:
+    """Files that the mean of rows in the metric depends on."""
+    return state.settings, state.norms, state.files.get("moments"), state.files.get("rescorer")
+
+
 @dataclass
 class Loaded:
     """An index in memory, and the number of its rows in the file of codes."""
@@ -86,6 +91,7 @@ class Snapshot:
     _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until used
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _words: list[WordIndex] = field(default_factory=list)  # one or none
+    _mean_rows: list[NDArray[np.float32]] = field(default_factory=list)  # one or none
     _loading: ThreadLock = field(default_factory=ThreadLock)
 
     @classmethod
@@ -107,6 +113,7 @@ class Snapshot:
             self.store.followed_by(manifest),
             _loaded=[] if loaded is None else [loaded],
             _words=self._words[:1] if new.words == old.words else [],
+            _mean_rows=self._mean_rows[:1] if _mean_files(new) == _mean_files(old) else [],
         )
 
     @property
@@ -301,6 +308,12 @@ class Snapshot:
 
     def moments(self) -> Moments:
         """The moments of the live documents' vectors, without those of empty texts."""
+        state, moments = self.state, self._counted_moments()
+        rows = without(np.arange(state.counted, state.rows), self.hidden)
+        return moments.update(self.vectors().take(rows)) if len(rows) else moments
+
+    def _counted_moments(self) -> Moments:
+        """The moments in the file, which may lack the last rows."""
         record, dim = self.state.files.get("moments"), self.state.dim
         if record is None:
             return Moments(dim)
@@ -313,15 +326,20 @@ class Snapshot:
         return moments
 
     def mean_cosines(self, queries: Matrix) -> NDArray[np.float32]:
-        """Mean cosines (q,) of queries (q, d) with all rows, nearly: see `Rescorer.mean_row`."""
+        """Mean cosines (q,) of queries (q, d) with all rows but the last ones, nearly.
+
+        See `Rescorer.mean_row`.
+        """
         means: NDArray[np.float32] = np.vecdot(
             self._rescorer.probes(queries).vectors, self._mean_row
         )
         return means
 
-    @cached_property
+    @property
     def _mean_row(self) -> NDArray[np.float32]:
-        return self._rescorer.mean_row(self.moments())
+        if not self._mean_rows:  # two threads may do this at once, which is harmless
+            self._mean_rows.append(self._rescorer.mean_row(self._counted_moments()))
+        return self._mean_rows[0]
 
     @property
     def _rescorer(self) -> Rescorer:

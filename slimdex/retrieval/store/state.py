@@ -192,6 +192,7 @@ class State:
     files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
         differ from those in the segments; "before" is the manifest before the last change, if that
         can be undone.
+    moments_rows : rows whose vectors are in the moments, but for deleted ones; None for all.
     kept : names of the files of the state before the last change, if that can be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
         digest of the file or folder.
@@ -219,6 +220,7 @@ class State:
     norms: str | None = None
     lines: Lines | None = None
     files: dict[str, FileRecord] = field(default_factory=dict)
+    moments_rows: int | None = None
     kept: list[str] = field(default_factory=list)
     origins: dict[str, str] = field(default_factory=dict)
     certificate: Certificate | None = None
@@ -286,6 +288,11 @@ class State:
     def fusion(self) -> str:
         """Fusion of `hybrid="auto"`: chosen by labels, or "auto", by rule."""
         return OFF if self.words is None else self.hybrid or AUTO
+
+    @property
+    def counted(self) -> int:
+        """Rows whose vectors are in the moments, but for deleted ones."""
+        return self.rows if self.moments_rows is None else self.moments_rows
 
     @property
     def fitted(self) -> int:
@@ -359,6 +366,8 @@ class State:
         if self.dim > MOST_DIM:
             raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
         check_spec(self.encoder)
+        if _whole("moments_rows", self.counted, 0) > self.rows:
+            raise ValueError(f"moments_rows={self.moments_rows}; expected at most {self.rows}")
         if self.passages is not None:
             _whole("passages", self.passages, 1)
         if not all(isinstance(digest, str) for digest in self.origins.values()):
@@ -415,9 +424,10 @@ def _check_segments(segments: list[Segment], rows: int) -> None:
         raise ValueError(f"segments of {stop} rows; expected {rows}")
 
 
-def _whole(name: str, value: Any, least: int) -> None:
+def _whole(name: str, value: Any, least: int) -> int:
     if type(value) is not int or not least <= value < 1 << 62:
         raise ValueError(f"{name}={value!r}; expected a whole number, {least} or more")
+    return value
 
 
 def _check_name(role: str, name: Any) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import CorruptError, InUseError
 from slimdex.indexes.execution.progress import progress
-from slimdex.indexes.reducers.moments import Moments
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, VectorFile
+from slimdex.indexes.vectors.append_only import BLOCK_BYTES
+from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..atomic_files import MANIFEST, check_new, publish, publish_folder, remove
 from ..duckdb_library import identifier
@@ -124,7 +124,7 @@ def _read_all(store: DocumentStore) -> None:
 
 def _check_numbers(snapshot: Snapshot) -> None:
     state, index = snapshot.state, snapshot.index
-    moments = Moments.load(snapshot.path / state.files["moments"].name)
+    moments = snapshot.moments()
     if len(index) != state.rows:
         name = state.files["codes"].name
         raise CorruptError(f"{name}: {len(index)} rows; expected at most {state.rows}")

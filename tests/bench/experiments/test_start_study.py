@@ -52,15 +52,24 @@ def test_rows_of_a_small_run(
     monkeypatch.setattr(start_study, "QUICK_ROUNDS", 1)
     monkeypatch.setattr(start_study, "QUICK_DOCUMENTS", 2)
     said = bench("start", "--quick", folder=tmp_path)
-    rows = {row["method"]: row for row in read_rows(tmp_path / "bench-results", "start")}
+    every = read_rows(tmp_path / "bench-results", "start")
+    rows = {row["method"]: row for row in every if "way" not in row}
     ours = ["python -c pass", "slimdex --help", "slimdex info", "slimdex search"]
     assert list(rows) == [*ours, "other"]
     assert {(row["documents"], row["processes"]) for row in rows.values()} == {(2, 1)}
     floor, search = rows["python -c pass"]["start_s"], rows["slimdex search"]
     assert 0 < floor < min(search["start_s"], search["first_s"])
-    (table,) = start([*rows.values()])
-    assert len(table.rows) == len(rows)
-    assert f"\n| {' | '.join(table.heads)} |\n" in said
+    busy = {row["method"]: row for row in every if "way" in row}
+    assert list(busy) == ["slimdex search", "search", "search_many of 2", "add 2", "slimdex serve"]
+    assert [row["error"] for row in busy.values() if "error" in row] == []
+    for row in busy.values():
+        for way in ("alone", "busy"):
+            assert 0 <= row[f"{way}_cpu_s"] < 60
+            assert 0 < row[f"{way}_s"] < 60
+    assert busy["search"]["busy_s"] < busy["slimdex search"]["busy_s"]
+    for table, own in zip(start(every), (rows, busy), strict=True):
+        assert len(table.rows) == len(own)
+        assert f"\n| {' | '.join(table.heads)} |\n" in said
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.codes.kinds import IVF_PQ, kind_named
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution import spare
 from slimdex.indexes.reducers.linear import Identity, Whitening
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import ReducedIndex, reduced, trained
@@ -69,6 +70,18 @@ def test_rescoring_all_rows_is_exact_search(X: Matrix, folder: Path) -> None:
     scores, rows = index.search(X[:30], 10)
     np.testing.assert_allclose(scores, -np.sort(-cosines, axis=1)[:, :10], atol=1e-5)
     assert (rows[:, 0] == np.arange(30)).all()
+
+
+def test_two_threads_give_the_scores_of_one(
+    X: Matrix, rescored: ReducedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = rescored.metric
+    assert metric is not None
+    probes, rows = metric.probes(X[:2]), np.arange(0, N, 2)
+    one_by_one = np.hstack([metric.scores(probes, rows[i : i + 1]) for i in range(len(rows))])
+    for cores in (1, 2):
+        monkeypatch.setattr(spare, "cores", lambda cores=cores: cores)
+        np.testing.assert_array_equal(metric.scores(probes, rows), one_by_one)
 
 
 @pytest.mark.parametrize("candidates", [0, 200])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
 from pathlib import Path
 from threading import Barrier
 
@@ -10,8 +9,9 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.vectors.append_only import BLOCK_BYTES
 from slimdex.indexes.vectors.row_formats import packed, unpacked
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, STORED, VectorFile, extended_digests
+from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 
 either = pytest.mark.parametrize("stored", STORED)
 
@@ -89,19 +89,6 @@ def test_checksums_change_in_the_damaged_block_only(tmp_path: Path) -> None:
         handle.write(b"\xff")
     after = dict(file.blocks())
     assert [b for b in before if before[b] != after[b]] == [1]
-
-
-@pytest.mark.parametrize("before", [0, 100, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 7])
-@pytest.mark.parametrize("more", [0, 1, BLOCK_BYTES, 2 * BLOCK_BYTES + 3])
-def test_digests_of_an_extended_file(tmp_path: Path, before: int, more: int) -> None:
-    data = np.random.default_rng(before + more).bytes(before + more)
-    (tmp_path / "v").write_bytes(data)
-    first = before // BLOCK_BYTES
-    starts = range(first * BLOCK_BYTES, before + more, BLOCK_BYTES)
-    blocks = [(s // BLOCK_BYTES, data[s : s + BLOCK_BYTES]) for s in starts]
-    expected = [(first, data[first * BLOCK_BYTES : before]), *blocks]
-    actual = extended_digests(tmp_path / "v", before, before + more)
-    assert [*actual] == [(block, sha256(part).hexdigest()) for block, part in expected]
 
 
 @either

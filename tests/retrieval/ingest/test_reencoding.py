@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import CorruptError
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES, STORED, VectorFile
+from slimdex.indexes.vectors.append_only import BLOCK_BYTES
+from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder

@@ -16,7 +16,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.ingest.repairing import verify
+from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.store.manifest import Manifest
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
@@ -105,6 +105,87 @@ def test_given_vectors_replace_those_of_an_unchanged_text(path: Path) -> None:
         assert (added.replaced, added.unchanged) == (2, 0)
         hits = collection.search_many(np.eye(1, 4, dtype=np.float32), limit=1)
         assert hits[0][0].id == "b"
+
+
+def check_moments(collection: Collection) -> None:
+    """The moments of the index are those of the live rows' vectors, counted again."""
+    snapshot = collection.index.snapshot
+    X = snapshot.vectors().take(snapshot.searchable_rows()).astype(np.float64)
+    moments = snapshot.moments()
+    assert moments.n == len(X)
+    np.testing.assert_allclose(moments.mean, X.mean(axis=0), atol=1e-9)
+    np.testing.assert_allclose(moments.covariance(), np.cov(X.T, bias=True), atol=1e-9)
+
+
+def test_the_moments_of_small_additions_are_counted_when_they_are_needed(
+    collection: Collection, docstrings: list[Document]
+) -> None:
+    """Also after what makes rows come, go, come back or get other numbers."""
+    name = collection.index.state.files["moments"].name
+    for number in range(3):
+        collection.add([Document(f"{number}", f"a new one, {number}"), Document(f"-{number}", "")])
+        check_moments(collection)
+    assert collection.index.state.files["moments"].name == name
+    collection.undo()
+    check_moments(collection)
+    collection.delete(["1", docstrings[3].id])
+    check_moments(collection)
+    assert collection.index.state.files["moments"].name != name
+    collection.add([Document("4", "another one")])
+    collection.compact()
+    check_moments(collection)
+    collection.add([Document("5", "one more"), Document("4", "replaced")])
+    check_moments(collection)
+    collection.add([Document("6", "the last one")])
+    collection.undo()
+    repair(collection.path)
+    check_moments(collection)
+    assert verify(collection.path) == []
+
+
+@pytest.mark.parametrize("are_few", [True, False])
+def test_few_documents_and_many_are_stored_alike(
+    path: Path, docstrings: list[Document], are_few: bool
+) -> None:
+    """Few are read from memory while they are added, many from their file."""
+    documents = [
+        Document(f"{d.id}-{n}", d.text, d.title, {**d.metadata, "n": n})
+        for n in range(2)
+        for d in docstrings[:600]
+    ]
+    with Collection.create(path, WordEncoder()) as collection:
+        collection.add(docstrings[:100])
+        if are_few:
+            collection.add([*documents[:600], docstrings[0]])
+            collection.add([docstrings[1], *documents[600:]])
+        else:
+            collection.add([docstrings[0], docstrings[1], *documents])
+        expected = {d.id: d for d in [*docstrings[:100], *documents]}
+        assert {d.id: d for d in collection} == {
+            id: Document(id, d.text, d.title, {**d.metadata, "n": d.metadata.get("n")})
+            for id, d in expected.items()
+        }
+        assert verify(collection.path) == []
+        words = collection.search("date", 20, hybrid="rrf")
+        assert words[0].id in expected
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_ids_that_come_and_go_one_by_one(collection: Collection, is_other: bool) -> None:
+    """Also those that another collection of the folder adds meanwhile."""
+    rng, expected = np.random.default_rng(0), {d.id: d.text for d in collection}
+    with Collection.open(collection.path, WordEncoder()) as other:
+        both = [collection, other if is_other else collection]
+        for number in range(40):
+            id, writer = f"n{rng.integers(12)}", both[rng.integers(2)]
+            if id in expected and rng.random() < 0.3:
+                writer.delete([id])
+                del expected[id]
+            else:
+                added = writer.add([Document(id, text := f"text {number}")])
+                assert added.replaced == (id in expected)
+                expected[id] = text
+        assert {d.id: d.text for d in other} == expected
 
 
 def sizes(path: Path) -> dict[str, int]:

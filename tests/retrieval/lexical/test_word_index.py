@@ -175,7 +175,7 @@ def test_files_are_copied_where_links_are_unsupported(
 
     synced = set[str]()
     monkeypatch.setattr(os, "link", refuse)
-    monkeypatch.setattr(segment_folder, "sync", lambda path: synced.add(str(path)))
+    monkeypatch.setattr(segment_folder, "sync_all", lambda paths: synced.update(map(str, paths)))
     more = extended(index, tmp_path / "more", [("", "yak")])
     assert more.faults(61) == []
     assert {str(path) for path in more.path.iterdir()} <= synced

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import get_ident
+from threading import Event, get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from slimdex.indexes.arrays import normalize_rows
+from slimdex.indexes.arrays import Matrix, Rows, normalize_rows
 from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.execution import spare
+from slimdex.indexes.search.reduced_index import ReducedIndex
 from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
@@ -116,22 +118,31 @@ def test_words_of_a_large_index_are_searched_by_other_threads(
     collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = collection.search_many(QUERIES, 7)
-    search, threads = WordIndex.search, set[int]()
+    search, near, threads = WordIndex.search, ReducedIndex.search, set[int]()
+    begun = Event()
 
     def noted(*args: Any, **options: Any) -> ScoredRows:
         threads.add(get_ident())
+        begun.set()
         return search(*args, **options)
+
+    def after_words(*args: Any, **options: Any) -> tuple[Matrix, Rows]:
+        assert begun.wait(20)
+        return near(*args, **options)
 
     monkeypatch.setattr(WordIndex, "search", noted)
     assert collection.search_many(QUERIES, 7) == expected
     assert threads == {get_ident()}
-    threads.clear()
     monkeypatch.setattr(answer, "LONG", len(DOCUMENTS))
-    monkeypatch.setattr(answer, "cores", lambda: 2)
-    assert [collection.search(query, 7) for query in QUERIES] == expected
+    monkeypatch.setattr(spare, "cores", lambda: 2)
+    monkeypatch.setattr(ReducedIndex, "search", after_words)
+    for query, hits in zip(QUERIES, expected, strict=True):
+        threads.clear()
+        begun.clear()
+        assert collection.search(query, 7) == hits
+        assert threads != {get_ident()}
+    begun.clear()
     assert collection.search_many(QUERIES, 7) == expected
-    assert threads
-    assert get_ident() not in threads
 
 
 def test_min_score_is_a_cosine(collection: Collection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import listening
-from slimdex.indexes.vectors.vector_file import BLOCK_BYTES
+from slimdex.indexes.vectors.append_only import BLOCK_BYTES
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit, Part
 from slimdex.retrieval.encoders.adapters import GivenEncoder
@@ -28,6 +29,7 @@ from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.passages import Passage
+from slimdex.retrieval.store import lines
 from slimdex.retrieval.store.lines import (
     ENTRY,
     DocumentFile,
@@ -224,9 +226,58 @@ def test_cut_and_missing_files_are_reported(tmp_path: Path, which: int) -> None:
         DocumentFile(tmp_path, file.lines, 20)
 
 
+def test_later_lines_are_compressed_by_the_first(tmp_path: Path) -> None:
+    written, whole = values(4000), empty(tmp_path).append(values(4000), COLUMNS)
+    plain, stored = b"".join(map(line_of, written)), whole.files[0].path.read_bytes()
+    assert stored[: lines.DICTIONARY] == plain[: lines.DICTIONARY]
+    assert len(stored) - lines.DICTIONARY < (len(plain) - lines.DICTIONARY) / 2
+    (tmp_path / "parts").mkdir()
+    parts = empty(tmp_path / "parts")
+    for first in range(0, 4000, 500):
+        parts = parts.append(values(500, first), COLUMNS)
+    assert parts.files[0].path.read_bytes() == stored
+    assert parts.documents(range(4000), COLUMNS) == as_documents(written)
+
+
+def test_a_file_of_an_earlier_version_is_read_and_extended(tmp_path: Path) -> None:
+    """All its lines are plain."""
+    written, file = values(4000), empty(tmp_path)
+    plain, end = [*map(line_of, written)], 0
+    with file.files[0].path.open("wb") as texts, file.files[1].path.open("wb") as offsets:
+        for line in plain:
+            texts.write(line)
+            offsets.write(ENTRY.pack(end, len(line), zlib.crc32(line)))
+            end += len(line)
+    earlier = DocumentFile(tmp_path, replace(file.lines, bytes=end, columns=COLUMNS), 4000)
+    assert earlier.documents(range(4000), COLUMNS) == as_documents(written)
+    longer = earlier.append(values(9, 4000), COLUMNS)
+    assert longer.lines.bytes - end < sum(len(line_of(each)) for each in values(9, 4000))
+    assert longer.documents(range(4009), COLUMNS) == as_documents(values(4009))
+
+
+def test_a_long_line_stays_plain_and_a_forged_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "DICTIONARY", 10)
+    documents = [("a", "", "x" * 10), ("b", "", "y" * (500 - len('["b","",""]\n'))), ("c", "", "z")]
+    file = empty(tmp_path).append(documents, {})
+    assert [*file.documents(range(3), {})] == [0, 1, 2]
+    assert line_of(documents[1]) not in file.files[0].path.read_bytes()
+    monkeypatch.setattr(lines, "MOST_COMPRESSED", 400)
+    with pytest.raises(CorruptError, match=r"row 1 is damaged.*not compressed by slimdex"):
+        file.documents([1], {})
+    file = empty(tmp_path).append(documents, {})
+    assert line_of(documents[1]) in file.files[0].path.read_bytes()
+    assert [*file.documents(range(3), {})] == [0, 1, 2]
+
+
 @pytest.mark.parametrize("which", [0, 1])
-def test_every_flipped_byte_is_detected(tmp_path: Path, which: int) -> None:
+@pytest.mark.parametrize("dictionary", [lines.DICTIONARY, 100])
+def test_every_flipped_byte_is_detected(
+    tmp_path: Path, which: int, dictionary: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By who reads its row: of the lines as of where they are."""
+    monkeypatch.setattr(lines, "DICTIONARY", dictionary)
     file = empty(tmp_path).append(values(20), COLUMNS)
     path = file.files[which].path
     whole = path.read_bytes()

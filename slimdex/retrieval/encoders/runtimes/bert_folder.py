@@ -302,6 +302,7 @@ class Weights:
 
     def __init__(self, files: list[Path], prefix: str = "") -> None:
         self._tensors = dict[str, tuple[Path, mmap.mmap, int, Any]]()
+        self._maps = list[mmap.mmap]()
         for path in files:
             self._open(path, prefix)
 
@@ -328,12 +329,18 @@ class Weights:
         """Return a tensor; None if it is missing."""
         return None if name not in self._tensors else self[name]
 
+    def release(self) -> None:
+        """Drop the files' pages from this process; those that are needed are mapped again."""
+        for data in self._maps if hasattr(mmap, "MADV_DONTNEED") else ():
+            data.madvise(mmap.MADV_DONTNEED)
+
     def _open(self, path: Path, prefix: str) -> None:
         try:
             with path.open("rb") as file:
                 size = int.from_bytes(file.read(8), "little")
                 header = json.loads(file.read(min(size, path.stat().st_size)))
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            self._maps.append(data)
             header.pop("__metadata__", None)
             for name, about in header.items():
                 for old, new in OLD_ENDINGS.items():

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, Rows
 from slimdex.indexes.execution.threads import threads_for
 
 from ..model_folder import Dense, Normalize, SentenceFolder
@@ -41,37 +41,52 @@ _QUICK: ContextVar[bool] = ContextVar("quick", default=False)
 
 @dataclass(frozen=True)
 class FirstTexts:
-    """Network with pooling and head, which encodes one text at a time."""
+    """Network with pooling and head.
+
+    Texts share the products with weights, which are read once: a product of few rows takes mostly
+    that long.
+    """
 
     family: Family
     pooling: Pooling
     head: Sequence[Dense | Normalize]
 
-    def encode(self, ids: NDArray[np.int64]) -> Matrix:
-        """Encode the token ids (n,) of a text, without padding, to a vector (1, dim)."""
+    def encode(self, texts: Sequence[NDArray[np.int64]]) -> Matrix:
+        """Encode the token ids (n,) of texts, without padding, to vectors (texts, dim)."""
         with threads_for(0):  # numpy's own part of the work has one thread anyway
-            states = self._states(ids)
+            starts = np.cumsum([len(ids) for ids in texts])[:-1]
+            states = self._states(texts, starts)
             if self.pooling.mode == POOLER:
-                first = self._linear(states[-1][:1], f"{self.family.architecture.pooler}")
-                return with_head(np.tanh(first), self.head)
-            pooled = [POOLERS[self.pooling.mode](states[layer]) for layer in self.pooling.layers]
-            return with_head(np.mean(pooled, axis=0, keepdims=True), self.head)
+                firsts = states[-1][[0, *starts]]
+                pooled = np.tanh(self._linear(firsts, f"{self.family.architecture.pooler}"))
+            else:
+                pooler = POOLERS[self.pooling.mode]
+                layers = [np.split(states[layer], starts) for layer in self.pooling.layers]
+                pooled = np.mean([[*map(pooler, layer)] for layer in layers], axis=0)
+            return with_head(pooled, self.head)
 
-    def _states(self, ids: NDArray[np.int64]) -> list[Array]:
-        """Hidden states (n, width) of the embeddings and of each layer."""
-        family, state = self.family, self._embedded(ids)
-        states, bias = [state], self._bias(len(ids))
+    def _states(self, texts: Sequence[NDArray[np.int64]], starts: Rows) -> list[Array]:
+        """Hidden states (n, width) of the embeddings and of each layer, for all tokens of texts.
+
+        `starts` are the first tokens of all texts but the first.
+        """
+        family, state = self.family, np.concatenate([self._embedded(ids) for ids in texts])
+        states, biases = [state], [self._bias(len(ids)) for ids in texts]
         for i in range(family.shape.layers):
-            state = self._layer(state, bias, family.architecture.layer.format(i))
+            state = self._layer(state, starts, biases, family.architecture.layer.format(i))
             states.append(state)
         return states
 
-    def _layer(self, state: Array, bias: Array | float, layer: str) -> Array:
+    def _layer(
+        self, state: Array, starts: Rows, biases: Sequence[Array | float], layer: str
+    ) -> Array:
         names = self.family.architecture
-        query, key, value = (
-            self._linear(state, layer + name) for name in (names.query, names.key, names.value)
+        queries, keys, values = (
+            np.split(self._linear(state, layer + name), starts)
+            for name in (names.query, names.key, names.value)
         )
-        attended = attention(query, key, value, bias, self.family.shape.heads)
+        each, heads = zip(queries, keys, values, biases, strict=True), self.family.shape.heads
+        attended = np.concatenate([attention(*of_text, heads) for of_text in each])
         attended = self._linear(attended, layer + names.attended) + state
         state = self._normalized(attended, layer + names.attended_norm)
         inner = ACTIVATIONS[self.family.shape.activation](self._linear(state, layer + names.inner))
@@ -225,9 +240,7 @@ class QuickRuntime:
                 yield from self._compiled.run(chain([(ids, mask)], batches))
                 return
             lengths = mask.sum(axis=1)
-            yield np.concatenate(
-                [self._network.encode(row[:n]) for row, n in zip(ids, lengths, strict=True)]
-            )
+            yield self._network.encode([row[:n] for row, n in zip(ids, lengths, strict=True)])
 
 
 def first_texts(folder: SentenceFolder, pooling: Pooling) -> tuple[FirstTexts, Facts, Any] | None:

@@ -48,7 +48,7 @@ def built_network(folder: SentenceFolder, pooling: Pooling) -> Conversion | None
     else:
         pooled = pool(states, given[1], pooling)
     vectors = with_head(pooled, folder.head)
-    return Conversion(facts, tokenizer, _model(vectors, given))
+    return Conversion(facts, tokenizer, _model(vectors, given), family.weights.release)
 
 
 def built_layers(folder: SentenceFolder, mode: str) -> Any | None:

@@ -85,7 +85,7 @@ class NetworkLoader:
             return quick
         key = self.key
         if not self._trusted and not on_gpu and (own := self._built() or load_conversion(key)):
-            return OpenVinoRuntime(own.model, precision), own.facts, own.tokenizer
+            return OpenVinoRuntime(own.model, precision, own.release), own.facts, own.tokenizer
 
         self._require_torch()
         progress("converting the model", 0, 1)
@@ -140,7 +140,7 @@ class NetworkLoader:
         def start() -> OpenVinoRuntime:
             built = self._built()
             assert built is not None
-            return OpenVinoRuntime(built.model, precision)
+            return OpenVinoRuntime(built.model, precision, built.release)
 
         return QuickRuntime(network, precision, start), facts, tokenizer
 

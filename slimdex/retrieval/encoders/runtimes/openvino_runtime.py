@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
@@ -23,6 +23,7 @@ import numpy as np
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.spare import cores, most_cores
 
 from ..tokens import Ids
 
@@ -33,11 +34,12 @@ HINTS = {"bf16": "bf16", "fp16": "f16"}
 CPU_TOKENS = 512
 """Tokens of a batch, including padding; sized for the caches of a core."""
 WORTH_WHILE_S = 1.0
-"""Seconds of work before a model is compiled for streams; compiling takes about as long."""
+"""Seconds of work before a model is compiled for streams, which takes about as long and 70 MB..."""
+QUERY_BATCHES = 8
+"""...without the first batches of each call: a service's queries have no more."""
 Batch = tuple[Ids, Ids]
 """Ids and mask (n, seq)."""
 TELEMETRY = "openvino_telemetry"
-_most_cores: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Conversion:
-    """Cached network: facts, a tokenizer of `tokenizers`, and an OpenVINO model."""
+    """Network for OpenVINO: facts, a tokenizer of `tokenizers`, and an OpenVINO model.
+
+    `release` drops the pages of mapped weights; they are read again when needed.
+    """
 
     facts: Facts
     tokenizer: Any
     model: Any
+    release: Callable[[], None] = lambda: None
 
 
 class Runtime(Protocol):
@@ -92,13 +98,20 @@ class Runtime(Protocol):
 
 
 class OpenVinoRuntime:
-    """OpenVINO model, given in float32, compiled for this processor in one of `PRECISIONS`."""
+    """OpenVINO model, given in float32, compiled for this processor in one of `PRECISIONS`.
+
+    `release` is that of its `Conversion`, called once a compiled model has copied its weights, as
+    its first batch makes it do: only the rows of its tables are read later.
+    """
 
     name = "OpenVINO on cpu"
     batch_tokens = CPU_TOKENS
 
-    def __init__(self, model: Any, precision: str) -> None:
+    def __init__(
+        self, model: Any, precision: str, release: Callable[[], None] = lambda: None
+    ) -> None:
         self.model, self.precision = model, fast_precision() if precision == "auto" else precision
+        self._release, self._is_new = release, True
         self._network = _with_compressed_weights(model) if self.precision == "int8" else model
         self._request = self._compiled("LATENCY").create_infer_request()
         self._lock, self._compiling = Lock(), Lock()
@@ -120,8 +133,14 @@ class OpenVinoRuntime:
         first = list(islice(batches, 2))
         batches = chain(first, batches)
         if len(first) < 2 or cores() < 2:
-            return self._one_by_one(batches)
-        return self._in_streams(batches)
+            return self._releasing(self._one_by_one(batches))
+        return self._releasing(self._in_streams(batches))
+
+    def _releasing(self, outputs: Iterator[Matrix]) -> Iterator[Matrix]:
+        yield from outputs
+        if self._is_new:
+            self._is_new = False
+            self._release()
 
     def _one_by_one(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """Run each batch on all cores."""
@@ -140,13 +159,16 @@ class OpenVinoRuntime:
 
         Cores then need not synchronise at every operation of the network.
         """
+        done = 0
         while self._streams is None and self._worked_s < WORTH_WHILE_S:
             start = perf_counter()
             outputs = list(self._one_by_one(islice(batches, 1)))
-            self._worked_s += perf_counter() - start
-            yield from outputs
             if not outputs:
                 return
+            if done >= QUERY_BATCHES:
+                self._worked_s += perf_counter() - start
+            done += 1
+            yield from outputs
         with self._compiling:
             if self._streams is None or self._streams.has_failed:
                 self._streams = _Streams(self._compiled("THROUGHPUT"))
@@ -158,9 +180,11 @@ class OpenVinoRuntime:
             "PERFORMANCE_HINT": mode,
             "ENABLE_CPU_PINNING": False,  # two processes would pin to the same cores
         }
-        if _most_cores is not None:
-            options["INFERENCE_NUM_THREADS"] = _most_cores
-        return openvino_core().compile_model(self._network, "CPU", options)
+        if (threads := most_cores()) is not None:
+            options["INFERENCE_NUM_THREADS"] = threads
+        compiled = openvino_core().compile_model(self._network, "CPU", options)
+        self._is_new = True
+        return compiled
 
 
 class _Streams:
@@ -284,21 +308,6 @@ def fast_precision() -> str:
     """Precision of `auto`: bf16 if the CPU multiplies it natively, else fp32."""
     found = openvino_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     return "bf16" if "BF16" in found else "fp32"
-
-
-def use_cores(count: int) -> None:
-    """Limit encoders loaded from now on to this many CPUs."""
-    global _most_cores
-    _most_cores = count
-
-
-def cores() -> int:
-    """Number of CPUs available to this process."""
-    if hasattr(os, "sched_getaffinity"):
-        found = len(os.sched_getaffinity(0))
-    else:
-        found = os.cpu_count() or 1
-    return found if _most_cores is None else min(found, _most_cores)
 
 
 def may_have_gpu() -> bool:

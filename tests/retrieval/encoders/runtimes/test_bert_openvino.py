@@ -12,16 +12,22 @@ from typing import Any
 
 import numpy as np
 import openvino
+import psutil
 import pytest
 import torch
 import transformers
+from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.encoders.model_folder import ACTIVATIONS, SentenceFolder
 from slimdex.retrieval.encoders.pooling import Pooling, parse_pooling
-from slimdex.retrieval.encoders.runtimes.bert_folder import ARCHITECTURES, buckets
+from slimdex.retrieval.encoders.runtimes.bert_folder import (
+    ARCHITECTURES,
+    Weights,
+    buckets,
+)
 from slimdex.retrieval.encoders.runtimes.bert_numpy import ACTIVATIONS as NUMPY
 from slimdex.retrieval.encoders.runtimes.bert_numpy import QuickRuntime, first_texts, quick_start
 from slimdex.retrieval.encoders.runtimes.bert_openvino import (
@@ -120,12 +126,43 @@ def numpy_differs_not(model: Path, pooling: str) -> None:
     network, facts, _ = found
     assert facts == built.facts
     runtime = OpenVinoRuntime(built.model, "fp32")
-    for length in (1, 2, 9, 40):
-        ids, mask = batch((1, length))
-        (expected,) = runtime.run([(ids, mask)])
-        vector = network.encode(ids[0])
-        assert vector.dtype == np.float32
-        np.testing.assert_allclose(vector, expected, atol=2e-6 * np.abs(expected).max())
+    texts = [batch((1, length)) for length in (9, 1, 40, 2)]
+    vectors = network.encode([ids[0] for ids, _ in texts])
+    assert vectors.dtype == np.float32
+    for text, vector in zip(texts, vectors, strict=True):
+        (expected,) = runtime.run([text])
+        np.testing.assert_allclose(vector[None], expected, atol=2e-6 * np.abs(expected).max())
+
+
+def test_weights_are_released_once_a_compiled_network_has_copied_them(tiny_bert: Path) -> None:
+    built = built_network(SentenceFolder(tiny_bert), parse_pooling("mean"))
+    assert built is not None
+    calls = list[str]()
+    runtime = OpenVinoRuntime(built.model, "fp32", lambda: calls.append("released"))
+    assert calls == []
+    (expected,) = runtime.run([batch((2, 9))])
+    assert calls == ["released"]
+    built.release()
+    (again,) = runtime.run([batch((2, 9))])
+    np.testing.assert_array_equal(again, expected)
+    assert calls == ["released"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems only take this as advice")
+def test_released_weights_leave_memory_and_are_read_again(tmp_path: Path) -> None:
+    path, values = tmp_path / "model.safetensors", np.arange(1 << 20, dtype=np.float32)
+    save_arrays({"table": values}, path)
+
+    def resident() -> int:
+        return sum(each.rss for each in psutil.Process().memory_maps() if each.path == str(path))
+
+    weights = Weights([path])
+    table = weights["table"]
+    np.testing.assert_array_equal(table, values)
+    assert resident() >= values.nbytes
+    weights.release()
+    assert resident() == 0
+    np.testing.assert_array_equal(table, values)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

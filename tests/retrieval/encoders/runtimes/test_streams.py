@@ -13,7 +13,11 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.encoders.runtimes import openvino_runtime
-from slimdex.retrieval.encoders.runtimes.openvino_runtime import Batch, OpenVinoRuntime
+from slimdex.retrieval.encoders.runtimes.openvino_runtime import (
+    QUERY_BATCHES,
+    Batch,
+    OpenVinoRuntime,
+)
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 TEXTS = [
@@ -44,6 +48,18 @@ def test_vectors_are_those_of_one_batch_after_the_other(encoder: TransformerEnco
     assert runtime_of(encoder)._streams is None
     for _ in range(2):
         np.testing.assert_allclose(encoder.encode(TEXTS), alone, atol=1e-5)
+    assert runtime_of(encoder)._streams is not None
+
+
+def test_queries_are_not_worth_a_compilation(
+    encoder: TransformerEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openvino_runtime, "WORTH_WHILE_S", 1e-9)
+    batches = batches_of(encoder)
+    for _ in range(3):
+        list(encoder._runtime.run(batches[:QUERY_BATCHES]))
+    assert runtime_of(encoder)._streams is None
+    list(encoder._runtime.run(batches[: QUERY_BATCHES + 2]))
     assert runtime_of(encoder)._streams is not None
 
 

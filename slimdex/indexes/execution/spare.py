@@ -1,0 +1,97 @@
+"""Spare threads: parts of a search beside the calling thread, while processors are free.
+
+They sleep while they wait, unlike OpenMP's. The caller does each part that no thread has begun, so
+busy threads and processors delay it little.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from .forks import ThreadLock, renewed
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+_most_cores: int | None = None
+
+
+def use_cores(count: int) -> None:
+    """Limit spare threads, and encoders loaded from now on, to this many CPUs."""
+    global _most_cores
+    _most_cores = count
+
+
+def most_cores() -> int | None:
+    """Limit set by `use_cores`; None without one."""
+    return _most_cores
+
+
+def cores() -> int:
+    """Number of CPUs available to this process."""
+    if hasattr(os, "sched_getaffinity"):
+        found = len(os.sched_getaffinity(0))
+    else:
+        found = os.cpu_count() or 1
+    return found if _most_cores is None else min(found, _most_cores)
+
+
+class SpareThreads:
+    """Threads of this process, one fewer than its CPUs; a forked process has its own."""
+
+    def __init__(self) -> None:
+        self._lock = ThreadLock()
+        self._pool: ThreadPoolExecutor | None = None
+        renewed(self)
+
+    def in_fork(self) -> None:
+        """Forget the threads that a forked process lacks."""
+        self._pool = None
+
+    def begin(
+        self, function: Callable[[Part], Result], parts: Sequence[Part]
+    ) -> list[Future[Result]]:
+        """Queue parts; none if there is no other CPU, or Python is ending."""
+        if (count := cores()) < 2:
+            return []
+        with self._lock:
+            pool = self._pool = self._pool or ThreadPoolExecutor(count - 1, "slimdex-spare")
+        try:
+            return [pool.submit(function, part) for part in parts]
+        except RuntimeError:
+            return []
+
+
+_SPARE = SpareThreads()
+
+
+@contextmanager
+def beside(
+    function: Callable[[Part], Result], parts: Sequence[Part]
+) -> Iterator[Callable[[], list[Result]]]:
+    """Begin parts of a job on spare threads; yields a function that returns all results.
+
+    It does the parts that no thread has begun. None is running any more after the `with`.
+
+    >>> with beside(abs, [-1, 2]) as results:
+    ...     own = abs(-3)
+    ...     own, results()
+    (3, [1, 2])
+    """
+    futures = _SPARE.begin(function, parts)
+
+    def results() -> list[Result]:
+        if not futures:
+            return [function(part) for part in parts]
+        each = zip(reversed(parts), reversed(futures), strict=True)  # threads begin with the first
+        found = [function(part) if future.cancel() else future.result() for part, future in each]
+        return found[::-1]
+
+    try:
+        yield results
+    finally:
+        for future in futures:
+            _ = future.cancel() or future.exception()

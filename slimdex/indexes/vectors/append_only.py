@@ -1,0 +1,198 @@
+"""Append-only files: their bytes are made durable, and each block has a checksum.
+
+Whoever appends fsyncs, unless in `syncing_later`: then all files of a change are synced at once,
+which takes a file system little longer than one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from ..arrays import batches
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+BLOCK_BYTES = 1 << 22
+"""Size of a checksummed block, 4 MiB; an append hashes only the blocks that it changes."""
+OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
+"""False on Windows, which also renames no open file and syncs none that may only be read."""
+MOST_ENDS = 64
+"""Files whose last block's hash is kept, to go on from there."""
+
+
+class _Later:
+    """Open files that are synced together; opened again, as they may be renamed until then."""
+
+    def __init__(self) -> None:
+        self._descriptors = dict[int, str]()  # -> the name for messages
+
+    def add(self, descriptor: int, name: str) -> None:
+        """Sync a file later."""
+        self._descriptors[os.dup(descriptor)] = name
+
+    def sync(self) -> None:
+        """Sync all files; raises `OSError` if one can't be."""
+        if self._descriptors:
+            with ThreadPoolExecutor(len(self._descriptors)) as pool:
+                list(pool.map(_sync, self._descriptors, self._descriptors.values()))
+        self.close()
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[0])
+
+
+_later: ContextVar[_Later | None] = ContextVar("later", default=None)
+
+
+@contextmanager
+def syncing_later() -> Iterator[None]:
+    """What is synced in the context waits for `sync_now`, and without it is not synced.
+
+    Other threads don't wait, unless they run in a copy of the context. Windows, which renames no
+    open file, does not wait.
+    """
+    later = _Later()
+    token = _later.set(later if OPENS_FOLDERS else None)
+    try:
+        yield
+    finally:
+        _later.reset(token)
+        later.close()
+
+
+def sync_now() -> None:
+    """Sync what has waited in `syncing_later`; later files don't wait."""
+    later = _later.get()
+    if later is not None:
+        _later.set(None)
+        later.sync()
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """Make some files' bytes durable, or the names in folders: at once, or in `syncing_later`."""
+    with ExitStack() as stack:
+        is_last = _later.get() is None
+        if is_last:
+            stack.enter_context(syncing_later())
+        for path in paths:
+            sync(path)
+        if is_last:
+            sync_now()
+
+
+def sync(path: Path) -> None:
+    """Make a file's bytes durable, or the names in a folder: fsync of its files omits names.
+
+    Windows keeps names durable itself.
+    """
+    if not OPENS_FOLDERS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR)
+    try:
+        sync_open(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def sync_open(descriptor: int, path: Path) -> None:
+    """Make an open file's bytes durable, or the names in a folder."""
+    later = _later.get()
+    if later is None:
+        _sync(descriptor, str(path))
+    else:
+        later.add(descriptor, str(path))
+
+
+def _sync(descriptor: int, name: str) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        error.filename = name
+        raise
+
+
+@contextmanager
+def appending(path: Path, nbytes: int) -> Iterator[BinaryIO]:
+    """Open a file to append to its first `nbytes`; durable at the end."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    with os.fdopen(descriptor, "r+b") as file:
+        file.truncate(nbytes)
+        file.seek(nbytes)
+        yield file
+        file.flush()
+        sync_open(descriptor, path)
+
+
+@dataclass(frozen=True)
+class _End:
+    """The last block of a file, as far as it was hashed: its number, bytes and their hash."""
+
+    block: int
+    nbytes: int
+    hash: _Hash
+
+
+_ends = OrderedDict[Path, _End]()
+
+
+def extended_digests(
+    path: Path, before: int, nbytes: int, known: str | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yield (number, SHA-256) of the block in which a file of `before` bytes ended, as it was then.
+
+    After that, those of all blocks from this one on in the first `nbytes`. Nothing is read twice,
+    and nothing again that this process has hashed, if the first block then is the `known` one.
+    """
+    first, kept = divmod(before, BLOCK_BYTES)
+    with path.open("rb") as file:
+        digest = _hashed(file, path, first, kept, known)
+        yield first, digest.hexdigest()
+        if nbytes > before - kept:
+            more = min(nbytes - before, BLOCK_BYTES - kept)
+            digest.update(file.read(more))
+            _keep(path, _End(first, kept + more, digest))
+            yield first, digest.hexdigest()
+    yield from block_digests(path, nbytes, first + 1)
+
+
+def _hashed(file: BinaryIO, path: Path, block: int, nbytes: int, known: str | None) -> _Hash:
+    """The hash of the first bytes of a block, to whose end the file is moved."""
+    end, start = _ends.get(path), block * BLOCK_BYTES
+    if known and end is not None and end.block == block and end.nbytes <= nbytes:
+        digest = end.hash.copy()
+        file.seek(start + end.nbytes)
+        digest.update(file.read(nbytes - end.nbytes))
+        if digest.hexdigest() == known:
+            return digest
+    file.seek(start)
+    return hashlib.sha256(file.read(nbytes))
+
+
+def _keep(path: Path, end: _End) -> None:
+    _ends[path] = _End(end.block, end.nbytes, end.hash.copy())
+    _ends.move_to_end(path)
+    if len(_ends) > MOST_ENDS:
+        _ends.popitem(last=False)
+
+
+def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield (number, SHA-256) of each block in a file's first `nbytes`, from `first` on."""
+    if nbytes <= first * BLOCK_BYTES:
+        return
+    with path.open("rb") as file:
+        file.seek(first * BLOCK_BYTES)
+        for part in batches(nbytes, BLOCK_BYTES, first * BLOCK_BYTES):
+            data = file.read(part.stop - part.start)
+            yield part.start // BLOCK_BYTES, hashlib.sha256(data).hexdigest()

@@ -1,0 +1,33 @@
+"""Memory of a process by what it is of."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from slimdex.bench.machine import memory_parts
+
+SIZE = 1 << 22
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems don't tell")
+def test_parts_of_memory_are_all_of_it(tmp_path: Path) -> None:
+    place = tmp_path / "notes.index"
+    place.mkdir()
+    path = place / "vectors"
+    path.write_bytes(b"1" * SIZE)
+    before = memory_parts(psutil.Process(), place)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        assert bytes(data).count(b"1") == SIZE
+        written = bytearray(b"1" * SIZE)
+        found = memory_parts(psutil.Process(), place)
+    assert "the index" not in before
+    assert found["the index"][0] == SIZE  # private while the system has yet to write them
+    assert found["heap and stacks"][1] - before["heap and stacks"][1] >= len(written)
+    resident = psutil.Process().memory_info().rss
+    assert sum(size for size, _ in found.values()) == pytest.approx(resident, abs=4 * SIZE)
+    assert all(private <= size for size, private in found.values())
