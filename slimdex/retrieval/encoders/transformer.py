@@ -176,7 +176,9 @@ class TransformerEncoder:
         if precision == self.precision:
             return self
         if isinstance(self._runtime, OpenVinoRuntime):
-            return self._with(OpenVinoRuntime(self._runtime.model, precision))
+            return self._with(
+                OpenVinoRuntime(self._runtime.model, precision, self._runtime.release)
+            )
         other = self._with(self._runtime)
         other._runtime, _, _ = other._loader.load(precision)
         return other

@@ -111,7 +111,7 @@ class OpenVinoRuntime:
         self, model: Any, precision: str, release: Callable[[], None] = lambda: None
     ) -> None:
         self.model, self.precision = model, fast_precision() if precision == "auto" else precision
-        self._release, self._is_new = release, True
+        self.release, self._is_new = release, True
         self._network = _with_compressed_weights(model) if self.precision == "int8" else model
         self._request = self._compiled("LATENCY").create_infer_request()
         self._lock, self._compiling = Lock(), Lock()
@@ -140,7 +140,7 @@ class OpenVinoRuntime:
         yield from outputs
         if self._is_new:
             self._is_new = False
-            self._release()
+            self.release()
 
     def _one_by_one(self, batches: Iterable[Batch]) -> Iterator[Matrix]:
         """Run each batch on all cores."""
