@@ -409,7 +409,7 @@ class Txtai(Database):
 
 
 class Zvec(Database):
-    """zvec, an HNSW graph over float32 rows; effort is ef."""
+    """zvec, an HNSW graph over float32 rows; effort is ef. `pip install zvec==0.8.0` brings it."""
 
     library = "zvec"
 
@@ -459,8 +459,8 @@ class Leann(Database):
     """LEANN, an HNSW graph without its vectors; effort is its complexity.
 
     sentence-transformers encodes all documents for the graph, and at each search those that the
-    search visits, in a server process whose memory is not counted: seconds on a few processors. It
-    brings a hundred packages, so the extra `peers` leaves it out: `pip install leann==0.3.8`.
+    search visits, in a server process whose memory is not counted: seconds on a few processors.
+    `pip install leann==0.3.8` brings it, with a hundred packages.
     """
 
     library = "leann"
