@@ -38,6 +38,8 @@ from .libraries import GRAPH_EFFORT, GRAPH_LINKS
 
 BUSY_MS = 5000
 """Time that SQLite waits for other processes: the default of Python's `sqlite3`."""
+ZVEC_DOCUMENTS = 1000
+"""Documents of a call; zvec takes up to 1,024."""
 
 
 class Database(Engine):
@@ -404,6 +406,91 @@ class Txtai(Database):
 
     def ask(self, text: str, k: int) -> Answer:
         return [(hit["id"], hit["text"]) for hit in self._opened.search(text, k)]
+
+
+class Zvec(Database):
+    """zvec, an HNSW graph over float32 rows; effort is ef. `pip install zvec==0.8.0` brings it."""
+
+    library = "zvec"
+
+    def open(self, place: Place) -> None:
+        self.place, zvec, path = place, self._library, place.folder / "documents"
+        if path.exists():
+            self._collection = zvec.open(str(path))
+            return
+        graph = zvec.HnswIndexParam(metric_type=zvec.MetricType.COSINE)
+        rows = zvec.DataType.VECTOR_FP32
+        vectors = zvec.VectorSchema("vector", rows, place.dim, index_param=graph)
+        text = zvec.FieldSchema("text", zvec.DataType.STRING)
+        schema = zvec.CollectionSchema("documents", fields=[text], vectors=vectors)
+        self._collection = zvec.create_and_open(str(path), schema)
+
+    def add(self, parts: Iterable[Batch]) -> None:
+        for part in parts:
+            each = zip(part.ids, part.texts or (), part.vectors.tolist(), strict=True)
+            docs = [
+                self._library.Doc(id, fields={"text": text}, vectors={"vector": vector})
+                for id, text, vector in each
+            ]
+            for few in batches(len(docs), ZVEC_DOCUMENTS):
+                for status in self._collection.insert(docs[few]):
+                    if not status.ok():
+                        raise OSError(f"zvec: {status}")
+
+    def finish(self) -> None:
+        self._collection.optimize()
+
+    def close(self) -> None:
+        self._collection.close()
+
+    def nearest(self, query: Query, k: int) -> Any:
+        return self._found(query, k, [])
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        return [(doc.id, doc.fields["text"]) for doc in self._found(query, k, ["text"])]
+
+    def _found(self, query: Query, k: int, fields: list[str]) -> Any:
+        harder = self._library.HnswQueryParam(ef=max(self.effort, k)) if self.effort else None
+        asked = self._library.Query("vector", vector=query.vector.tolist(), param=harder)
+        return self._collection.query(asked, topk=k, output_fields=fields)
+
+
+class Leann(Database):
+    """LEANN, an HNSW graph without its vectors; effort is its complexity.
+
+    sentence-transformers encodes all documents for the graph, and at each search those that the
+    search visits, in a server process whose memory is not counted: seconds on a few processors.
+    `pip install leann==0.3.8` brings it, with a hundred packages.
+    """
+
+    library = "leann"
+
+    def write(self, documents: Documents, place: Place) -> None:
+        assert place.encoder is not None
+        model = place.encoder.spec()["model"]
+        builder = self._library.LeannBuilder("hnsw", embedding_model=model)
+        for id, text in zip(documents.ids or (), documents.texts or (), strict=True):
+            builder.add_text(text, {"id": id})
+        builder.build_index(self._path(place))
+
+    def open(self, place: Place) -> None:
+        self._searcher = self._library.LeannSearcher(self._path(place))
+
+    def close(self) -> None:
+        self._searcher.cleanup()
+
+    def nearest(self, query: Query, k: int) -> Any:
+        return self.ask(query.text, k)
+
+    def fetch(self, query: Query, k: int) -> Answer:
+        return self.ask(query.text, k)
+
+    def ask(self, text: str, k: int) -> Answer:
+        asked = {"complexity": self.effort} if self.effort else {}
+        return [(hit.id, hit.text) for hit in self._searcher.search(text, top_k=k, **asked)]
+
+    def _path(self, place: Place) -> str:
+        return str(place.folder / "documents.leann")
 
 
 def _arrow_batches(place: Place, parts: Iterable[Batch]) -> Any:

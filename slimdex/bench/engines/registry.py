@@ -9,7 +9,7 @@ from typing import Any
 from slimdex.indexes.settings import Settings
 
 from ..machine import not_installed
-from .databases import Chroma, DuckDb, LanceDb, QdrantEdge, SqliteVec, Txtai
+from .databases import Chroma, DuckDb, LanceDb, Leann, QdrantEdge, SqliteVec, Txtai, Zvec
 from .engine import CHANGES, DOCUMENTS, VECTORS, Ability, Engine
 from .libraries import (
     GRAPH_LINKS,
@@ -112,6 +112,8 @@ LIBRARIES: dict[str, Library] = {
         {VECTORS: (0, 4)},
     ),
     "ST binary": _vectors("sentence-transformers", lambda: SentenceTransformers("ubinary"), (0, 4)),
+    "zvec": Library(Zvec, ("zvec",), {DOCUMENTS: (*USUAL, *GRAPH_EFFORTS[1:])}, processes=False),
+    "LEANN": Library(Leann, ("leann",), {DOCUMENTS: USUAL}, callers=False),
     "txtai": Library(Txtai, ("txtai",), {DOCUMENTS: (*USUAL, *LIST_EFFORTS)}, callers=False),
 }
 
