@@ -47,6 +47,8 @@ COMPRESSED = b"\0"
 """Byte before a compressed line; a plain one begins with "["."""
 MOST_COMPRESSED = 1 << 24
 """Largest plain length of a compressed line, so that a forged one can't exhaust the memory."""
+LEVEL = 3
+"""Of zlib: its default 6 saves 2% of a sentence's bytes and takes nearly twice as long."""
 RAW = -zlib.MAX_WBITS
 """Deflate without header and checksum."""
 
@@ -309,7 +311,7 @@ class _Dictionary:
 
     @cached_property
     def _begun(self) -> Any:
-        return zlib.compressobj(wbits=RAW, zdict=self._start)
+        return zlib.compressobj(LEVEL, wbits=RAW, zdict=self._start)
 
     @cached_property
     def _checksum(self) -> int:
