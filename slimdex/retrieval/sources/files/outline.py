@@ -65,7 +65,7 @@ class Outline:
         self._parts, self._stack = list[Part](), list[_Heading]()
         self._page: int | None = None
         self._anchor: str | None = None
-        self._begins = True
+        self._begins, self._top = True, ""
 
     @property
     def text(self) -> str:
@@ -82,6 +82,15 @@ class Outline:
     def first_heading(self) -> str:
         """First heading of the outermost level; "" if there is none."""
         return next((part.headings[0] for part in self._parts if part.headings), "")
+
+    @property
+    def top_heading(self) -> str:
+        """First heading of level 1, or else the one of the outermost level, with which all begins.
+
+        "" if there is none: other headings name only sections.
+        """
+        outermost = [part.headings[0] if part.headings else "" for part in self._parts]
+        return self._top or (outermost[0] if len({*outermost}) == 1 else "")
 
     def add(self, text: str, separator: str = "\n\n") -> None:
         """Append a block, unless it is empty.
@@ -113,6 +122,8 @@ class Outline:
         words = " ".join(shown(text).split())
         if not words:
             return
+        if level == 1:
+            self._top = self._top or words
         self.leave(level)
         del self._stack[DEEPEST - 1 :]
         self._stack.append(_Heading(level, words, anchor))

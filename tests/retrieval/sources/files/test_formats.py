@@ -93,6 +93,21 @@ def test_markdown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Hot.\n\n## Steps\n\nBoil.\n\n# Tea\n\n# Cups", "Tea"),
+        ("Hot.\n\n## Steps\n\nBoil.\n\n## Cups", ""),
+        ("## Tea\n\nHot.\n\n### Steps\n\nBoil.", "Tea"),
+        ("Hot.\n\n## Steps\n\nBoil.", ""),
+        ("<h1>Tea</h1>\n\n## Steps", ""),
+        ("---\ntitle: Hot\n---\n# Tea", "Hot"),
+    ],
+)
+def test_a_section_does_not_name_a_note(text: str, title: str) -> None:
+    assert markdown.read(text).title == title
+
+
+@pytest.mark.parametrize(
     ("text", "heading", "anchor"),
     [
         ("# Tea ## {#hot}", "Tea", "hot"),

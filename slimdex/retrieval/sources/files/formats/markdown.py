@@ -55,7 +55,9 @@ LONGEST_OUTPUT = 2000
 
 
 def read(text: str) -> Extract:
-    r"""Read a text with optional front matter; the title is from there or the first heading.
+    r"""Read a text with optional front matter; the title is from there, or that of its outline.
+
+    A note without either has its file's name: its first heading names only a section.
 
     >>> tea = read("---\ntags: [drinks, hot]\n---\n# Tea\n\nBoil *fresh* [water](tap.md).")
     >>> tea.title, tea.text, tea.facts["tags"], tea.parts[0].anchor
@@ -65,7 +67,7 @@ def read(text: str) -> Extract:
     outline = Outline()
     feed(outline, body)
     lowered = {key.lower(): value for key, value in values.items()}
-    title = front_matter.as_text(lowered.get("title", "")) or outline.first_heading
+    title = front_matter.as_text(lowered.get("title", "")) or outline.top_heading
     return Extract(title, outline.text, outline.parts, front_matter.facts(values))
 
 
@@ -314,7 +316,7 @@ def _notebook(book: dict[str, Any]) -> Extract:
             for output in cell.get("outputs", []):
                 shown = output.get("text") or output.get("data", {}).get("text/plain", "")
                 outline.add(_text(shown)[:LONGEST_OUTPUT])
-    title = _text(book.get("metadata", {}).get("title", "")) or outline.first_heading
+    title = _text(book.get("metadata", {}).get("title", "")) or outline.top_heading
     return Extract(title, outline.text, outline.parts)
 
 
