@@ -254,7 +254,8 @@ def write_extended(
 ) -> None:
     """Write an index of so many rows with further ones to a new folder, without opening either.
 
-    The files are durable when this returns, as in `WordIndex.create`.
+    The files are durable when this returns, as in `WordIndex.create`. Raises `CorruptError` if it
+    has another number of rows.
     """
     documents = iter(documents)
     few = list(islice(documents, FEW + 1))
@@ -264,6 +265,9 @@ def write_extended(
         link_files(old.absolute(), work, symlink_or_copy if in_memory else link_or_copy)
         names = {file.name for file in work.iterdir()}
         index = _tantivy().Index.open(str(work))
+        index.config_reader(MANUAL)
+        if (count := int(index.searcher().num_docs)) != rows:
+            raise CorruptError(f"{old}: words of {count} rows; expected {rows}")
         _write(index, chain(few, documents), rows, terms)
         publish(work, path, names)
 
