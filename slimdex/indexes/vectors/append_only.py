@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from ..arrays import batches
-
 if TYPE_CHECKING:
     from hashlib import _Hash
 
@@ -193,6 +191,6 @@ def block_digests(path: Path, nbytes: int, first: int = 0) -> Iterator[tuple[int
         return
     with path.open("rb") as file:
         file.seek(first * BLOCK_BYTES)
-        for part in batches(nbytes, BLOCK_BYTES, first * BLOCK_BYTES):
-            data = file.read(part.stop - part.start)
-            yield part.start // BLOCK_BYTES, hashlib.sha256(data).hexdigest()
+        for block in range(first, -(-nbytes // BLOCK_BYTES)):
+            data = file.read(min(BLOCK_BYTES, nbytes - block * BLOCK_BYTES))
+            yield block, hashlib.sha256(data).hexdigest()

@@ -14,10 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, StatementError
 from slimdex.indexes.execution.forks import ThreadLock, renewed
@@ -25,6 +22,10 @@ from slimdex.indexes.execution.forks import ThreadLock, renewed
 from ..duckdb_library import connected, duckdb, identifier, literal
 from .segments import checked_columns
 from .state import Segment
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MEMORY_VARIABLE = "SLIMDEX_MEMORY"
 """Environment variable for DuckDB's memory limit."""
@@ -84,7 +85,7 @@ class Session:
         self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
         self._ended = deque[tuple[str, Sequence[str]]]()
         self._numbers = count()
-        self._hashes: tuple[tuple[str, ...], NDArray[np.uint64]] = (), np.zeros(0, np.uint64)
+        self._hashed: tuple[tuple[str, ...], NDArray[np.uint64]] | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -98,11 +99,10 @@ class Session:
     def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
         """DuckDB's hashes of ids; the last ones are remembered."""
         asked = (*ids,)
-        if asked != self._hashes[0]:
+        if self._hashed is None or self._hashed[0] != asked:
             sql = "SELECT hash(unnest(?::VARCHAR[])) AS hash"
-            found = self._connection.execute(sql, [[*ids]]).fetchnumpy()["hash"]
-            self._hashes = asked, found
-        return self._hashes[1]
+            self._hashed = asked, self._connection.execute(sql, [[*ids]]).fetchnumpy()["hash"]
+        return self._hashed[1]
 
     def schema(self, segments: Sequence[Segment]) -> str:
         """Make an empty schema for views of some segments; return its name."""
