@@ -149,9 +149,9 @@ def _checkout() -> dict[str, Any]:
 
 
 def memory_parts(process: psutil.Process, index: Path) -> dict[str, tuple[int, int]]:
-    """Resident and private bytes of a process, by what they are of; Linux alone tells them.
+    """Resident and private bytes of a process, by kind of mapping; empty except on Linux.
 
-    Private bytes are written ones. Others are pages of files, which the system can evict.
+    Private bytes were written. The others are pages of files, which the system can evict.
     """
     found = dict[str, tuple[int, int]]()
     for each in process.memory_maps() if sys.platform == "linux" else ():
@@ -161,7 +161,7 @@ def memory_parts(process: psutil.Process, index: Path) -> dict[str, tuple[int, i
 
 
 def _part_of(path: str, index: Path) -> str:
-    """Name what a mapping is of."""
+    """Name the kind of a mapping."""
     if path.startswith("["):  # heap, stacks, and maps without a file
         return "heap and stacks"
     if Path(path).is_relative_to(index.resolve()):

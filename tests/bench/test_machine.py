@@ -1,4 +1,4 @@
-"""Memory of a process by what it is of."""
+"""Memory of a process, by kind of mapping."""
 
 from __future__ import annotations
 

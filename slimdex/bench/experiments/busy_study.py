@@ -1,7 +1,7 @@
-"""`slimdex bench start`, its second part: the same work alone, and beside busy processes.
+"""Second part of `slimdex bench start`: the same work alone, and beside busy processes.
 
-One of them runs on each processor, so that work has about half of its time. Work that waits for its
-threads by spinning takes more processor time then, and many times as long.
+With a busy process on each processor, work gets about half of their time. Threads that spin while
+they wait then take more processor time, and the work takes many times as long.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ BUSY = "beside busy processes"
 ASKED, TOGETHER, WORDS = 20, 64, 8
 """Searches of a measurement, texts of a search for many, words of a text."""
 Spent = tuple[float, float]
-"""Seconds of work: elapsed, and of processors."""
+"""Elapsed seconds of work, and seconds of processor time."""
 
 
 class OpenIndex:
-    """An open index in a process of its own; each method returns what a call takes."""
+    """An open index in a process of its own; each method returns the mean time of a call."""
 
     def __init__(self, path: Path, texts: Sequence[str]) -> None:
         self._collection, self._texts, self._numbers = Collection.open(path), texts, count()

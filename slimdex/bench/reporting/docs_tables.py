@@ -93,10 +93,7 @@ start = together(
         full.commands,
         columns=_of(full.commands.columns, "", "s, median", "first use, s", "installed, MB"),
     ),
-    replace(
-        full.busy,
-        columns=_of(full.busy.columns, "", "processor time alone, ms", "processor time beside, ms"),
-    ),
+    full.busy,
 )
 encoders = replace(
     full.encoders,

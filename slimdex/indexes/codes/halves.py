@@ -1,8 +1,8 @@
-"""Halves: many codes of 4-bit product quantisation, which two threads scan for one query.
+"""Halves: 4-bit product quantisation codes in two indexes, which two threads scan for one query.
 
-FAISS scans one query's codes on one thread, and its index has no part that it could scan alone: so
-there are two, with the same codebooks. Their answers are the whole's, since each row's distance is
-computed from the query and the row alone. A file holds the whole.
+FAISS scans one query's codes on one thread and can't scan a part of an index. So the rows are
+divided between two indexes with the same codebooks. Together they give the answers of a single one,
+since the distance of a row depends only on the query and that row. Files contain a single index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..execution.spare import beside
 from .library import faiss
 
 HALVED_FROM = 250_000
-"""Least rows that are halved."""
+"""Smallest number of rows that are divided."""
 
 
 class Halves:
@@ -34,7 +34,7 @@ class Halves:
 
     @classmethod
     def of(cls, whole: Any) -> Self:
-        """Divide an index of FAISS, which is empty then."""
+        """Divide an index of FAISS, and empty it."""
         rows, block, codes = int(whole.ntotal), int(whole.bbs), _codes(whole).copy()
         half = rows // 2 // block * block
         cut = half // block * whole.get_block_stride()
@@ -56,8 +56,8 @@ class Halves:
         self.last.add(X)
 
     def search(self, queries: Matrix, k: int) -> tuple[Matrix, Rows]:
-        """Distances and rows (q, k), as of FAISS; equal distances are in the order of rows."""
-        if len(queries) > 1:  # which share the threads
+        """Distances and rows (q, k), as FAISS returns them; ties are in the order of rows."""
+        if len(queries) > 1:  # FAISS divides these among its threads
             return self._joined(self.first.search(queries, k), self.last.search(queries, k))
         with beside(lambda half: half.search(queries, k), [self.last]) as results:
             return self._joined(self.first.search(queries, k), *results())
@@ -67,9 +67,7 @@ class Halves:
     ) -> tuple[Matrix, Rows]:
         rows = np.hstack([found[1], np.where(others[1] < 0, -1, others[1] + self.first.ntotal)])
         distances = np.hstack([found[0], others[0]])
-        bits = distances.view(np.int32).astype(
-            np.int64
-        )  # positive floats are ordered as their bits
+        bits = distances.view(np.int32).astype(np.int64)  # positive floats sort like their bits
         keys = np.sort(bits << 32 | rows & 0xFFFFFFFF, axis=1)[:, : found[1].shape[1]]
         joined = keys.astype(np.int32).astype(np.int64)  # the lower bits, with -1
         return (keys >> 32).astype(np.int32).view(np.float32), joined
@@ -84,7 +82,10 @@ class Halves:
 
 
 def halved(index: Any) -> Any:
-    """Halves of many codes, again if the last has grown to twice the first; else the same index."""
+    """Divide an index of many codes, and again once the last half is twice as large as the first.
+
+    Other indexes are returned unchanged.
+    """
     if isinstance(index, Halves):
         return index if 3 * index.first.ntotal >= index.ntotal else Halves.of(index.whole())
     is_divisible = type(index) is faiss.IndexPQFastScan and index.metric_type == faiss.METRIC_L2
@@ -97,7 +98,7 @@ def whole_of(index: Any) -> Any:
 
 
 def cloned(index: Any, *, empty: bool = False) -> Any:
-    """Copy of an index, without rows if `empty`; halves of none are one index."""
+    """Copy an index, without rows if `empty`; the empty copy is a single index."""
     if isinstance(index, Halves) and empty:
         return _emptied(index.last)
     if isinstance(index, Halves):

@@ -1,8 +1,8 @@
-"""FAISS, loaded so that its threads of OpenMP sleep while they wait.
+"""FAISS, imported so that its OpenMP threads sleep while they wait.
 
-They spin otherwise. Beside two busy processes, on two processors, training of codes took seven
-times the processor time, and 16 queries at once three times. OpenMP reads the variable when it is
-loaded, so programs and other libraries keep their own setting.
+By default they spin. Beside two busy processes on two processors, training took five to seven times
+the processor time, and a search for 16 queries three times. OpenMP reads the variable only when it
+is loaded, so the program's environment and other libraries are not affected.
 """
 
 from __future__ import annotations

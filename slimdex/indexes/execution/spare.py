@@ -1,7 +1,7 @@
-"""Spare threads: parts of a search beside the calling thread, while processors are free.
+"""Spare threads: run parts of a search beside the calling thread while processors are free.
 
-They sleep while they wait, unlike OpenMP's. The caller does each part that no thread has begun, so
-busy threads and processors delay it little.
+Unlike OpenMP's, they sleep while they wait. The caller runs every part that no thread has started,
+so busy threads and processors delay it little.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ _SPARE = SpareThreads()
 def beside(
     function: Callable[[Part], Result], parts: Sequence[Part]
 ) -> Iterator[Callable[[], list[Result]]]:
-    """Begin parts of a job on spare threads; yields a function that returns all results.
+    """Start parts of a job on spare threads; yields a function that returns all results.
 
-    It does the parts that no thread has begun. None is running any more after the `with`.
+    That function runs the parts that no thread has started. No part runs after the context ends.
 
     >>> with beside(abs, [-1, 2]) as results:
     ...     own = abs(-3)

@@ -1,6 +1,6 @@
-"""Append-only files: their bytes are made durable, and each block has a checksum.
+"""Append-only files: make their bytes durable, and compute a checksum of each block.
 
-Whoever appends fsyncs, unless in `syncing_later`: then all files of a change are synced at once,
+An append ends with an fsync. In `syncing_later`, all files of a change are synced together instead,
 which takes a file system little longer than one of them.
 """
 
@@ -25,14 +25,14 @@ BLOCK_BYTES = 1 << 22
 OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
 """False on Windows, which also renames no open file and syncs none that may only be read."""
 MOST_ENDS = 64
-"""Files whose last block's hash is kept, to go on from there."""
+"""Number of files for which the hash of the last block is kept, so that an append continues it."""
 
 
 class _Later:
-    """Open files that are synced together; opened again, as they may be renamed until then."""
+    """Files to sync together, by duplicated descriptors: a file may be renamed until then."""
 
     def __init__(self) -> None:
-        self._descriptors = dict[int, str]()  # -> the name for messages
+        self._descriptors = dict[int, str]()  # -> name, for messages
 
     def add(self, descriptor: int, name: str) -> None:
         """Sync a file later."""
@@ -56,10 +56,10 @@ _later: ContextVar[_Later | None] = ContextVar("later", default=None)
 
 @contextmanager
 def syncing_later() -> Iterator[None]:
-    """What is synced in the context waits for `sync_now`, and without it is not synced.
+    """Defer every `sync` in the context until `sync_now`; without that call nothing is synced.
 
-    Other threads don't wait, unless they run in a copy of the context. Windows, which renames no
-    open file, does not wait.
+    Other threads are affected only if they run in a copy of the context. On Windows, where an open
+    file can't be renamed, nothing is deferred.
     """
     later = _Later()
     token = _later.set(later if OPENS_FOLDERS else None)
@@ -71,7 +71,7 @@ def syncing_later() -> Iterator[None]:
 
 
 def sync_now() -> None:
-    """Sync what has waited in `syncing_later`; later files don't wait."""
+    """Sync the files that `syncing_later` has deferred, and defer no more."""
     later = _later.get()
     if later is not None:
         _later.set(None)
@@ -79,7 +79,7 @@ def sync_now() -> None:
 
 
 def sync_all(paths: Iterable[Path]) -> None:
-    """Make some files' bytes durable, or the names in folders: at once, or in `syncing_later`."""
+    """Make the bytes of files and the names in folders durable, all of them together."""
     with ExitStack() as stack:
         is_last = _later.get() is None
         if is_last:
@@ -135,7 +135,7 @@ def appending(path: Path, nbytes: int) -> Iterator[BinaryIO]:
 
 @dataclass(frozen=True)
 class _End:
-    """The last block of a file, as far as it was hashed: its number, bytes and their hash."""
+    """The hashed part of a file's last block: number of the block, bytes hashed, their hash."""
 
     block: int
     nbytes: int
@@ -150,8 +150,9 @@ def extended_digests(
 ) -> Iterator[tuple[int, str]]:
     """Yield (number, SHA-256) of the block in which a file of `before` bytes ended, as it was then.
 
-    After that, those of all blocks from this one on in the first `nbytes`. Nothing is read twice,
-    and nothing again that this process has hashed, if the first block then is the `known` one.
+    After that, yield those of all blocks from this one on in the first `nbytes`. Nothing is read
+    twice. `known` is the recorded SHA-256 of the first block: bytes that this process hashed for an
+    earlier append are not read again if their hash agrees with it.
     """
     first, kept = divmod(before, BLOCK_BYTES)
     with path.open("rb") as file:
@@ -166,7 +167,7 @@ def extended_digests(
 
 
 def _hashed(file: BinaryIO, path: Path, block: int, nbytes: int, known: str | None) -> _Hash:
-    """The hash of the first bytes of a block, to whose end the file is moved."""
+    """Hash the first bytes of a block, and leave the file's position after them."""
     end, start = _ends.get(path), block * BLOCK_BYTES
     if known and end is not None and end.block == block and end.nbytes <= nbytes:
         digest = end.hash.copy()

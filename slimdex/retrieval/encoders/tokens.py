@@ -132,7 +132,7 @@ def groups(texts: Sequence[str]) -> Iterator[slice]:
 
 
 def padded_length(length: int) -> int:
-    """Round a length up to a multiple of 4, to one of 16 between two powers of two.
+    """Round a length up to a multiple of 4, and to one of at most 16 between two powers of two.
 
     OpenVINO plans every new shape and keeps the plan in memory, about 1 MB: with few lengths it
     plans seldom, and padding adds less than 4 tokens or a sixteenth.

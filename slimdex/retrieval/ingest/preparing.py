@@ -171,7 +171,7 @@ class Prepared:
 def _looked_up(
     snapshot: Snapshot, ids: Sequence[str], reads_documents: bool
 ) -> tuple[Snapshot, dict[str, int]]:
-    """A snapshot, and the rows of those ids that exist; its documents are open if they are read."""
+    """Return the snapshot and the rows of those ids that exist; open its documents if required."""
     rows = snapshot.store.look_up(ids)
     if rows or reads_documents:
         snapshot.store.open()

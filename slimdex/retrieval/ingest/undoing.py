@@ -17,7 +17,7 @@ from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..index import Index
-from ..lexical.word_index import WordIndex
+from ..lexical.word_index import write_extended
 from ..store.change import AppendedFile, Change
 from ..store.derived import word_faults
 from ..store.index_files import load_index, save_codes
@@ -95,7 +95,7 @@ def _words_as(change: Change, state: State, before: State) -> State:
     if not more:
         return replace(state, words=before.words)
     name = state.new_name("words")
-    WordIndex.open(path).write_extended(change.path / name, (("", "") for _ in range(more)))
+    write_extended(path, before.rows, change.path / name, (("", "") for _ in range(more)))
     return replace(state, words=name)
 
 

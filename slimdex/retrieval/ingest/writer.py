@@ -39,7 +39,7 @@ from ..store.work_folder import work_folder
 from .staging import Staged
 
 MOST_UNCOUNTED = 1024
-"""Rows that the file of moments may lack: whoever needs them adds these."""
+"""Largest number of last rows that are missing from the file of moments; readers add them."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def share(part: float) -> str:
 
 
 def _is_small(before: Snapshot, rows: int, replaced: Rows) -> bool:
-    """True if an addition can leave the moments as they are: it is small, and no refit is due."""
+    """True if an addition needs no new file of moments: it is small, and requires no refit."""
     state = before.state
     return (
         state.settings is not None

@@ -85,7 +85,7 @@ class WordIndex:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> index = WordIndex.create(folder / "1", [("a", "The cat sat."), ("b", "Dogs and a cat.")])
-    >>> index.write_extended(folder / "2", [("", "A cat, a cat, a dog.")])
+    >>> write_extended(folder / "1", 2, folder / "2", [("", "A cat, a cat, a dog.")])
     >>> more = WordIndex.open(folder / "2")
     >>> index.search("dog or cat", 5).rows.tolist(), more.search("dog or cat", 5).rows.tolist()
     ([1, 0], [1, 2, 0])
@@ -114,6 +114,7 @@ class WordIndex:
         )
         with work_folder(path) as work:
             index = tantivy.Index(schema, path=str(work), reuse=False)
+            index.config_reader(MANUAL)
             _write(index, documents, 0)
             publish(work, path)
         return cls.open(path)
@@ -139,12 +140,6 @@ class WordIndex:
     def blank_count(self) -> int:
         """Number of rows without id and text."""
         return self._count(NAME, BLANK)
-
-    def write_extended(
-        self, path: Path, documents: Iterable[tuple[str, str]], terms: Terms = TERMS
-    ) -> None:
-        """Write an index with further rows to a new folder; see `write_extended`."""
-        write_extended(self.path, len(self), path, documents, terms)
 
     def check_files(self, *, deleted: bool = False) -> None:
         """Raise `CorruptError` if a file has been cut since it was mapped.
@@ -252,10 +247,10 @@ class WordIndex:
 def write_extended(
     old: Path, rows: int, path: Path, documents: Iterable[tuple[str, str]], terms: Terms = TERMS
 ) -> None:
-    """Write an index of so many rows with further ones to a new folder, without opening either.
+    """Write an existing index, of `rows` rows, and further rows to a new folder.
 
-    The files are durable when this returns, as in `WordIndex.create`. Raises `CorruptError` if it
-    has another number of rows.
+    The files are durable when this returns. Raises `CorruptError` if the existing index has another
+    number of rows.
     """
     documents = iter(documents)
     few = list(islice(documents, FEW + 1))
@@ -290,7 +285,6 @@ def _write(
     index: Any, documents: Iterable[tuple[str, str]], first: int, terms: Terms = TERMS
 ) -> None:
     """Add ids and texts as rows first, first + 1, ..., and wait for tantivy's threads."""
-    index.config_reader(MANUAL)
     index.register_tokenizer(STEMS, stemmer())
     writer = index.writer(HEAP_BYTES, 1)
     try:

@@ -22,7 +22,7 @@ LENGTH = 160
 MOST_PARTS = 80
 """Largest number of parts of texts to encode for a query; ten hits have about as many."""
 BEHIND = 0.3
-"""Share of the query's words by which a part is behind for good: cosines hardly make up for it."""
+"""Share of the query's words by which a part is ruled out: cosines rarely make up for it."""
 CHARACTERS_PER_TOKEN = 4
 """Typical value, to estimate how much of a text an encoder has read."""
 LONGEST_READ = 200_000

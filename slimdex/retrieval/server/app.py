@@ -50,7 +50,7 @@ ABOUT = """Semantic search in a fraction of the memory. An error is `{"error": "
 
 
 class Agents:
-    """The tools of agents, made at their first request: the library takes 20 MB of memory."""
+    """Tools for agents, created at the first request: their library takes 20 MB of memory."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._making = service, asyncio.Lock()
@@ -58,7 +58,7 @@ class Agents:
 
     @asynccontextmanager
     async def life(self) -> AsyncGenerator[None]:
-        """Context in which they may be asked."""
+        """Context in which requests are answered."""
         async with anyio.create_task_group() as self._tasks:
             yield
             self._tasks.cancel_scope.cancel()

@@ -147,13 +147,12 @@ def write_words(change: Change, path: Path, stop: int) -> Path | None:
     Returns the folder; None if there is no lexical index, or this fails: if others have changed the
     index meanwhile, its files may be gone, and otherwise the commit fails for the same reason.
     """
-    if change.state.words is None:
+    state = change.base.state
+    if state.words is None or state.rows == stop:
         return None
     try:
-        words = WordIndex.open(change.path / change.state.words)
-        if len(words) == stop:
-            return None
-        words.write_extended(path, _rows(change.store, len(words), stop))
+        rows = _rows(change.store, state.rows, stop)
+        write_extended(change.path / state.words, state.rows, path, rows)
     except (OSError, CorruptError):
         return None
     return path

@@ -37,7 +37,7 @@ COLUMNS_AT_ONCE = 500
 """Columns per query: DuckDB holds 2,048 values of each in memory, several times."""
 IDS_AT_ONCE = 65_536
 MOST_RECENT = 4096
-"""Hashes of ids that are not sorted among the others yet."""
+"""Largest number of hashes that are kept unsorted beside the sorted ones."""
 COMPARED, COMPARED_CHARACTERS = 100_000, 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
@@ -62,17 +62,17 @@ class _Looked:
 class IdHashes:
     """DuckDB's hashes of the ids of the rows 0 .. stop of an epoch.
 
-    Nearly all documents that are added one by one are new: a look at a million hashes shows that
-    without a query, which would open every segment.
+    Most added documents are new. The hashes show this without a query, which would attach every
+    segment.
     """
 
-    older: NDArray[np.uint64]  # in order
+    older: NDArray[np.uint64]  # sorted
     stop: int
     epoch: int
     recent: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
 
     def with_later(self, hashes: NDArray[np.uint64], stop: int) -> IdHashes:
-        """With those of later rows."""
+        """Add the hashes of later rows."""
         recent = np.append(self.recent, hashes)
         if len(recent) <= MOST_RECENT:
             return replace(self, stop=stop, recent=recent)
@@ -182,7 +182,7 @@ class DocumentStore:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """The session that has the segments, once they were asked for; for one thread at a time.
+        """The session in which the segments are or will be attached, for one thread at a time.
 
         It stays the same, whatever others begin, but for a failure and in a forked process.
         """
@@ -384,7 +384,7 @@ class DocumentStore:
         return self._cuts(AMONG, [[*map(int, rows)]])
 
     def _may_be_cut(self, start: int) -> bool:
-        """False if no document of the rows from `start` on is cut or has parts, as far as known."""
+        """False if it is known that no document from row `start` on is cut or has parts."""
         return True
 
     def _parts_text(self, rows: Sequence[int]) -> dict[int, str]:
@@ -502,7 +502,7 @@ class DocumentStore:
         return [(id, row) for id, row in found if row in live]
 
     def _are_new(self, ids: Sequence[str]) -> bool:
-        """True if no row has any of these ids, as far as that is known without a query of them."""
+        """True if the hashes show that no row has any of these ids."""
         if not self.hashes:
             return False
         (known,) = self.hashes
@@ -521,7 +521,7 @@ class DocumentStore:
         return IdHashes(np.sort(hashes), self.rows, self.epoch)
 
     def _hashed_after(self, known: IdHashes) -> IdHashes:
-        """With the rows of later commits: of few, the ids are read from the lines, if there are."""
+        """Add the rows of later commits; the ids of a few rows are read from the lines."""
         rows, lines = range(known.stop, self.rows), self.manifest.state.lines
         if lines is None or len(rows) > MOST_RECENT or not lines.fit(self.columns):
             return self._hashed()

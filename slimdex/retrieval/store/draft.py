@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import randbelow, token_hex
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -92,17 +91,16 @@ class Draft(DocumentStore):
         """The origins that differ from those in the segments."""
         return super().origins if self.new_origins is None else self.new_origins
 
-    def _open(self, columns: Mapping[str, str] = MappingProxyType({})) -> duckdb.DuckDBPyConnection:
-        """The connection; at first the file is made, with some of the user's columns."""
+    def _open(self, columns: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+        """Return the connection; the first call creates the file, with these user's columns."""
         if self._cursor is None:
             with self._base.session() as session:
                 self._cursor = session.cursor()
             self._cursor.execute(attaching(self._file, self._name, self._expected))
             self._cursor.execute("BEGIN TRANSACTION")
-            users = "".join(f", {name} {type_}" for name, type_ in columns.items())
             for table, own in TABLES.items():
-                more = users if table == "documents" else ""
-                self._cursor.execute(f"CREATE TABLE {self._name}.{table}({own}{more})")
+                all_columns = ", ".join([own, *(columns if table == "documents" else ())])
+                self._cursor.execute(f"CREATE TABLE {self._name}.{table}({all_columns})")
         return self._cursor
 
     def _show(self, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -131,7 +129,7 @@ class Draft(DocumentStore):
         """
         if self._cursor is None:
             return None
-        # It fails after an error; `COMMIT` would undo all and say nothing.
+        # After an error, this query fails; `COMMIT` alone would roll back without an error.
         ((count,),) = self._cursor.execute(f"SELECT count(*) FROM {self._documents}").fetchall()
         if not count:
             self.discard()
@@ -202,7 +200,7 @@ class Draft(DocumentStore):
                 self._few = None
 
     def _known(self, start: int, stop: int | None = None) -> Sequence[Document] | None:
-        """The new documents of the rows start .. stop, one row each; None if not in memory."""
+        """New documents of the rows start .. stop; None unless they are in memory and uncut."""
         if self._few is None or self._has_cuts or start < self.rows:
             return None
         return self._few[start - self.rows : None if stop is None else stop - self.rows]
@@ -326,17 +324,14 @@ class Draft(DocumentStore):
             return
         named = {identifier(name): type_ for name, type_ in new.items()}
         if self._cursor is None:
-            self._open(named)
-            self._read_types()
-            return
-        cursor = self._cursor
-        if len(named) < COLUMNS_FOR_NEW_TABLE:
+            self._open([f"{name} {type_}" for name, type_ in named.items()])
+        elif len(named) < COLUMNS_FOR_NEW_TABLE:
             for name, type_ in named.items():
-                cursor.execute(f"ALTER TABLE {self._documents} ADD COLUMN {name} {type_}")
+                self._cursor.execute(f"ALTER TABLE {self._documents} ADD COLUMN {name} {type_}")
         else:
             empty = ", ".join(f"NULL::{type_} AS {name}" for name, type_ in named.items())
             copied = f"SELECT *, {empty} FROM {self._documents}"
-            cursor.execute(f"CREATE OR REPLACE TABLE {self._documents} AS {copied}")
+            self._cursor.execute(f"CREATE OR REPLACE TABLE {self._documents} AS {copied}")
         self._read_types()
 
     def _read_types(self) -> None:

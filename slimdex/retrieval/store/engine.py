@@ -97,7 +97,7 @@ class Session:
         return self._connection.cursor()
 
     def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
-        """DuckDB's hashes of ids; the last ones are remembered."""
+        """Hash ids with DuckDB's function; the result of the last call is kept."""
         asked = (*ids,)
         if self._hashed is None or self._hashed[0] != asked:
             sql = "SELECT hash(unnest(?::VARCHAR[])) AS hash"

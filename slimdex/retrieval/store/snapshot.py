@@ -313,7 +313,7 @@ class Snapshot:
         return moments.update(self.vectors().take(rows)) if len(rows) else moments
 
     def _counted_moments(self) -> Moments:
-        """The moments in the file, which may lack the last rows."""
+        """Load the moments from their file, which may lack the last rows."""
         record, dim = self.state.files.get("moments"), self.state.dim
         if record is None:
             return Moments(dim)
@@ -326,7 +326,7 @@ class Snapshot:
         return moments
 
     def mean_cosines(self, queries: Matrix) -> NDArray[np.float32]:
-        """Mean cosines (q,) of queries (q, d) with all rows but the last ones, nearly.
+        """Approximate mean cosines (q,) of queries (q, d) with the rows that are in the moments.
 
         See `Rescorer.mean_row`.
         """

@@ -39,7 +39,7 @@ def test_digests_of_an_extended_file(tmp_path: Path, before: int, more: int) -> 
 
 @pytest.mark.parametrize("others", [0, 1000])
 def test_a_block_that_was_hashed_before_is_not_read_again(tmp_path: Path, others: int) -> None:
-    """What is damaged meanwhile stays a fault; what others have appended is read."""
+    """Damage in the meantime is still detected; bytes that others appended are read."""
     path, data = tmp_path / "v", np.random.default_rng(0).bytes(9000)
     path.write_bytes(data)
     *_, (_, known) = extended_digests(path, 0, 5000)
@@ -50,8 +50,8 @@ def test_a_block_that_was_hashed_before_is_not_read_again(tmp_path: Path, others
     assert digests == [known, sha256(data).hexdigest()]
 
 
-def test_a_hash_that_is_not_of_the_known_block_is_not_used(tmp_path: Path) -> None:
-    """As after a copy of the folder was restored."""
+def test_a_kept_hash_of_another_block_is_not_used(tmp_path: Path) -> None:
+    """A folder restored from a copy has other bytes under the same name."""
     path, data = tmp_path / "v", np.random.default_rng(0).bytes(9000)
     path.write_bytes(data)
     assert len([*extended_digests(path, 0, 5000)]) == 2
@@ -63,7 +63,7 @@ def test_a_hash_that_is_not_of_the_known_block_is_not_used(tmp_path: Path) -> No
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The inodes of what was synced."""
+    """Record the inode of each file or folder that is synced."""
     real, inodes = os.fsync, list[int]()
 
     def fsync(descriptor: int) -> None:
@@ -88,7 +88,7 @@ def test_what_is_appended_is_durable_at_once(tmp_path: Path, synced: list[int]) 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows renames no open file: it does not wait")
 def test_files_of_a_change_are_synced_together(tmp_path: Path, synced: list[int]) -> None:
-    """Also those that are renamed meanwhile, and those of a thread in the same context."""
+    """Files that are renamed, and those of a thread in the same context, are included."""
     first, second, third = (tmp_path / name for name in "abc")
 
     def write_third() -> None:

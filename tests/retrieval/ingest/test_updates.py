@@ -108,7 +108,7 @@ def test_given_vectors_replace_those_of_an_unchanged_text(path: Path) -> None:
 
 
 def check_moments(collection: Collection) -> None:
-    """The moments of the index are those of the live rows' vectors, counted again."""
+    """Compare the moments of the index with those computed from the live rows' vectors."""
     snapshot = collection.index.snapshot
     X = snapshot.vectors().take(snapshot.searchable_rows()).astype(np.float64)
     moments = snapshot.moments()
@@ -120,7 +120,7 @@ def check_moments(collection: Collection) -> None:
 def test_the_moments_of_small_additions_are_counted_when_they_are_needed(
     collection: Collection, docstrings: list[Document]
 ) -> None:
-    """Also after what makes rows come, go, come back or get other numbers."""
+    """Undo, deletion, compaction and repair keep them right."""
     name = collection.index.state.files["moments"].name
     for number in range(3):
         collection.add([Document(f"{number}", f"a new one, {number}"), Document(f"-{number}", "")])
@@ -147,7 +147,7 @@ def test_the_moments_of_small_additions_are_counted_when_they_are_needed(
 def test_few_documents_and_many_are_stored_alike(
     path: Path, docstrings: list[Document], are_few: bool
 ) -> None:
-    """Few are read from memory while they are added, many from their file."""
+    """While they are added, a few are read from memory, and many from their file."""
     documents = [
         Document(f"{d.id}-{n}", d.text, d.title, {**d.metadata, "n": n})
         for n in range(2)
@@ -172,7 +172,7 @@ def test_few_documents_and_many_are_stored_alike(
 
 @pytest.mark.parametrize("is_other", [False, True])
 def test_ids_that_come_and_go_one_by_one(collection: Collection, is_other: bool) -> None:
-    """Also those that another collection of the folder adds meanwhile."""
+    """Another collection of the folder may add some of them."""
     rng, expected = np.random.default_rng(0), {d.id: d.text for d in collection}
     with Collection.open(collection.path, WordEncoder()) as other:
         both = [collection, other if is_other else collection]

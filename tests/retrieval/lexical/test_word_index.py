@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from slimdex.indexes.errors import CorruptError
 from slimdex.retrieval.lexical import segment_folder, word_index
 from slimdex.retrieval.lexical.tokens import LONGEST_TERM, name_words, words_in, words_of
-from slimdex.retrieval.lexical.word_index import WordIndex
+from slimdex.retrieval.lexical.word_index import WordIndex, write_extended
 from slimdex.retrieval.locks import FileLock
 from tests.chance import CHANCE
 
@@ -49,7 +49,7 @@ def bm25(texts: list[str], query: str) -> list[float]:
 
 
 def extended(index: WordIndex, path: Path, rows: Iterable[tuple[str, str]]) -> WordIndex:
-    index.write_extended(path, rows)
+    write_extended(index.path, len(index), path, rows)
     return WordIndex.open(path)
 
 

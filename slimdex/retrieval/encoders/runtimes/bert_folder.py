@@ -330,7 +330,7 @@ class Weights:
         return None if name not in self._tensors else self[name]
 
     def release(self) -> None:
-        """Drop the files' pages from this process; those that are needed are mapped again."""
+        """Drop the files' pages from memory; pages are mapped again when needed."""
         for data in self._maps if hasattr(mmap, "MADV_DONTNEED") else ():
             data.madvise(mmap.MADV_DONTNEED)
 

@@ -43,8 +43,8 @@ _QUICK: ContextVar[bool] = ContextVar("quick", default=False)
 class FirstTexts:
     """Network with pooling and head.
 
-    Texts share the products with weights, which are read once: a product of few rows takes mostly
-    that long.
+    All texts share the products with weights: for a few rows, most of the time goes into reading
+    the weights once.
     """
 
     family: Family

@@ -34,9 +34,9 @@ HINTS = {"bf16": "bf16", "fp16": "f16"}
 CPU_TOKENS = 512
 """Tokens of a batch, including padding; sized for the caches of a core."""
 WORTH_WHILE_S = 1.0
-"""Seconds of work before a model is compiled for streams, which takes about as long and 70 MB..."""
+"""Seconds of work before a model is compiled for streams, which takes about as long, and 70 MB."""
 QUERY_BATCHES = 8
-"""...without the first batches of each call: a service's queries have no more."""
+"""Batches of each call that don't count as such work; the queries of a service have no more."""
 Batch = tuple[Ids, Ids]
 """Ids and mask (n, seq)."""
 TELEMETRY = "openvino_telemetry"
@@ -67,7 +67,7 @@ class Facts:
 class Conversion:
     """Network for OpenVINO: facts, a tokenizer of `tokenizers`, and an OpenVINO model.
 
-    `release` drops the pages of mapped weights; they are read again when needed.
+    `release` drops the memory of mapped weights; pages are read again when needed.
     """
 
     facts: Facts
@@ -100,8 +100,8 @@ class Runtime(Protocol):
 class OpenVinoRuntime:
     """OpenVINO model, given in float32, compiled for this processor in one of `PRECISIONS`.
 
-    `release` is that of its `Conversion`, called once a compiled model has copied its weights, as
-    its first batch makes it do: only the rows of its tables are read later.
+    `release` is that of its `Conversion`. It is called after the first batch, when the compiled
+    model has copied its weights; later only rows of the embedding tables are read.
     """
 
     name = "OpenVINO on cpu"

@@ -85,9 +85,10 @@ class Outline:
 
     @property
     def top_heading(self) -> str:
-        """First heading of level 1, or else the one of the outermost level, with which all begins.
+        """Heading that names the whole text: the first one of level 1.
 
-        "" if there is none: other headings name only sections.
+        Without one, the heading at the beginning, if no other has its level or a higher one. ""
+        otherwise: other headings name sections.
         """
         outermost = [part.headings[0] if part.headings else "" for part in self._parts]
         return self._top or (outermost[0] if len({*outermost}) == 1 else "")

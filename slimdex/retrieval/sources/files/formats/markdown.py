@@ -55,9 +55,9 @@ LONGEST_OUTPUT = 2000
 
 
 def read(text: str) -> Extract:
-    r"""Read a text with optional front matter; the title is from there, or that of its outline.
+    r"""Read a text with optional front matter, which may have the title; else it is a heading.
 
-    A note without either has its file's name: its first heading names only a section.
+    Without either, the title is empty, and the document gets its file's name.
 
     >>> tea = read("---\ntags: [drinks, hot]\n---\n# Tea\n\nBoil *fresh* [water](tap.md).")
     >>> tea.title, tea.text, tea.facts["tags"], tea.parts[0].anchor
