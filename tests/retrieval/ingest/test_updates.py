@@ -128,6 +128,9 @@ def test_the_moments_of_small_additions_are_counted_when_they_are_needed(
     assert collection.index.state.files["moments"].name == name
     collection.undo()
     check_moments(collection)
+    collection.delete(["0", docstrings[4].id])
+    collection.undo()
+    check_moments(collection)
     collection.delete(["1", docstrings[3].id])
     check_moments(collection)
     assert collection.index.state.files["moments"].name != name

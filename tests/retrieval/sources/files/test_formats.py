@@ -99,6 +99,7 @@ def test_markdown() -> None:
         ("Hot.\n\n## Steps\n\nBoil.\n\n## Cups", ""),
         ("## Tea\n\nHot.\n\n### Steps\n\nBoil.", "Tea"),
         ("Hot.\n\n## Steps\n\nBoil.", ""),
+        ("## Steps\n\nBoil.\n\n## Cups\n\nWash.", ""),
         ("<h1>Tea</h1>\n\n## Steps", ""),
         ("---\ntitle: Hot\n---\n# Tea", "Hot"),
     ],
