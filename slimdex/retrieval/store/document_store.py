@@ -30,7 +30,18 @@ from .lines import DocumentFile
 from .manifest import Manifest
 from .passages import Cut, DocumentRows, cut_of
 from .readings import ReadingFile, Readings
-from .segments import CHANGED, GONE, OWN, Origins, read_origins, views_of
+from .segments import (
+    CHANGED,
+    GONE,
+    OWN,
+    TRAILING,
+    Origins,
+    checked_type,
+    read_origins,
+    unnested,
+    views_of,
+)
+from .state import CANT_REBUILD
 from .where.checks import SlowConditionError, checked, limited, reads_clock, refusal
 
 COLUMNS_AT_ONCE = 500
@@ -137,6 +148,7 @@ class DocumentStore:
         return (
             (self.segments, self.rows, self.epoch, self.origins_file, self.readings.file)
             == (other.segments, other.rows, other.epoch, other.origins_file, other.readings.file)
+            and self.manifest.state.lines == other.manifest.state.lines
             and dict(self.columns) == dict(other.columns)
             and np.array_equal(self.deleted, other.deleted)
         )
@@ -193,15 +205,42 @@ class DocumentStore:
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:
             segments, changed = self.segments, self.origins
-            tables = [(each.name, session.columns(each)) for each in segments]
-            views = views_of(tables, self.columns, are_changed=bool(changed))
+            trailing = self._trailing()
+            views = views_of(self._tables(session), self.columns, are_changed=bool(changed))
             schema = session.schema(segments)
             finalize(self, session.end, schema, [segment.name for segment in segments])
             values = [[*changed], [*changed.values()]]
-            session.fill(schema, {"changed": (f"FROM {CHANGED}", values)}, views)
+            tables = {"changed": (f"FROM {CHANGED}", values)} | trailing
+            session.fill(schema, tables, views)
             session.detach_unused()
             self._made, self._has_gone = (session, schema), False
         return self._made[1]
+
+    def _tables(self, session: Session) -> list[tuple[str, Mapping[str, str]]]:
+        """The segments and, if rows trail, their table; each with the user's columns in it."""
+        tables: list[tuple[str, Mapping[str, str]]]
+        tables = [(each.name, session.columns(each)) for each in self.segments]
+        state = self.manifest.state
+        if state.lines is not None and state.covered < self.rows:
+            tables.append((TRAILING, state.lines.columns))
+        return tables
+
+    def _trailing(self) -> dict[str, tuple[str, list[Any]]]:
+        """The query, with its parameters, of the table of the rows after the segments, if any."""
+        state = self.manifest.state
+        if state.lines is None or state.covered == self.rows:
+            return {}
+        try:
+            file = DocumentFile(self.path, state.lines, self.rows)
+            read = file.values(range(state.covered, self.rows))
+        except CorruptError as error:
+            raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
+        types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | {
+            name: checked_type(type_) for name, type_ in state.lines.columns.items()
+        }
+        columns = zip(types, types.values(), zip(*read.values(), strict=True), strict=True)
+        origins = "slimdex_origin", "VARCHAR", [None] * len(read)
+        return {TRAILING: unnested([("row", "BIGINT", [*read]), *columns, origins])}
 
     def live(self, columns: str = "*", table: str = "documents") -> str:
         """The part of a table that searches see, for the next query of this thread."""

@@ -32,11 +32,25 @@ from .document_store import (
     DocumentStore,
 )
 from .engine import DISK_ERRORS, one_line
+from .lines import LONGEST_TRAILING, UnwritableError, line_of
 from .passages import Cut, DocumentRows, parts_written
 from .readings import Readings
-from .segments import CHANGED, FEW_ROWS, GONE, OWN, TABLES, Origins, attaching, published, views_of
-from .state import Segment
+from .segments import (
+    CHANGED,
+    FEW_ROWS,
+    GONE,
+    OWN,
+    TABLES,
+    Origins,
+    attaching,
+    published,
+    unnested,
+    views_of,
+)
+from .state import MOST_TRAILING, Segment
 
+Metadata = Mapping[str, tuple[str, Any]]
+"""Lower-case name -> name and value."""
 COLUMNS_FOR_NEW_TABLE = 100
 """Number of new columns from which a new table is cheaper: adding one costs as much as all before
 it."""
@@ -46,7 +60,8 @@ class Draft(DocumentStore):
     """Documents of a commit, and those that the next one adds; for one thread.
 
     The file is made in `folder`, with the first columns or documents. Its tables in SQL are
-    `documents` and `passages`.
+    `documents` and `passages`. A few small documents that lines restore exactly stay in memory,
+    and trail, unless a query needs them before the commit.
     """
 
     def __init__(self, base: DocumentStore, folder: Path) -> None:
@@ -64,12 +79,14 @@ class Draft(DocumentStore):
         self._cursor: duckdb.DuckDBPyConnection | None = None
         self._expected = FEW_ROWS  # documents, or more
         self._few: list[Document] | None = []  # the new documents, while these are few
+        self._unwritten = list[list[Any]]()  # values of these, while no file has them
         self._has_cuts = False
         self._is_shown = False  # by views of all columns and origins
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """The connection, which sees the changes."""
+        self._write()
         if self._cursor is None and self.new_origins is None:
             with self._base.reading() as cursor:
                 yield cursor
@@ -110,30 +127,34 @@ class Draft(DocumentStore):
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE gone AS FROM {GONE}", gone)
         self._base.open()
         with self._base.session() as session:
-            tables = [(each.name, session.columns(each)) for each in self.segments]
-        views = views_of(
-            [*tables, (self._name, self._file_columns)], self.columns, are_changed=True
-        )
+            tables = [*self._tables(session), (self._name, self._file_columns)]
+        for name, (sql, values) in self._trailing().items():
+            cursor.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}", values)
+        views = views_of(tables, self.columns, are_changed=True)
         for view, sql in views.items():
             cursor.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {sql}")
         self._is_shown = True
 
     def _execute(self, sql: str, values: Sequence[Any] = ()) -> None:
         """Execute a change of the file's tables."""
+        self._write()
         self._open().execute(sql, list(values))
 
-    def finished(self, path: Path, first: int, stop: int) -> Segment | None:
-        """Make the documents, of the rows first .. stop, a durable file; None if there are none.
+    def finished(self, path: Path, first: int, stop: int, *, may_trail: bool) -> Segment | None:
+        """Make the documents of the rows first .. stop a durable file; None if there are none, or
+        they may trail and were not written.
 
         No query and no change may follow.
         """
-        if self._cursor is None:
+        if first == stop or (may_trail and (self._cursor is None or stop == self.rows)):
             return None
+        self._write()
+        for sql, values in self._trailing().values():
+            self._use({name.lower() for name in self.columns})
+            self._execute(f"INSERT INTO {self._documents} BY NAME {sql}", values)
         # After an error, this query fails; `COMMIT` alone would roll back without an error.
-        ((count,),) = self._cursor.execute(f"SELECT count(*) FROM {self._documents}").fetchall()
-        if not count:
-            self.discard()
-            return None
+        self._open().execute(f"SELECT count(*) FROM {self._documents}").fetchall()
+        assert self._cursor is not None
         self._cursor.execute("COMMIT")
         self._cursor.execute(f"CHECKPOINT {self._name}")
         self._cursor.execute(f"DETACH {self._name}")
@@ -162,8 +183,45 @@ class Draft(DocumentStore):
         Metadata become columns, new ones typed by their values. A value that does not fit its
         column widens the column if that loses nothing.
         """
-        self._expected = len(documents)
         metadata = [by_lower_name(document) for document in documents]
+        restored = self._restored(documents, metadata)
+        if restored is None:
+            self._write()
+            self._insert(first_row, documents, metadata)
+        else:
+            self._unwritten += restored
+        self._keep(documents)
+
+    def _restored(
+        self, documents: Sequence[Document], metadata: Sequence[Metadata]
+    ) -> list[list[Any]] | None:
+        """Values of documents that lines restore exactly; None if these need a segment."""
+        state = self.manifest.state
+        count = self.rows - state.covered + len(self._unwritten) + len(documents)
+        can_trail = state.lines is not None and state.lines.fit(self.columns)
+        if self._cursor is not None or not can_trail or count > MOST_TRAILING:
+            return None
+        values = list[list[Any]]()
+        for document, own in zip(documents, metadata, strict=True):
+            try:
+                values.append(_restorable(document, own, self.columns))
+            except (MisfitError, InputError, UnwritableError):
+                return None
+        return values
+
+    def _write(self) -> None:
+        """Write the documents to the file that would trail."""
+        documents, unwritten, self._unwritten = self._few, self._unwritten, []
+        if unwritten:
+            assert documents is not None
+            metadata = [by_lower_name(document) for document in documents]
+            self._insert(self.rows, documents, metadata)
+
+    def _insert(
+        self, first_row: int, documents: Sequence[Document], metadata: Sequence[Metadata]
+    ) -> None:
+        """Insert documents into the file."""
+        self._expected = len(documents)
         self._ensure(types_of(metadata, self._settled))
         self._use({name for values in metadata for name in values})
         values: list[tuple[str, str, list[Any]]] = [
@@ -176,14 +234,11 @@ class Draft(DocumentStore):
         for column in list(self._file_columns):
             given = [m.get(column.lower(), ("", None))[1] for m in metadata]
             values.append((column, *self._stored(column, given, documents)))
-        names = ", ".join(identifier(column) for column, _, _ in values)
-        unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
-        sql = f"INSERT INTO {self._documents}({names}) SELECT {unnested}"
+        sql, columns = unnested(values)
         parts = {first_row + i: Cut(parts=d.parts) for i, d in enumerate(documents) if d.parts}
         try:
-            self._execute(sql, [column for _, _, column in values])
+            self._execute(f"INSERT INTO {self._documents} BY NAME {sql}", columns)
             self.insert_cuts(parts)
-            self._keep(documents)
         except DISK_ERRORS:
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
@@ -401,9 +456,9 @@ class Draft(DocumentStore):
 
     def drop_rows(self, rows: Rows, first: int) -> None:
         """Delete some of the new documents, not cut yet; close the gaps from `first` on."""
-        self._few = None
         for table in (self._documents, self._passages):
             self._execute(f"DELETE FROM {table} WHERE {AMONG}", [rows.tolist()])
+        self._few = None
         for table in (self._passages, self._documents):
             self._execute(
                 f"""UPDATE {table} AS renumbered SET "row" = numbered.new FROM (
@@ -502,13 +557,16 @@ class Draft(DocumentStore):
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
         """Row, id, title, text and the user's columns of the documents start .. stop, in order.
 
-        New documents are read from their file alone.
+        New documents are read from their file alone, or from memory.
         """
+        if self._unwritten and start >= self.rows:
+            own = self._unwritten[start - self.rows : stop - self.rows]
+            return [[row, *each] for row, each in enumerate(own, start)]
         if start < self.rows or live or self._cursor is None:
             return super().values(start, stop, live=live)
-        own = views_of([(self._name, self._file_columns)], self.columns, are_changed=False)
+        views = views_of([(self._name, self._file_columns)], self.columns, are_changed=False)
         try:
-            return self._in_order(self._cursor, f"({own['documents']})", start, stop)
+            return self._in_order(self._cursor, f"({views['documents']})", start, stop)
         except duckdb.Error as error:
             raise self._read_error(error) from error
 
@@ -564,3 +622,23 @@ class Draft(DocumentStore):
         if origins:
             self.new_origins = {**self.origins, **dict(origins)}
             self._is_shown = False
+
+
+def _restorable(document: Document, metadata: Metadata, columns: Mapping[str, str]) -> list[Any]:
+    """Id, title, text and the columns' values of a document, as DuckDB would return them.
+
+    Raises `MisfitError`, `InputError` or `UnwritableError` if the document needs a segment.
+    """
+    given = {name: value for name, (_, value) in metadata.items() if value is not None}
+    values: list[Any] = [document.id, document.title, document.text]
+    for name, type_ in columns.items():
+        value = given.pop(name.lower(), None)
+        if value is not None and type_ == "VARCHAR[]" != type_of(value):
+            raise MisfitError  # the type may have been guessed for lack of values
+        stored = None if value is None else as_stored(value, type_)
+        if value is not None and type_of(stored) != type_:
+            raise MisfitError
+        values.append(stored)
+    if given or document.parts or document.origin or len(line_of(values)) > LONGEST_TRAILING:
+        raise MisfitError
+    return values

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import parsed
@@ -36,12 +37,16 @@ OWN = '(SELECT "row", id, title, text FROM documents)'
 
 Queries read `documents` itself only for those columns, and then without a join.
 """
+TRAILING = "in_lines"
+"""Table in memory of the documents after the segments, which has no passages."""
 GONE = '(SELECT unnest(?::BIGINT[]) AS "row")'
 CHANGED = '(SELECT unnest(?::BIGINT[]) AS "row", unnest(?::VARCHAR[]) AS slimdex_origin)'
 FEW_ROWS = 1024
 SMALL_BLOCKS, BLOCKS = 16_384, 65_536
 """Bytes of a block in small segments, DuckDB's least, and in others: texts of a kilobyte and more
 take half as many bytes in these, and a document alone four times as many."""
+Values = Sequence[tuple[str, str, Sequence[Any]]]
+"""Columns of a table: name, type and values of each."""
 Origins = Mapping[int, str | None]
 """Document -> its origin, if that differs from the one in its segment."""
 _KINDS = {
@@ -144,8 +149,10 @@ def views_of(
     *,
     are_changed: bool,
 ) -> dict[str, str]:
-    """Views and their queries, given attached files with their columns, and all columns."""
-    passages = [f"FROM {identifier(name)}.main.passages" for name, _ in tables]
+    """Views and their queries, given attached files or `TRAILING` with their columns, and all
+    columns."""
+    files = [name for name, _ in tables if name != TRAILING]
+    passages = [f"FROM {identifier(name)}.main.passages" for name in files]
     return {
         "documents": _union(tables, columns),
         "passages": " UNION ALL ".join(passages) or _empty(_own("passages")),
@@ -158,17 +165,24 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
     parts, missing = list[str](), dict(columns)
     for name, types in tables:
         cast = [
-            f"CAST({identifier(column)} AS {_type(columns[column])}) AS {identifier(column)}"
+            f"CAST({identifier(column)} AS {checked_type(columns[column])}) AS {identifier(column)}"
             for column, type_ in types.items()
             if columns.get(column, type_) != type_
         ]
         for column in types:
             missing.pop(column, None)
         replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
-        parts.append(f"SELECT *{replaced} FROM {identifier(name)}.main.documents")
+        table = name if name == TRAILING else f"{identifier(name)}.main.documents"
+        parts.append(f"SELECT *{replaced} FROM {table}")
     if empty := [*([] if tables else _own("documents")), *missing.items()]:
         parts.append(_empty(empty))
     return " UNION ALL BY NAME ".join(parts)
+
+
+def unnested(values: Values) -> tuple[str, list[Any]]:
+    """The query, with its parameters, that returns the rows of a table."""
+    columns = [f"unnest(?::{type_}[]) AS {identifier(name)}" for name, type_, _ in values]
+    return f"SELECT {', '.join(columns)}", [[*column] for _, _, column in values]
 
 
 def _own(table: str) -> list[tuple[str, str]]:
@@ -178,12 +192,14 @@ def _own(table: str) -> list[tuple[str, str]]:
 
 
 def _empty(columns: Sequence[tuple[str, str]]) -> str:
-    nulls = ", ".join(f"NULL::{_type(type_)} AS {identifier(name)}" for name, type_ in columns)
+    nulls = ", ".join(
+        f"NULL::{checked_type(type_)} AS {identifier(name)}" for name, type_ in columns
+    )
     return f"SELECT {nulls} WHERE false"
 
 
 @cache
-def _type(text: str) -> str:
+def checked_type(text: str) -> str:
     """DuckDB's text of a type; raises `CorruptError` for anything else in a manifest."""
     with connected() as scratch:
         try:
