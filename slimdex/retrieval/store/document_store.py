@@ -211,7 +211,10 @@ class DocumentStore:
             finalize(self, session.end, schema, [segment.name for segment in segments])
             values = [[*changed], [*changed.values()]]
             tables = {"changed": (f"FROM {CHANGED}", values)} | trailing
-            session.fill(schema, tables, views)
+            try:
+                session.fill(schema, tables, views)
+            except duckdb.ConversionException as error:  # not written by slimdex
+                raise CorruptError(f"{self.path}: rows after the segments ({error})") from error
             session.detach_unused()
             self._made, self._has_gone = (session, schema), False
         return self._made[1]

@@ -171,7 +171,7 @@ class LineFile:
     @property
     def way_out(self) -> str:
         """Advice if it is damaged, for the end of a message."""
-        return f"; `slimdex repair {self.path.parent}` rebuilds it"
+        return f"; see `slimdex repair {self.path.parent}`"
 
 
 def line_files(folder: Path, lines: Lines, rows: int) -> tuple[LineFile, LineFile]:
