@@ -71,32 +71,37 @@ class _Looked:
 
 @dataclass(frozen=True)
 class IdHashes:
-    """DuckDB's hashes of the ids of the rows 0 .. stop of an epoch.
+    """Python's hashes of the ids of the rows 0 .. stop of an epoch.
 
     Most added documents are new. The hashes show this without a query, which would attach every
     segment.
     """
 
-    older: NDArray[np.uint64]  # sorted
+    older: NDArray[np.int64]  # sorted
     stop: int
     epoch: int
-    recent: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    recent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def with_later(self, hashes: NDArray[np.uint64], stop: int) -> IdHashes:
-        """Add the hashes of later rows."""
-        recent = np.append(self.recent, hashes)
+    def with_later(self, ids: Sequence[str], stop: int) -> IdHashes:
+        """Add the ids of later rows."""
+        recent = np.append(self.recent, _hashes(ids))
         if len(recent) <= MOST_RECENT:
             return replace(self, stop=stop, recent=recent)
         return IdHashes(np.sort(np.append(self.older, recent)), stop, self.epoch)
 
-    def has_any(self, hashes: NDArray[np.uint64]) -> bool:
-        """True if any of these occurs."""
+    def may_have(self, ids: Sequence[str]) -> bool:
+        """False if none of these occurs."""
+        hashes = _hashes(ids)
         places = np.searchsorted(self.older, hashes)
         is_older = places < len(self.older)
         return bool(
             (self.older[places[is_older]] == hashes[is_older]).any()
             or np.isin(hashes, self.recent).any()
         )
+
+
+def _hashes(ids: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(hash, ids), np.int64, len(ids))
 
 
 class DocumentStore:
@@ -553,14 +558,13 @@ class DocumentStore:
         elif known.stop < self.rows:
             known = self._hashed_after(known)
         self.hashes[:] = [known]
-        with self.session() as session:
-            return not known.has_any(session.hashes(ids))
+        return not known.may_have(ids)
 
     def _hashed(self) -> IdHashes:
-        sql = f'SELECT hash(id) AS hash FROM {OWN} WHERE "row" < {self.rows}'
-        with self.reading() as cursor:
-            hashes = cursor.execute(sql).fetchnumpy()["hash"]
-        return IdHashes(np.sort(hashes), self.rows, self.epoch)
+        sql, parts = f"SELECT id FROM {OWN} WHERE {BETWEEN}", [_hashes(())]
+        for part in batches(self.rows, IDS_AT_ONCE):
+            parts.append(_hashes([id for (id,) in self.fetch(sql, [part.start, part.stop])]))
+        return IdHashes(np.sort(np.concatenate(parts)), self.rows, self.epoch)
 
     def _hashed_after(self, known: IdHashes) -> IdHashes:
         """Add the rows of later commits; the ids of a few rows are read from the lines."""
@@ -568,8 +572,7 @@ class DocumentStore:
         if lines is None or len(rows) > MOST_RECENT or not lines.fit(self.columns):
             return self._hashed()
         read = DocumentFile(self.path, lines, self.rows).documents(rows, self.columns)
-        with self.session() as session:
-            return known.with_later(session.hashes([each.id for each in read.values()]), self.rows)
+        return known.with_later([each.id for each in read.values()], self.rows)
 
     def made_up_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""
