@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from secrets import randbelow, token_hex
 from typing import Any
@@ -549,10 +550,11 @@ class Draft(DocumentStore):
         self, start: int, stop: int, *, live: bool = False
     ) -> Iterator[tuple[str, str]]:
         """Id and text to encode of each row of the documents that begin in start .. stop."""
-        known = self._known(start, stop)
+        known = self._known(max(start, self.rows), stop)
         if known is None or live:
             return super().named_contents(start, stop, live=live)
-        return iter([(each.id, content(each.title, each.text)) for each in known])
+        committed = self._base.named_contents(start, min(stop, self.rows))
+        return chain(committed, ((each.id, content(each.title, each.text)) for each in known))
 
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
         """Row, id, title, text and the user's columns of the documents start .. stop, in order.

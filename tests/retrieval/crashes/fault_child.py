@@ -117,7 +117,10 @@ ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, 
 OPERATIONS: dict[str, list[list[Change]]] = {
     "reencode": [[reencode()]],
     "build": [[put(BASE)]],
-    "undo": [[ADD, undo(BASE)], [put(SMALL), REDUCE, undo([*BASE, *SMALL])]],
+    "undo": [
+        [put(LAST), ADD, undo([*BASE, *LAST])],
+        [put(SMALL), REDUCE, undo([*BASE, *LAST, *SMALL])],
+    ],
     INT8: [[put(BASE), ADD], [DELETE, compact()]],
     "words": [[put(SMALL), ADD], [DELETE, index_lexical(), compact()], [put(LAST)]],
     "session": [
