@@ -550,11 +550,14 @@ class Draft(DocumentStore):
         self, start: int, stop: int, *, live: bool = False
     ) -> Iterator[tuple[str, str]]:
         """Id and text to encode of each row of the documents that begin in start .. stop."""
-        known = self._known(max(start, self.rows), stop)
+        first = max(start, self.rows)
+        known = self._known(first, max(stop, first))
         if known is None or live:
             return super().named_contents(start, stop, live=live)
-        committed = self._base.named_contents(start, min(stop, self.rows))
-        return chain(committed, ((each.id, content(each.title, each.text)) for each in known))
+        new = ((each.id, content(each.title, each.text)) for each in known)
+        if first == start:
+            return new
+        return chain(self._base.named_contents(start, min(stop, first)), new)
 
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
         """Row, id, title, text and the user's columns of the documents start .. stop, in order.
