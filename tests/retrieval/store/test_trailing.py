@@ -20,6 +20,7 @@ from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.store import draft
 from slimdex.retrieval.store.columns import column_facts
+from slimdex.retrieval.store.engine import Engine
 from slimdex.retrieval.store.state import MOST_TRAILING
 from tests.encoders import WordEncoder
 
@@ -250,3 +251,15 @@ def test_types_of_lines_are_no_statements(tmp_path: Path, type_: str) -> None:
     rewrite_state(tmp_path / "x", change)
     with Collection.open(tmp_path / "x") as collection, pytest.raises(CorruptError):
         collection.count("n > 3")
+
+
+def test_a_small_addition_asks_duckdb_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the ids are known, which the second addition of a process reads."""
+    with made(tmp_path / "x", DOCUMENTS[:40], DOCUMENTS[40:41], DOCUMENTS[41:42]) as collection:
+        monkeypatch.setattr(Engine, "working", None)
+        for each in DOCUMENTS[42:50]:  # ten await the lexical index
+            collection.add([each])
+        monkeypatch.undo()
+        assert collection.count("n > 41") == 6
