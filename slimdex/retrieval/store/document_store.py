@@ -520,7 +520,7 @@ class DocumentStore:
         """Map those ids that exist to their live rows, and remember that."""
         if self.looked[0].ids and not self.hashes:  # the second addition of this process
             self.hashes[:] = [self._hashed()]
-        rows = dict(self._live_from(0, ids))
+        rows = dict(self.live_from(0, ids))
         self.looked[:] = [_Looked(frozenset(ids), rows, self.rows, self.epoch)]
         return rows
 
@@ -529,13 +529,13 @@ class DocumentStore:
         (looked,) = self.looked
         is_current = looked.epoch == self.epoch and looked.stop <= self.rows
         if not (is_current and looked.ids and looked.ids.issuperset(ids)):
-            return self._live_from(0, ids)
+            return self.live_from(0, ids)
         known = [(id, looked.rows[id]) for id in ids if id in looked.rows]
         live = self._still_live([row for _, row in known])
         still = {id: row for id, row in known if row in live}
-        return [*(still | dict(self._live_from(looked.stop, ids))).items()]
+        return [*(still | dict(self.live_from(looked.stop, ids))).items()]
 
-    def _live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
+    def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Rows (id, row) from `start` on of the live documents with these ids."""
         if start >= self.rows or self._are_new(ids):
             return []

@@ -22,7 +22,7 @@ from ..column_types import by_lower_name, type_of, types_of
 from ..documents import OWN_COLUMNS, Document, Part, check_columns, content
 from ..duckdb_library import duckdb, identifier
 from ..passages import Passage
-from .column_fit import MisfitError, as_stored, misfit, shown
+from .column_fit import BITS, MisfitError, as_stored, misfit, shown
 from .columns import TEXTS, check_digits, has_lists, has_values, is_replaceable, wider
 from .document_store import (
     AMONG,
@@ -405,6 +405,10 @@ class Draft(DocumentStore):
         again = self._new_ids(first_row, sys.maxsize)
         return np.array(sorted(row for _, row in self._live(again)), dtype=np.int64)
 
+    def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
+        """Rows (id, row) from `start` on of the live documents with these ids: no new ones."""
+        return self._base.live_from(start, ids)
+
     def _new_ids(self, start: int, stop: int) -> list[str]:
         """Ids of the documents start .. stop."""
         if (known := self._known(start, stop)) is not None:
@@ -641,7 +645,8 @@ def _restorable(document: Document, metadata: Metadata, columns: Mapping[str, st
         if value is not None and type_ == "VARCHAR[]" != type_of(value):
             raise MisfitError  # the type may have been guessed for lack of values
         stored = None if value is None else as_stored(value, type_)
-        if value is not None and type_of(stored) != type_:
+        is_number = BITS.get(type_.lower().removeprefix("u"), 128) < 128
+        if value is not None and type_of(stored) != ("BIGINT" if is_number else type_):
             raise MisfitError
         values.append(stored)
     if given or document.parts or document.origin or len(line_of(values)) > LONGEST_TRAILING:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -151,17 +152,21 @@ def test_a_segment_takes_the_trailing_documents(tmp_path: Path, later: Document)
         {"day": "2024-02-29", "at": date(2024, 1, 2), "on": None},
         {"n": np.int64(4), "x": np.float32(0.1), "at": np.datetime64("2024-01-02T03:00")},
         {"wait": "3 days, 0:00:02", "clock": "10:00", "key": str(UUID(int=7)), "raw": "YWI="},
+        {"small": -(2**31), "large": 2**64 - 1},
     ],
 )
 def test_values_become_those_of_a_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, Any]
 ) -> None:
     """Of other types than their columns."""
+    numbers = duckdb.sql("SELECT 'y' AS id, 'x' AS text, 1::INTEGER AS small, 2::UBIGINT AS large")
     with made(tmp_path / "one", DOCUMENTS) as one, made(tmp_path / "other", DOCUMENTS) as other:
+        for collection in (one, other):
+            collection.add(numbers)
         one.add([Document("z", "x", metadata=own)])
         monkeypatch.setattr(draft, "MOST_TRAILING", 0)
         other.add([Document("z", "x", metadata=own)])
-        assert other.index.state.covered == 61
+        assert (one.index.state.covered, other.index.state.covered) == (61, 62)
         assert told(one) == told(other)
 
 
