@@ -211,7 +211,7 @@ def test_damaged_files_are_not_restored(role: str, path: Path) -> None:
         collection.reduce(Settings(k=4))
         if role in ("moments", "words"):
             collection.undo()
-            many = [Document(f"one{i}", "more") for i in range(20)]
+            many = [Document(f"one{i}", "more") for i in range(65)]
             collection.add([*many, Document("9", "again")])
             assert {"moments", "words"} <= {n.partition("-")[0] for n in left_of(collection)}
         expected = seen(collection)
