@@ -52,6 +52,8 @@ MOST_RECENT = 4096
 COMPARED, COMPARED_CHARACTERS = 100_000, 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
+Tables = list[tuple[str, Mapping[str, str]]]
+"""Tables of documents, and the user's columns in each: name -> DuckDB type."""
 BETWEEN = '"row" >= ? AND "row" < ?'
 AMONG = '"row" IN (SELECT unnest(?::BIGINT[]))'
 """Conditions on rows: from one to before another, and a list."""
@@ -209,28 +211,32 @@ class DocumentStore:
 
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:
-            segments, changed = self.segments, self.origins
-            trailing = self._trailing()
-            views = views_of(self._tables(session), self.columns, are_changed=bool(changed))
+            segments, changed, trailing = self.segments, self.origins, self._trailing()
             schema = session.schema(segments)
             finalize(self, session.end, schema, [segment.name for segment in segments])
+            tables = self._tables(session, schema)
+            views = views_of(tables, self.columns, are_changed=bool(changed))
             values = [[*changed], [*changed.values()]]
-            tables = {"changed": (f"FROM {CHANGED}", values)} | trailing
             try:
-                session.fill(schema, tables, views)
+                session.fill(schema, {"changed": (f"FROM {CHANGED}", values)} | trailing, views)
             except duckdb.ConversionException as error:  # not written by slimdex
                 raise CorruptError(f"{self.path}: rows after the segments ({error})") from error
             session.detach_unused()
             self._made, self._has_gone = (session, schema), False
         return self._made[1]
 
-    def _tables(self, session: Session) -> list[tuple[str, Mapping[str, str]]]:
-        """The segments and, if rows trail, their table; each with the user's columns in it."""
-        tables: list[tuple[str, Mapping[str, str]]]
-        tables = [(each.name, session.columns(each)) for each in self.segments]
+    def tables(self) -> Tables:
+        """The tables of documents: of the segments and, if rows follow these, in memory."""
+        self.open()
+        with self.session() as session:
+            return self._tables(session, self._schema(session))
+
+    def _tables(self, session: Session, schema: str) -> Tables:
+        files = [(each.name, session.columns(each)) for each in self.segments]
+        tables: Tables = [(f"{identifier(name)}.main.documents", own) for name, own in files]
         state = self.manifest.state
         if state.lines is not None and state.covered < self.rows:
-            tables.append((TRAILING, state.lines.columns))
+            tables.append((f"memory.{schema}.{TRAILING}", state.lines.columns))
         return tables
 
     def _trailing(self) -> dict[str, tuple[str, list[Any]]]:
@@ -571,7 +577,10 @@ class DocumentStore:
         rows, lines = range(known.stop, self.rows), self.manifest.state.lines
         if lines is None or len(rows) > MOST_RECENT or not lines.fit(self.columns):
             return self._hashed()
-        read = DocumentFile(self.path, lines, self.rows).documents(rows, self.columns)
+        try:
+            read = DocumentFile(self.path, lines, self.rows).documents(rows, self.columns)
+        except (CorruptError, OSError):  # others have removed them since the tables were opened
+            return self._hashed()
         return known.with_later([each.id for each in read.values()], self.rows)
 
     def made_up_ids(self, prefix: str) -> dict[str, int]:

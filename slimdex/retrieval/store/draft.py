@@ -126,11 +126,7 @@ class Draft(DocumentStore):
         changed, gone = [[*self.origins], [*self.origins.values()]], [self.deleted.tolist()]
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS FROM {CHANGED}", changed)
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE gone AS FROM {GONE}", gone)
-        self._base.open()
-        with self._base.session() as session:
-            tables = [*self._tables(session), (self._name, self._file_columns)]
-        for name, (sql, values) in self._trailing().items():
-            cursor.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}", values)
+        tables = [*self._base.tables(), (self._documents, self._file_columns)]
         views = views_of(tables, self.columns, are_changed=True)
         for view, sql in views.items():
             cursor.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {sql}")
@@ -150,9 +146,9 @@ class Draft(DocumentStore):
         if first == stop or (may_trail and (self._cursor is None or stop == self.rows)):
             return None
         self._write()
-        for sql, values in self._trailing().values():
-            self._use({name.lower() for name in self.columns})
-            self._execute(f"INSERT INTO {self._documents} BY NAME {sql}", values)
+        for name, columns in self._base.tables()[len(self.segments) :]:
+            self._use({column.lower() for column in columns})
+            self._execute(f"INSERT INTO {self._documents} BY NAME FROM {name}")
         # After an error, this query fails; `COMMIT` alone would roll back without an error.
         self._open().execute(f"SELECT count(*) FROM {self._documents}").fetchall()
         assert self._cursor is not None
@@ -573,7 +569,8 @@ class Draft(DocumentStore):
             return [[row, *each] for row, each in enumerate(own, start)]
         if start < self.rows or live or self._cursor is None:
             return super().values(start, stop, live=live)
-        views = views_of([(self._name, self._file_columns)], self.columns, are_changed=False)
+        own = [(self._documents, self._file_columns)]
+        views = views_of(own, self.columns, are_changed=False)
         try:
             return self._in_order(self._cursor, f"({views['documents']})", start, stop)
         except duckdb.Error as error:

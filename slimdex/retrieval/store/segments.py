@@ -152,10 +152,13 @@ def views_of(
     *,
     are_changed: bool,
 ) -> dict[str, str]:
-    """Views and their queries, given attached files or `TRAILING` with their columns, and all
-    columns."""
-    files = [name for name, _ in tables if name != TRAILING]
-    passages = [f"FROM {identifier(name)}.main.passages" for name in files]
+    """Views and their queries, given tables of documents with the user's columns in them, and all
+    columns.
+
+    Beside each table is one of passages, but for `TRAILING`.
+    """
+    names = [name for name, _ in tables if name.endswith(".documents")]
+    passages = [f"FROM {name.removesuffix('documents')}passages" for name in names]
     return {
         "documents": _union(tables, columns),
         "passages": " UNION ALL ".join(passages) or _empty(_own("passages")),
@@ -164,7 +167,7 @@ def views_of(
 
 
 def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str, str]) -> str:
-    """All documents; columns that a file lacks are NULL, and others have the committed types."""
+    """All documents; columns that a table lacks are NULL, and others have the committed types."""
     parts, missing = list[str](), dict(columns)
     for name, types in tables:
         cast = [
@@ -175,8 +178,7 @@ def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str
         for column in types:
             missing.pop(column, None)
         replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
-        table = name if name == TRAILING else f"{identifier(name)}.main.documents"
-        parts.append(f"SELECT *{replaced} FROM {table}")
+        parts.append(f"SELECT *{replaced} FROM {name}")
     if empty := [*([] if tables else _own("documents")), *missing.items()]:
         parts.append(_empty(empty))
     return " UNION ALL BY NAME ".join(parts)
