@@ -112,6 +112,8 @@ class Draft(DocumentStore):
     def _open(self, columns: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
         """Return the connection; the first call creates the file, with these user's columns."""
         if self._cursor is None:
+            if self.manifest.state.covered < self.rows:
+                self._base.open()  # the transaction sees no tables that are made later
             with self._base.session() as session:
                 self._cursor = session.cursor()
             self._cursor.execute(attaching(self._file, self._name, self._expected))
