@@ -567,8 +567,8 @@ class Draft(DocumentStore):
         New documents are read from their file alone, or from memory.
         """
         if self._unwritten and start >= self.rows:
-            own = self._unwritten[start - self.rows : stop - self.rows]
-            return [[row, *each] for row, each in enumerate(own, start)]
+            unwritten = self._unwritten[start - self.rows : stop - self.rows]
+            return [[row, *each] for row, each in enumerate(unwritten, start)]
         if start < self.rows or live or self._cursor is None:
             return super().values(start, stop, live=live)
         own = [(self._documents, self._file_columns)]
