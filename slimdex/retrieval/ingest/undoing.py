@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from ..index import Index
 from ..lexical.word_index import write_extended
 from ..store.change import AppendedFile, Change
-from ..store.derived import word_faults
+from ..store.derived import rows_with_text, word_faults
 from ..store.index_files import load_index, save_codes
 from ..store.manifest import Manifest
 from ..store.state import State
@@ -46,7 +47,7 @@ def undo(index: Index) -> Undone:
         added = np.arange(before.state.rows, head.state.rows)
         deleted = np.union1d(before.deleted, added)
         restored, removed = without(head.deleted, deleted), without(deleted, head.deleted)
-        state = _words_as(change, change.next_state(), before.state)
+        state = _words_as(change, change.next_state(), before)
         state, grown = _fitted_as(change, state, before.state)
         state = replace(
             state,
@@ -79,24 +80,26 @@ def _before(change: Change) -> Manifest:
     return before
 
 
-def _words_as(change: Change, state: State, before: State) -> State:
+def _words_as(change: Change, state: State, manifest: Manifest) -> State:
     """The state with the lexical index of an earlier one, blank for rows that came later.
 
     Before the first documents it was empty: then the present one stays.
     """
+    before = manifest.state
     if before.settings is None:
         return state
     if before.words in (None, state.words):
         return replace(state, words=before.words)
-    path = change.path / str(before.words)
-    if faults := word_faults(path, before.rows):
+    path, start = change.path / str(before.words), before.worded
+    if faults := word_faults(path, start):
         raise CorruptError(f"{faults[0]}; can't undo")
-    more = state.rows - before.rows
-    if not more:
-        return replace(state, words=before.words)
-    name = state.new_name("words")
-    write_extended(path, before.rows, change.path / name, (("", "") for _ in range(more)))
-    return replace(state, words=name)
+    name = before.words
+    if state.rows > start:
+        name = state.new_name("words")
+        late = rows_with_text(change.base.store, start, before.rows, manifest.deleted)
+        blank = repeat(("", ""), state.rows - before.rows)
+        write_extended(path, start, change.path / name, chain(late, blank))
+    return replace(state, words=name, words_rows=None)
 
 
 def _fitted_as(change: Change, state: State, before: State) -> tuple[State, list[AppendedFile]]:

@@ -99,10 +99,10 @@ def add_staged(
     replaced_documents = change.store.replaced_rows(old.rows)
     rows = change.document_rows(staged.stop)
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
-    state = replace(change.next_state(), rows=staged.stop)
+    state = replace(change.next_state(), rows=staged.stop, words_rows=old.worded)
     deleted = np.union1d(before.deleted, replaced)
     folder = None if old.words is None else change.path / old.words
-    with with_words(change, folder, old.rows, state, deleted, terms, words) as state:
+    with with_words(change, folder, old.worded, state, deleted, terms, words) as state:
         settings, notes = None, list[str]()
         if _is_small(before, state.rows, replaced):
             state = replace(state, moments_rows=old.counted)
@@ -144,14 +144,14 @@ def index_lexical(index: Index, wanted: bool) -> None:
                     _commit_words(change, words)
                     return
     with index.change() as change:
-        change.commit(replace(change.next_state(), words=None, hybrid=None))
+        change.commit(replace(change.next_state(), words=None, words_rows=None, hybrid=None))
 
 
 def _commit_words(change: Change, words: WordIndex) -> None:
     """Commit a lexical index, extended by the rows that were added since."""
     state = change.next_state()
     if len(words) == state.rows:
-        state = replace(state, words=state.new_name("words"))
+        state = replace(state, words=state.new_name("words"), words_rows=None)
         os.replace(words.path, change.path / state.new_name("words"))
     with with_words(change, words.path, len(words), state, change.base.deleted) as state:
         pass

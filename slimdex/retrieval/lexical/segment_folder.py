@@ -166,8 +166,9 @@ def read_list(path: Path) -> dict[str, Any]:
         if zlib.crc32(ours["list"].encode()) != ours["crc"]:
             raise ValueError("wrong checksum")
         own_list: dict[str, Any] = parsed(ours["list"], READABLE)
-        if not all(isinstance(each["segment_id"], str) for each in own_list["segments"]):
-            raise TypeError("expected segments with names")
+        for each in own_list["segments"]:
+            if type(each["segment_id"]) is not str or type(each["max_doc"]) is not int:
+                raise TypeError("expected segments with names and numbers of rows")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptError(f"{path / LIST}: missing or damaged ({error})") from error
     return own_list

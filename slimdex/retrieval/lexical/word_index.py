@@ -12,7 +12,7 @@ b = 0.75 (Robertson and Zaragoza 2009), with lengths stored in one byte.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from math import log
@@ -41,6 +41,8 @@ from .segment_folder import (
 )
 from .tokens import TERMS, Terms, misspelt_form, name_forms, stemmer, stems_of
 
+MERGED, MERGED_ROWS = 8, 10_000
+"""Segments that tantivy merges once there are so many of at most so many rows."""
 FEW = 1024
 """Most documents that are added in a folder in memory."""
 HEAP_BYTES = 50_000_000
@@ -120,16 +122,22 @@ class WordIndex:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: Path) -> WordIndex:
-        """Open an existing index; raise `CorruptError` if it can't be read."""
+    def open(cls, path: Path, more: Sequence[tuple[str, str]] = ()) -> WordIndex:
+        """Open an existing index; `more` rows' ids and texts are added in memory.
+
+        Raises `CorruptError` if it can't be read.
+        """
         tantivy = _tantivy()
-        with short_lived_folder(path) as links, tantivy_errors(path):
+        with short_lived_folder(path) as links, tantivy_errors(path, writing=bool(more)):
             link_files(path.absolute(), links, symlink_or_copy)
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
             tantivy.Query.term_query(index.schema, ROW, 0)  # raises if the field is missing
             for field in (NAME, STEMS):
                 tantivy.Query.term_query(index.schema, field, "")
+            if more:
+                _write(index, more, int(index.searcher().num_docs))
+                index.reload()
             return cls(path, index)
 
     def __len__(self) -> int:
@@ -244,6 +252,21 @@ class WordIndex:
         return ScoredRows(scores[order], numbers[order].astype(np.int64))
 
 
+def would_merge(path: Path, rows: int) -> bool:
+    """True if another small segment makes tantivy merge some, which takes longer than writing it.
+
+    Raises `CorruptError` if the index has another number of rows.
+
+    >>> import tempfile
+    >>> index = WordIndex.create(Path(tempfile.mkdtemp()) / "1", [("a", "The cat sat.")])
+    >>> would_merge(index.path, 1)
+    False
+    """
+    counts = [segment["max_doc"] for segment in read_list(path)["segments"]]
+    _check_count(path, sum(counts), rows)
+    return sum(count <= MERGED_ROWS for count in counts) + 1 >= MERGED
+
+
 def write_extended(
     old: Path, rows: int, path: Path, documents: Iterable[tuple[str, str]], terms: Terms = TERMS
 ) -> None:
@@ -261,10 +284,14 @@ def write_extended(
         names = {file.name for file in work.iterdir()}
         index = _tantivy().Index.open(str(work))
         index.config_reader(MANUAL)
-        if (count := int(index.searcher().num_docs)) != rows:
-            raise CorruptError(f"{old}: words of {count} rows; expected {rows}")
+        _check_count(old, int(index.searcher().num_docs), rows)
         _write(index, chain(few, documents), rows, terms)
         publish(work, path, names)
+
+
+def _check_count(path: Path, count: int, rows: int) -> None:
+    if count != rows:
+        raise CorruptError(f"{path}: words of {count} rows; expected {rows}")
 
 
 def idfs_of(counts: Mapping[str, int], total: int) -> dict[str, float]:

@@ -74,8 +74,8 @@ def after_addition(
     """Refit an index that an addition has outgrown, or advise it; notes, and True if it did.
 
     The addition is already committed; a refit is another commit. Drift takes a quarter of the time
-    of an addition of a thousand documents: it is measured whenever as many were added as were
-    fitted.
+    of an addition of a thousand documents: it is measured whenever there are twice, four times,
+    eight times ... as many as were fitted.
 
     A search could find `before` rows before the addition, which took so many seconds: "auto" refits
     only if that takes less than `WORTH` times as long.
@@ -85,7 +85,9 @@ def after_addition(
         return [], False
     notes = kind_advice(snapshot)
     count, fitted = snapshot.searchable_count, max(snapshot.state.fitted, 1)
-    is_due = is_outgrown(snapshot) and (count - 1) // fitted > (before - 1) // fitted
+    then, now = max(before - 1, 0) // fitted, (count - 1) // fitted
+    has_doubled = now.bit_length() > then.bit_length()
+    is_due = is_outgrown(snapshot) and has_doubled
     if not count or (refit != "always" and not is_due):
         return notes, False
     moments = index.read(Snapshot.moments)

@@ -1,7 +1,7 @@
 """Derived files: documents by row, and their words, rebuilt from the segments when necessary.
 
-Each commit that adds rows names a folder with the words of all rows; most of its files are those of
-the previous folder.
+A commit that adds more than a few rows names a folder with the words of all rows; most of its files
+are those of the previous folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.search.reduced_index import NO_ROWS
 
 from ..lexical.tokens import TERMS, Terms
-from ..lexical.word_index import WordIndex, write_extended
+from ..lexical.word_index import WordIndex, would_merge, write_extended
 from .change import AppendedFile, Change
 from .document_store import DocumentStore
 from .lines import DocumentFile, UnwritableError, cut_text
@@ -30,6 +30,9 @@ from .state import Lines, State
 
 READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
 """Documents, and values of their columns, read from the segments at a time."""
+MOST_LATE, LATE_SHARE = 64, 4
+"""Most last rows that the lexical index may lack, and at most one in so many: readers add their
+words in memory."""
 MOST_DELETED = 0.2
 """Largest share of rows with words that are deleted, after an addition."""
 
@@ -106,8 +109,8 @@ def with_words(
 ) -> Iterator[State]:
     """The state with the words of the rows that an index lacks, which exist once the context ends.
 
-    Few are written by a thread, so that the context can do other work in the meantime. If many
-    of the rows with words are deleted, the index is rebuilt without their words.
+    Very few are left out. Few are written by a thread, so that the context can do other work in the
+    meantime. If many of the rows with words are deleted, the index is rebuilt without their words.
 
     Parameters
     ----------
@@ -119,30 +122,51 @@ def with_words(
     if words is None or state.rows == rows:
         yield state
         return
-    name = state.new_name("words")
-    blank = WordIndex.open(words).blank_count if len(deleted) else 0
-    if len(deleted) - blank > MOST_DELETED * (state.rows - blank):
-        WordIndex.create(change.path / name, _rows(change.store, 0, state.rows, deleted))
-        yield replace(state, words=name)
+    late, name = replace(state, words_rows=rows), state.new_name("words")
+    state = replace(state, words=name, words_rows=None)
+    if _are_mostly_deleted(words, state.rows, deleted):
+        WordIndex.create(change.path / name, rows_with_text(change.store, 0, state.rows, deleted))
+        yield state
+        return
+    if words.parent == change.path and _may_be_late(change, words, rows, state.rows):
+        yield late
         return
     if written is not None:
         os.replace(written, change.path / name)
-        yield replace(state, words=name)
+        yield state
         return
-    new, few = _rows(change.store, rows, state.rows), state.rows - rows <= READ_AT_ONCE
+    new = rows_with_text(change.store, rows, state.rows, deleted)
     with ThreadPoolExecutor(1) as pool:
-        if few:  # only this thread can read the change's
+        if state.rows - rows <= READ_AT_ONCE:  # only this thread can read the change's
             write, path = copy_context().run, change.path / name  # files are synced with the others
             writing = pool.submit(write, write_extended, words, rows, path, [*new], terms)
-            yield replace(state, words=name)
+            yield state
             writing.result()
         else:
             write_extended(words, rows, change.path / name, new, terms)
-            yield replace(state, words=name)
+            yield state
+
+
+def _are_mostly_deleted(words: Path, rows: int, deleted: Rows) -> bool:
+    """True if more than `MOST_DELETED` of the rows with words would be deleted."""
+    if len(deleted) <= MOST_DELETED * rows:
+        return False
+    blank = WordIndex.open(words).blank_count
+    return len(deleted) - blank > MOST_DELETED * (rows - blank)
+
+
+def _may_be_late(change: Change, words: Path, start: int, stop: int) -> bool:
+    """True if the rows start .. stop may stay out of the lexical index: few, of uncut documents."""
+    if (
+        stop - start > min(MOST_LATE, start // LATE_SHARE)
+        or (change.document_rows(stop).firsts >= start).any()
+    ):
+        return False
+    return not would_merge(words, start)
 
 
 def write_words(change: Change, path: Path, stop: int) -> Path | None:
-    """Write the words of the committed rows, and of the new ones before `stop`.
+    """Write the words of the committed rows, and of the new ones before `stop`, to a folder.
 
     Returns the folder; None if there is no lexical index, or this fails: if others have changed the
     index meanwhile, its files may be gone, and otherwise the commit fails for the same reason.
@@ -151,8 +175,8 @@ def write_words(change: Change, path: Path, stop: int) -> Path | None:
     if state.words is None or state.rows == stop:
         return None
     try:
-        rows = _rows(change.store, state.rows, stop)
-        write_extended(change.path / state.words, state.rows, path, rows)
+        rows = rows_with_text(change.store, state.worded, stop, change.base.deleted)
+        write_extended(change.path / state.words, state.worded, path, rows)
     except (OSError, CorruptError):
         return None
     return path
@@ -166,14 +190,16 @@ def with_new_words(snapshot: Snapshot, state: State, folder: Path, *, live: bool
     if state.words is None:
         return state
     name, deleted = state.new_name("words"), NO_ROWS if live else snapshot.deleted
-    rows = _rows(snapshot.store, 0, snapshot.state.rows, deleted, live=live)
+    rows = rows_with_text(snapshot.store, 0, snapshot.state.rows, deleted, live=live)
     WordIndex.create(folder / name, rows)
-    return replace(state, words=name)
+    return replace(state, words=name, words_rows=None)
 
 
 def new_words(snapshot: Snapshot, path: Path) -> WordIndex:
     """Create a lexical index of a snapshot's rows, outside of the turn."""
-    return WordIndex.create(path, _rows(snapshot.store, 0, snapshot.state.rows, snapshot.deleted))
+    return WordIndex.create(
+        path, rows_with_text(snapshot.store, 0, snapshot.state.rows, snapshot.deleted)
+    )
 
 
 def word_faults(path: Path, rows: int) -> list[str]:
@@ -186,7 +212,7 @@ def word_faults(path: Path, rows: int) -> list[str]:
         return [str(error)]
 
 
-def _rows(
+def rows_with_text(
     store: DocumentStore, start: int, stop: int, deleted: Rows = NO_ROWS, *, live: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Id and text of each row, empty for `deleted` ones; if a text is cut, of its passages."""

@@ -10,14 +10,12 @@ from secrets import token_hex
 from ..duckdb_library import duckdb, identifier
 from .document_store import DocumentStore
 from .engine import DISK_ERRORS, disk_error
-from .segments import FEW_ROWS, OWN, attaching, published
+from .segments import OWN, attaching, published
 from .state import Segment
 
-MOST_SMALL = 8
-"""Small segments before they are merged."""
-ROWS_TO_COPY = 4
-"""A segment is merged with the later ones once they have one row for so many of its own: so each
-row is copied a few times, and a million rows added by thousands are in about a dozen segments."""
+ALIKE = 8
+"""Segments of about the same size that become one: so a million rows added by thousands are copied
+three times each, and are in at most 22 segments."""
 NUMBERED = f"""(
     SELECT "row" AS old, count, (sum(count) OVER (ORDER BY "row") - count)::BIGINT AS new FROM (
         SELECT "row", coalesce(len(starts), 1) AS count
@@ -30,23 +28,17 @@ NUMBERED = f"""(
 def to_merge(segments: Sequence[Segment]) -> int:
     """The first of the last segments that should become one; their number if none should.
 
-    >>> to_merge([Segment("a", 1, "", 0, 5000), Segment("b", 1, "", 5000, 6000)])
-    2
-    >>> to_merge([Segment("a", 1, "", 0, 5000), Segment("b", 1, "", 5000, 6500)])
+    These are `ALIKE` or more that have more than an eighth of the first one's rows each.
+
+    >>> to_merge([Segment("a", 1, "", 0, 9)] + 7 * [Segment("b", 1, "", 9, 10)])
+    8
+    >>> to_merge([Segment("a", 1, "", 0, 7)] + 7 * [Segment("b", 1, "", 7, 8)])
     0
     """
-    first = len(segments)
-    small = first
-    while small and len(segments[small - 1]) < FEW_ROWS:
-        small -= 1
-    if first - small > MOST_SMALL:
-        first = small
-    later = sum(len(segment) for segment in segments[small:])
-    for i in range(small - 1, -1, -1):
-        if later * ROWS_TO_COPY >= len(segments[i]):
-            first = i
-        later += len(segments[i])
-    return first
+    for i, first in enumerate(segments):
+        if sum(ALIKE * len(each) > len(first) for each in segments[i:]) >= ALIKE:
+            return i
+    return len(segments)
 
 
 def copied(store: DocumentStore, path: Path, first: int, stop: int) -> Segment:

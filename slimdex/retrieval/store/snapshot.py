@@ -51,6 +51,12 @@ def _mean_files(state: State) -> tuple[Any, ...]:
     return state.settings, state.norms, state.files.get("moments"), state.files.get("rescorer")
 
 
+def _late_words(manifest: Manifest) -> tuple[Any, ...]:
+    """What the lexical index in memory depends on: its folder, and the live rows that it lacks."""
+    state, deleted = manifest.state, manifest.deleted
+    return state.words, state.rows, deleted[deleted >= state.worded].tolist()
+
+
 @dataclass
 class Loaded:
     """An index in memory, and the number of its rows in the file of codes."""
@@ -112,7 +118,7 @@ class Snapshot:
             manifest,
             self.store.followed_by(manifest),
             _loaded=[] if loaded is None else [loaded],
-            _words=self._words[:1] if new.words == old.words else [],
+            _words=self._words[:1] if _late_words(manifest) == _late_words(self.manifest) else [],
             _mean_rows=self._mean_rows[:1] if _mean_files(new) == _mean_files(old) else [],
         )
 
@@ -223,11 +229,17 @@ class Snapshot:
         if self.state.words is None:
             return None
         if not self._words:  # two threads may do this at once, which is harmless
-            words = WordIndex.open(self.path / self.state.words)
+            words = WordIndex.open(self.path / self.state.words, self._late_texts())
             if faults := words.count_faults(self.state.rows):
                 raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
             self._words.append(words)
         return self._words[0]
+
+    def _late_texts(self) -> list[tuple[str, str]]:
+        """Id and text of each row that the lexical index lacks, empty for deleted ones."""
+        rows, deleted = range(self.state.worded, self.state.rows), {*self.deleted.tolist()}
+        live = self.documents([row for row in rows if row not in deleted])
+        return [(live[row].id, live[row].content) if row in live else ("", "") for row in rows]
 
     @property
     def index(self) -> ReducedIndex:

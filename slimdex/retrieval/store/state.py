@@ -200,6 +200,7 @@ class State:
     passages : tokens of a passage; longer texts are cut. None: no text is cut.
     replacement : vectors by another encoder, until all documents have one.
     words : the folder of the lexical index, None without one.
+    words_rows : rows whose words are in that folder; None for all.
     hybrid : the fusion that labels chose: "off", "auto", "rrf" or a weight; None without labels.
     fit : figures of the rows that the reducer was fitted on, as listed in `FIT`; empty before the
         first fit. These rows are the ones numbered below "rows".
@@ -228,6 +229,7 @@ class State:
     passages: int | None = None
     replacement: Replacement | None = None
     words: str | None = None
+    words_rows: int | None = None
     hybrid: str | None = None
 
     @classmethod
@@ -293,6 +295,11 @@ class State:
     def counted(self) -> int:
         """Rows whose vectors are in the moments, but for deleted ones."""
         return self.rows if self.moments_rows is None else self.moments_rows
+
+    @property
+    def worded(self) -> int:
+        """Rows whose words are in the folder of the lexical index."""
+        return self.rows if self.words_rows is None else self.words_rows
 
     @property
     def fitted(self) -> int:
@@ -366,8 +373,9 @@ class State:
         if self.dim > MOST_DIM:
             raise ValueError(f"dim={self.dim}; expected at most {MOST_DIM}")
         check_spec(self.encoder)
-        if _whole("moments_rows", self.counted, 0) > self.rows:
-            raise ValueError(f"moments_rows={self.moments_rows}; expected at most {self.rows}")
+        for name, rows in (("moments_rows", self.counted), ("words_rows", self.worded)):
+            if _whole(name, rows, 0) > self.rows:
+                raise ValueError(f"{name}={rows}; expected at most {self.rows}")
         if self.passages is not None:
             _whole("passages", self.passages, 1)
         if not all(isinstance(digest, str) for digest in self.origins.values()):

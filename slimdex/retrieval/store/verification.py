@@ -109,7 +109,7 @@ def derived_faults(snapshot: Snapshot) -> list[str]:
         for file in line_files(folder, state.lines, state.rows):
             faults += _attempt(file.check) or _block_faults(snapshot, file)
     if state.words:
-        faults += word_faults(folder / state.words, state.rows)
+        faults += word_faults(folder / state.words, state.worded)
     return faults or _attempt(lambda: _check_numbers(snapshot))
 
 

@@ -115,7 +115,7 @@ ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, 
 OPERATIONS: dict[str, list[list[Change]]] = {
     "reencode": [[reencode()]],
     "build": [[put(BASE)]],
-    "undo": [[ADD, undo(BASE)], [REDUCE, undo(BASE)]],
+    "undo": [[put(LAST), ADD, undo([*BASE, *LAST])], [REDUCE, undo([*BASE, *LAST])]],
     INT8: [[put(BASE), ADD], [DELETE, compact()]],
     "words": [[ADD], [DELETE, index_lexical(), compact()], [put(LAST)]],
     "session": [

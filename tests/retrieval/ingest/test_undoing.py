@@ -211,7 +211,8 @@ def test_damaged_files_are_not_restored(role: str, path: Path) -> None:
         collection.reduce(Settings(k=4))
         if role in ("moments", "words"):
             collection.undo()
-            collection.add([Document("one", "more"), Document("9", "again")])
+            many = [Document(f"one{i}", "more") for i in range(65)]
+            collection.add([*many, Document("9", "again")])
             assert {"moments", "words"} <= {n.partition("-")[0] for n in left_of(collection)}
         expected = seen(collection)
         name = next(n for n in left_of(collection) if n.startswith(role))

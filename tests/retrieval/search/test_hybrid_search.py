@@ -170,6 +170,61 @@ def test_hits_found_by_words_alone_are_scored_by_cosine(
     assert "words" in ways
 
 
+def scored(collection: Collection, query: str) -> dict[str, float]:
+    """Ids of the rows that have words of a query, and their BM25 scores."""
+    words, every = collection.index.snapshot.words, list(collection)
+    assert words is not None
+    found = words.search(query, 1000)
+    return {every[row].id: s for row, s in zip(found.rows, found.scores.tolist(), strict=True)}
+
+
+def test_words_of_few_last_rows_score_as_those_of_an_index_made_at_once(
+    collection: Collection, tmp_path: Path
+) -> None:
+    new = [Document(f"new-{i}", f"red libfoo{i} cat zebra{i % 3}") for i in range(20)]
+    queries = [*QUERIES, "zebra1 cat", "new-7", "new-11x"]
+
+    def check(count: int) -> None:
+        folder = tmp_path / f"{count}.index"
+        with Collection.create(folder, WordEncoder(), EXACT) as whole:
+            whole.add([*DOCUMENTS, *new[:count]])
+            with Collection.open(collection.path, WordEncoder()) as again:
+                for query in queries:
+                    assert scored(again, query) == scored(collection, query)
+                    assert scored(again, query) == scored(whole, query)
+
+    def late() -> int:
+        return collection.index.state.rows - collection.index.state.worded
+
+    for document in new[:9]:
+        collection.add(document)
+    assert late() == 9
+    check(9)
+    collection.add(new[9:15])  # more than a fourth are late
+    assert late() == 0
+    check(15)
+    collection.add(new[15])
+    collection.add(new[16:])
+    assert late() == 5
+    collection.undo()
+    assert late() == 5  # four of them blank
+    assert scored(collection, "zebra0 zebra1 zebra2").keys() == {d.id for d in new[:16]}
+    assert collection.verify() == []
+    collection.compact()
+    assert late() == 0
+    check(16)
+
+
+def test_undoing_keeps_the_words_of_rows_that_were_late(collection: Collection) -> None:
+    collection.add(Document("late", "zebra"))
+    assert collection.index.state.worded == 48
+    collection.add([Document(f"more-{i}", "gnu") for i in range(40)])
+    assert collection.index.state.worded == 89
+    collection.undo()
+    assert scored(collection, "zebra gnu").keys() == {"late"}
+    assert collection.verify() == []
+
+
 def test_words_of_many_deleted_documents_no_longer_count(collection: Collection) -> None:
     def score(query: str) -> float:
         words = collection.index.snapshot.words

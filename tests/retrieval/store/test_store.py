@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from pathlib import Path
 
@@ -216,28 +217,45 @@ def test_segments_are_merged_so_that_few_are_left(tmp_path_factory, sizes: list[
             add(index, *(Document(str(len(ids) + i), "t") for i in range(size)))
             ids += [str(len(ids) + i) for i in range(size)]
         assert index.store.ids_by_row(len(ids)) == ids
-        assert len(index.state.segments) <= 9
+        assert len(index.state.segments) <= 14
 
 
-def test_a_segment_is_merged_with_those_that_reach_a_quarter_of_it() -> None:
+def _merged(sizes: Sequence[int]) -> list[int]:
+    """Sizes of segments that are left of these."""
+    stops = np.cumsum(sizes).tolist()
+    parts = [Segment("s", 1, "", stop - n, stop) for n, stop in zip(sizes, stops, strict=True)]
+    first = to_merge(parts)
+    return [*sizes[:first], sum(sizes[first:])] if first < len(sizes) else [*sizes]
+
+
+def test_eight_segments_of_about_the_same_size_are_merged() -> None:
     """By hand: sizes of segments, and of those that stay."""
+    assert _merged([1] * 7) == [1] * 7
+    assert _merged([1] * 8) == [8]
+    assert _merged([90_000, *[1] * 8]) == [90_000, 8]
+    assert _merged([70, *[10] * 7]) == [140]
+    assert _merged([80, *[10] * 7]) == [80, *[10] * 7]
+    assert _merged([500, 80, *[10] * 8]) == [500, 80, 80]
 
-    def merged(*sizes: int) -> list[int]:
-        stops = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-        parts = [
-            Segment(f"s{i}", 1, "", stop - size, stop)
-            for i, (stop, size) in enumerate(zip(stops, sizes, strict=True))
-        ]
-        first = to_merge(parts)
-        return [*sizes[:first], sum(sizes[first:])] if first < len(sizes) else [*sizes]
 
-    assert merged(10_000, 2_400) == [10_000, 2_400]
-    assert merged(10_000, 2_500) == [12_500]
-    assert merged(50_000, 10_000, 2_500) == [62_500]
-    assert merged(90_000, 10_000, 2_500) == [90_000, 12_500]
-    assert merged(90_000, *[1] * 8) == [90_000, *[1] * 8]
-    assert merged(90_000, *[1] * 9) == [90_000, 9]
-    assert merged(3_000, *[200] * 4) == [3_800]
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=300))
+def test_at_most_seven_segments_are_left_of_each_size(sizes: list[int]) -> None:
+    """Sizes from a power of eight to before the next one count as the same."""
+    left = list[int]()
+    for size in sizes:
+        left = _merged([*left, size])
+        assert max(Counter((each.bit_length() - 1) // 3 for each in left).values()) <= 7
+
+
+def test_a_million_rows_added_by_thousands_are_copied_three_times_each() -> None:
+    left, copied, most = list[int](), 0, 0
+    for _ in range(1184):
+        before = [*left, 1000]
+        left = _merged(before)
+        copied += left[-1] if len(left) < len(before) else 0
+        most = max(most, len(left))
+    assert copied < 3 * 1_184_000
+    assert most == 22
 
 
 def test_a_state_survives_json() -> None:
