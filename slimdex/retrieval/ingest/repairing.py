@@ -15,13 +15,13 @@ from slimdex.indexes.vectors.vector_file import STORED, VectorFile
 from ..encoders.base import Encoder
 from ..index import Index
 from ..locks import WAIT
+from ..store.state import CANT_REBUILD
 from ..store.verification import derived_faults, replacement_faults, segment_faults, vector_faults
 from ..store.work_folder import remove_left_work
 from . import writer
 from .encoding import encoded, partly_read, reporting
 from .replacing import undo
 
-CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 FROM_A_COPY = "restore the file from a copy"
 
 

@@ -100,7 +100,7 @@ def add_staged(
     replaced_documents = change.store.replaced_rows(old.rows)
     rows = change.document_rows(staged.stop)
     replaced = rows.all_rows(np.union1d(replaced_documents, gone))
-    state = replace(change.next_state(), rows=staged.stop, words_rows=old.worded)
+    state = replace(change.next_state(), rows=staged.stop)
     deleted = np.union1d(before.deleted, replaced)
     folder = None if old.words is None else change.path / old.words
     with with_words(change, folder, old.worded, state, deleted, terms, words) as state:

@@ -202,7 +202,8 @@ class Change:
         kept = [*self.store.segments]
         begin, generation = kept[-1].stop if kept else 0, self._next_generation(state)
         path = self.path / replace(state, generation=generation).new_name("segment")
-        segment = self.store.finished(path, begin, state.rows)
+        may_trail = state.lines is not None
+        segment = self.store.finished(path, begin, state.rows, may_trail=may_trail)
         if segment is None:
             return replace(state, segments=kept)
         return replace(state, generation=generation, segments=[*kept, segment])

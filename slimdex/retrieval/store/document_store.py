@@ -30,7 +30,18 @@ from .lines import DocumentFile
 from .manifest import Manifest
 from .passages import Cut, DocumentRows, cut_of
 from .readings import ReadingFile, Readings
-from .segments import CHANGED, GONE, OWN, Origins, read_origins, views_of
+from .segments import (
+    CHANGED,
+    GONE,
+    OWN,
+    TRAILING,
+    Origins,
+    checked_type,
+    read_origins,
+    unnested,
+    views_of,
+)
+from .state import CANT_REBUILD
 from .where.checks import SlowConditionError, checked, limited, reads_clock, refusal
 
 COLUMNS_AT_ONCE = 500
@@ -41,6 +52,8 @@ MOST_RECENT = 4096
 COMPARED, COMPARED_CHARACTERS = 100_000, 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
+Tables = list[tuple[str, Mapping[str, str]]]
+"""Tables of documents, and the user's columns in each: name -> DuckDB type."""
 BETWEEN = '"row" >= ? AND "row" < ?'
 AMONG = '"row" IN (SELECT unnest(?::BIGINT[]))'
 """Conditions on rows: from one to before another, and a list."""
@@ -60,32 +73,37 @@ class _Looked:
 
 @dataclass(frozen=True)
 class IdHashes:
-    """DuckDB's hashes of the ids of the rows 0 .. stop of an epoch.
+    """Python's hashes of the ids of the rows 0 .. stop of an epoch.
 
     Most added documents are new. The hashes show this without a query, which would attach every
     segment.
     """
 
-    older: NDArray[np.uint64]  # sorted
+    older: NDArray[np.int64]  # sorted
     stop: int
     epoch: int
-    recent: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    recent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def with_later(self, hashes: NDArray[np.uint64], stop: int) -> IdHashes:
-        """Add the hashes of later rows."""
-        recent = np.append(self.recent, hashes)
+    def with_later(self, ids: Sequence[str], stop: int) -> IdHashes:
+        """Add the ids of later rows."""
+        recent = np.append(self.recent, _hashes(ids))
         if len(recent) <= MOST_RECENT:
             return replace(self, stop=stop, recent=recent)
         return IdHashes(np.sort(np.append(self.older, recent)), stop, self.epoch)
 
-    def has_any(self, hashes: NDArray[np.uint64]) -> bool:
-        """True if any of these occurs."""
+    def may_have(self, ids: Sequence[str]) -> bool:
+        """False if none of these occurs."""
+        hashes = _hashes(ids)
         places = np.searchsorted(self.older, hashes)
         is_older = places < len(self.older)
         return bool(
             (self.older[places[is_older]] == hashes[is_older]).any()
             or np.isin(hashes, self.recent).any()
         )
+
+
+def _hashes(ids: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(hash, ids), np.int64, len(ids))
 
 
 class DocumentStore:
@@ -137,6 +155,7 @@ class DocumentStore:
         return (
             (self.segments, self.rows, self.epoch, self.origins_file, self.readings.file)
             == (other.segments, other.rows, other.epoch, other.origins_file, other.readings.file)
+            and self.manifest.state.lines == other.manifest.state.lines
             and dict(self.columns) == dict(other.columns)
             and np.array_equal(self.deleted, other.deleted)
         )
@@ -192,16 +211,50 @@ class DocumentStore:
 
     def _schema(self, session: Session) -> str:
         if self._made is None or self._made[0] is not session:
-            segments, changed = self.segments, self.origins
-            tables = [(each.name, session.columns(each)) for each in segments]
-            views = views_of(tables, self.columns, are_changed=bool(changed))
+            segments, changed, trailing = self.segments, self.origins, self._trailing()
             schema = session.schema(segments)
             finalize(self, session.end, schema, [segment.name for segment in segments])
+            tables = self._tables(session, schema)
+            views = views_of(tables, self.columns, are_changed=bool(changed))
             values = [[*changed], [*changed.values()]]
-            session.fill(schema, {"changed": (f"FROM {CHANGED}", values)}, views)
+            try:
+                session.fill(schema, {"changed": (f"FROM {CHANGED}", values)} | trailing, views)
+            except duckdb.ConversionException as error:  # not written by slimdex
+                raise CorruptError(f"{self.path}: rows after the segments ({error})") from error
             session.detach_unused()
             self._made, self._has_gone = (session, schema), False
         return self._made[1]
+
+    def tables(self) -> Tables:
+        """The tables of documents: of the segments and, if rows follow these, in memory."""
+        self.open()
+        with self.session() as session:
+            return self._tables(session, self._schema(session))
+
+    def _tables(self, session: Session, schema: str) -> Tables:
+        files = [(each.name, session.columns(each)) for each in self.segments]
+        tables: Tables = [(f"{identifier(name)}.main.documents", own) for name, own in files]
+        state = self.manifest.state
+        if state.lines is not None and state.covered < self.rows:
+            tables.append((f"memory.{schema}.{TRAILING}", state.lines.columns))
+        return tables
+
+    def _trailing(self) -> dict[str, tuple[str, list[Any]]]:
+        """The query, with its parameters, of the table of the rows after the segments, if any."""
+        state = self.manifest.state
+        if state.lines is None or state.covered == self.rows:
+            return {}
+        try:
+            file = DocumentFile(self.path, state.lines, self.rows)
+            read = file.values(range(state.covered, self.rows))
+        except CorruptError as error:
+            raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
+        types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | {
+            name: checked_type(type_) for name, type_ in state.lines.columns.items()
+        }
+        columns = zip(types, types.values(), zip(*read.values(), strict=True), strict=True)
+        origins = "slimdex_origin", "VARCHAR", [None] * len(read)
+        return {TRAILING: unnested([("row", "BIGINT", [*read]), *columns, origins])}
 
     def live(self, columns: str = "*", table: str = "documents") -> str:
         """The part of a table that searches see, for the next query of this thread."""
@@ -473,7 +526,7 @@ class DocumentStore:
         """Map those ids that exist to their live rows, and remember that."""
         if self.looked[0].ids and not self.hashes:  # the second addition of this process
             self.hashes[:] = [self._hashed()]
-        rows = dict(self._live_from(0, ids))
+        rows = dict(self.live_from(0, ids))
         self.looked[:] = [_Looked(frozenset(ids), rows, self.rows, self.epoch)]
         return rows
 
@@ -482,13 +535,13 @@ class DocumentStore:
         (looked,) = self.looked
         is_current = looked.epoch == self.epoch and looked.stop <= self.rows
         if not (is_current and looked.ids and looked.ids.issuperset(ids)):
-            return self._live_from(0, ids)
+            return self.live_from(0, ids)
         known = [(id, looked.rows[id]) for id in ids if id in looked.rows]
         live = self._still_live([row for _, row in known])
         still = {id: row for id, row in known if row in live}
-        return [*(still | dict(self._live_from(looked.stop, ids))).items()]
+        return [*(still | dict(self.live_from(looked.stop, ids))).items()]
 
-    def _live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
+    def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Rows (id, row) from `start` on of the live documents with these ids."""
         if start >= self.rows or self._are_new(ids):
             return []
@@ -511,23 +564,24 @@ class DocumentStore:
         elif known.stop < self.rows:
             known = self._hashed_after(known)
         self.hashes[:] = [known]
-        with self.session() as session:
-            return not known.has_any(session.hashes(ids))
+        return not known.may_have(ids)
 
     def _hashed(self) -> IdHashes:
-        sql = f'SELECT hash(id) AS hash FROM {OWN} WHERE "row" < {self.rows}'
-        with self.reading() as cursor:
-            hashes = cursor.execute(sql).fetchnumpy()["hash"]
-        return IdHashes(np.sort(hashes), self.rows, self.epoch)
+        sql, parts = f"SELECT id FROM {OWN} WHERE {BETWEEN}", [_hashes(())]
+        for part in batches(self.rows, IDS_AT_ONCE):
+            parts.append(_hashes([id for (id,) in self.fetch(sql, [part.start, part.stop])]))
+        return IdHashes(np.sort(np.concatenate(parts)), self.rows, self.epoch)
 
     def _hashed_after(self, known: IdHashes) -> IdHashes:
         """Add the rows of later commits; the ids of a few rows are read from the lines."""
         rows, lines = range(known.stop, self.rows), self.manifest.state.lines
         if lines is None or len(rows) > MOST_RECENT or not lines.fit(self.columns):
             return self._hashed()
-        read = DocumentFile(self.path, lines, self.rows).documents(rows, self.columns)
-        with self.session() as session:
-            return known.with_later(session.hashes([each.id for each in read.values()]), self.rows)
+        try:
+            read = DocumentFile(self.path, lines, self.rows).documents(rows, self.columns)
+        except (CorruptError, OSError):  # others have removed them since the tables were opened
+            return self._hashed()
+        return known.with_later([each.id for each in read.values()], self.rows)
 
     def made_up_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from secrets import randbelow, token_hex
 from typing import Any
@@ -21,7 +22,7 @@ from ..column_types import by_lower_name, type_of, types_of
 from ..documents import OWN_COLUMNS, Document, Part, check_columns, content
 from ..duckdb_library import duckdb, identifier
 from ..passages import Passage
-from .column_fit import MisfitError, as_stored, misfit, shown
+from .column_fit import BITS, MisfitError, as_stored, misfit, shown
 from .columns import TEXTS, check_digits, has_lists, has_values, is_replaceable, wider
 from .document_store import (
     AMONG,
@@ -32,11 +33,25 @@ from .document_store import (
     DocumentStore,
 )
 from .engine import DISK_ERRORS, one_line
+from .lines import LONGEST_TRAILING, UnwritableError, line_of
 from .passages import Cut, DocumentRows, parts_written
 from .readings import Readings
-from .segments import CHANGED, FEW_ROWS, GONE, OWN, TABLES, Origins, attaching, published, views_of
-from .state import Segment
+from .segments import (
+    CHANGED,
+    FEW_ROWS,
+    GONE,
+    OWN,
+    TABLES,
+    Origins,
+    attaching,
+    published,
+    unnested,
+    views_of,
+)
+from .state import MOST_TRAILING, Segment
 
+Metadata = Mapping[str, tuple[str, Any]]
+"""Lower-case name -> name and value."""
 COLUMNS_FOR_NEW_TABLE = 100
 """Number of new columns from which a new table is cheaper: adding one costs as much as all before
 it."""
@@ -46,7 +61,8 @@ class Draft(DocumentStore):
     """Documents of a commit, and those that the next one adds; for one thread.
 
     The file is made in `folder`, with the first columns or documents. Its tables in SQL are
-    `documents` and `passages`.
+    `documents` and `passages`. A few small documents that lines restore exactly stay in memory,
+    and trail, unless a query needs them before the commit.
     """
 
     def __init__(self, base: DocumentStore, folder: Path) -> None:
@@ -64,12 +80,14 @@ class Draft(DocumentStore):
         self._cursor: duckdb.DuckDBPyConnection | None = None
         self._expected = FEW_ROWS  # documents, or more
         self._few: list[Document] | None = []  # the new documents, while these are few
+        self._unwritten = list[list[Any]]()  # values of these, while no file has them
         self._has_cuts = False
         self._is_shown = False  # by views of all columns and origins
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """The connection, which sees the changes."""
+        self._write()
         if self._cursor is None and self.new_origins is None:
             with self._base.reading() as cursor:
                 yield cursor
@@ -94,6 +112,8 @@ class Draft(DocumentStore):
     def _open(self, columns: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
         """Return the connection; the first call creates the file, with these user's columns."""
         if self._cursor is None:
+            if self.manifest.state.covered < self.rows:
+                self._base.open()  # the transaction sees no tables that are made later
             with self._base.session() as session:
                 self._cursor = session.cursor()
             self._cursor.execute(attaching(self._file, self._name, self._expected))
@@ -108,32 +128,32 @@ class Draft(DocumentStore):
         changed, gone = [[*self.origins], [*self.origins.values()]], [self.deleted.tolist()]
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE changed AS FROM {CHANGED}", changed)
         cursor.execute(f"CREATE OR REPLACE TEMP TABLE gone AS FROM {GONE}", gone)
-        self._base.open()
-        with self._base.session() as session:
-            tables = [(each.name, session.columns(each)) for each in self.segments]
-        views = views_of(
-            [*tables, (self._name, self._file_columns)], self.columns, are_changed=True
-        )
+        tables = [*self._base.tables(), (self._documents, self._file_columns)]
+        views = views_of(tables, self.columns, are_changed=True)
         for view, sql in views.items():
             cursor.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {sql}")
         self._is_shown = True
 
     def _execute(self, sql: str, values: Sequence[Any] = ()) -> None:
         """Execute a change of the file's tables."""
+        self._write()
         self._open().execute(sql, list(values))
 
-    def finished(self, path: Path, first: int, stop: int) -> Segment | None:
-        """Make the documents, of the rows first .. stop, a durable file; None if there are none.
+    def finished(self, path: Path, first: int, stop: int, *, may_trail: bool) -> Segment | None:
+        """Make the documents of the rows first .. stop a durable file; None if there are none, or
+        they may trail and were not written.
 
         No query and no change may follow.
         """
-        if self._cursor is None:
+        if first == stop or (may_trail and (self._cursor is None or stop == self.rows)):
             return None
+        self._write()
+        for name, columns in self._base.tables()[len(self.segments) :]:
+            self._use({column.lower() for column in columns})
+            self._execute(f"INSERT INTO {self._documents} BY NAME FROM {name}")
         # After an error, this query fails; `COMMIT` alone would roll back without an error.
-        ((count,),) = self._cursor.execute(f"SELECT count(*) FROM {self._documents}").fetchall()
-        if not count:
-            self.discard()
-            return None
+        self._open().execute(f"SELECT count(*) FROM {self._documents}").fetchall()
+        assert self._cursor is not None
         self._cursor.execute("COMMIT")
         self._cursor.execute(f"CHECKPOINT {self._name}")
         self._cursor.execute(f"DETACH {self._name}")
@@ -162,8 +182,45 @@ class Draft(DocumentStore):
         Metadata become columns, new ones typed by their values. A value that does not fit its
         column widens the column if that loses nothing.
         """
-        self._expected = len(documents)
         metadata = [by_lower_name(document) for document in documents]
+        restored = self._restored(documents, metadata)
+        if restored is None:
+            self._write()
+            self._insert(first_row, documents, metadata)
+        else:
+            self._unwritten += restored
+        self._keep(documents)
+
+    def _restored(
+        self, documents: Sequence[Document], metadata: Sequence[Metadata]
+    ) -> list[list[Any]] | None:
+        """Values of documents that lines restore exactly; None if these need a segment."""
+        state = self.manifest.state
+        count = self.rows - state.covered + len(self._unwritten) + len(documents)
+        can_trail = state.lines is not None and state.lines.fit(self.columns)
+        if self._cursor is not None or not can_trail or count > MOST_TRAILING:
+            return None
+        values = list[list[Any]]()
+        for document, own in zip(documents, metadata, strict=True):
+            try:
+                values.append(_restorable(document, own, self.columns))
+            except (MisfitError, InputError, UnwritableError):
+                return None
+        return values
+
+    def _write(self) -> None:
+        """Write the documents to the file that would trail."""
+        documents, unwritten, self._unwritten = self._few, self._unwritten, []
+        if unwritten:
+            assert documents is not None
+            metadata = [by_lower_name(document) for document in documents]
+            self._insert(self.rows, documents, metadata)
+
+    def _insert(
+        self, first_row: int, documents: Sequence[Document], metadata: Sequence[Metadata]
+    ) -> None:
+        """Insert documents into the file."""
+        self._expected = len(documents)
         self._ensure(types_of(metadata, self._settled))
         self._use({name for values in metadata for name in values})
         values: list[tuple[str, str, list[Any]]] = [
@@ -176,14 +233,11 @@ class Draft(DocumentStore):
         for column in list(self._file_columns):
             given = [m.get(column.lower(), ("", None))[1] for m in metadata]
             values.append((column, *self._stored(column, given, documents)))
-        names = ", ".join(identifier(column) for column, _, _ in values)
-        unnested = ", ".join(f"unnest(?::{type_}[])" for _, type_, _ in values)
-        sql = f"INSERT INTO {self._documents}({names}) SELECT {unnested}"
+        sql, columns = unnested(values)
         parts = {first_row + i: Cut(parts=d.parts) for i, d in enumerate(documents) if d.parts}
         try:
-            self._execute(sql, [column for _, _, column in values])
+            self._execute(f"INSERT INTO {self._documents} BY NAME {sql}", columns)
             self.insert_cuts(parts)
-            self._keep(documents)
         except DISK_ERRORS:
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
@@ -349,6 +403,10 @@ class Draft(DocumentStore):
         again = self._new_ids(first_row, sys.maxsize)
         return np.array(sorted(row for _, row in self._live(again)), dtype=np.int64)
 
+    def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
+        """Rows (id, row) from `start` on of the live documents with these ids: no new ones."""
+        return self._base.live_from(start, ids)
+
     def _new_ids(self, start: int, stop: int) -> list[str]:
         """Ids of the documents start .. stop."""
         if (known := self._known(start, stop)) is not None:
@@ -401,9 +459,9 @@ class Draft(DocumentStore):
 
     def drop_rows(self, rows: Rows, first: int) -> None:
         """Delete some of the new documents, not cut yet; close the gaps from `first` on."""
-        self._few = None
         for table in (self._documents, self._passages):
             self._execute(f"DELETE FROM {table} WHERE {AMONG}", [rows.tolist()])
+        self._few = None
         for table in (self._passages, self._documents):
             self._execute(
                 f"""UPDATE {table} AS renumbered SET "row" = numbered.new FROM (
@@ -494,21 +552,29 @@ class Draft(DocumentStore):
         self, start: int, stop: int, *, live: bool = False
     ) -> Iterator[tuple[str, str]]:
         """Id and text to encode of each row of the documents that begin in start .. stop."""
-        known = self._known(start, stop)
+        first = max(start, self.rows)
+        known = self._known(first, max(stop, first))
         if known is None or live:
             return super().named_contents(start, stop, live=live)
-        return iter([(each.id, content(each.title, each.text)) for each in known])
+        new = ((each.id, content(each.title, each.text)) for each in known)
+        if first == start:
+            return new
+        return chain(self._base.named_contents(start, min(stop, first)), new)
 
     def values(self, start: int, stop: int, *, live: bool = False) -> list[Sequence[Any]]:
         """Row, id, title, text and the user's columns of the documents start .. stop, in order.
 
-        New documents are read from their file alone.
+        New documents are read from their file alone, or from memory.
         """
+        if self._unwritten and start >= self.rows:
+            own = self._unwritten[start - self.rows : stop - self.rows]
+            return [[row, *each] for row, each in enumerate(own, start)]
         if start < self.rows or live or self._cursor is None:
             return super().values(start, stop, live=live)
-        own = views_of([(self._name, self._file_columns)], self.columns, are_changed=False)
+        own = [(self._documents, self._file_columns)]
+        views = views_of(own, self.columns, are_changed=False)
         try:
-            return self._in_order(self._cursor, f"({own['documents']})", start, stop)
+            return self._in_order(self._cursor, f"({views['documents']})", start, stop)
         except duckdb.Error as error:
             raise self._read_error(error) from error
 
@@ -564,3 +630,24 @@ class Draft(DocumentStore):
         if origins:
             self.new_origins = {**self.origins, **dict(origins)}
             self._is_shown = False
+
+
+def _restorable(document: Document, metadata: Metadata, columns: Mapping[str, str]) -> list[Any]:
+    """Id, title, text and the columns' values of a document, as DuckDB would return them.
+
+    Raises `MisfitError`, `InputError` or `UnwritableError` if the document needs a segment.
+    """
+    given = {name: value for name, (_, value) in metadata.items() if value is not None}
+    values: list[Any] = [document.id, document.title, document.text]
+    for name, type_ in columns.items():
+        value = given.pop(name.lower(), None)
+        if value is not None and type_ == "VARCHAR[]" != type_of(value):
+            raise MisfitError  # the type may have been guessed for lack of values
+        stored = None if value is None else as_stored(value, type_)
+        is_number = BITS.get(type_.lower().removeprefix("u"), 128) < 128
+        if value is not None and type_of(stored) != ("BIGINT" if is_number else type_):
+            raise MisfitError
+        values.append(stored)
+    if given or document.parts or document.origin or len(line_of(values)) > LONGEST_TRAILING:
+        raise MisfitError
+    return values

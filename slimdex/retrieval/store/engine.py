@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slimdex.indexes.errors import CorruptError, InputError, SlimdexError, StatementError
 from slimdex.indexes.execution.forks import ThreadLock, renewed
@@ -22,10 +22,6 @@ from slimdex.indexes.execution.forks import ThreadLock, renewed
 from ..duckdb_library import connected, duckdb, identifier, literal
 from .segments import checked_columns
 from .state import Segment
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MEMORY_VARIABLE = "SLIMDEX_MEMORY"
 """Environment variable for DuckDB's memory limit."""
@@ -85,7 +81,6 @@ class Session:
         self._idle = deque[tuple[duckdb.DuckDBPyConnection, str]]()  # and the schema it uses
         self._ended = deque[tuple[str, Sequence[str]]]()
         self._numbers = count()
-        self._hashed: tuple[tuple[str, ...], NDArray[np.uint64]] | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -95,14 +90,6 @@ class Session:
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A new connection."""
         return self._connection.cursor()
-
-    def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
-        """Hash ids with DuckDB's function; the result of the last call is kept."""
-        asked = (*ids,)
-        if self._hashed is None or self._hashed[0] != asked:
-            sql = "SELECT hash(unnest(?::VARCHAR[])) AS hash"
-            self._hashed = asked, self._connection.execute(sql, [[*ids]]).fetchnumpy()["hash"]
-        return self._hashed[1]
 
     def schema(self, segments: Sequence[Segment]) -> str:
         """Make an empty schema for views of some segments; return its name."""

@@ -22,7 +22,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from slimdex.indexes.errors import CorruptError
@@ -47,10 +47,15 @@ COMPRESSED = b"\0"
 """Byte before a compressed line; a plain one begins with "["."""
 MOST_COMPRESSED = 1 << 24
 """Largest plain length of a compressed line, so that a forged one can't exhaust the memory."""
+LONGEST_TRAILING = 1 << 14
+"""Largest plain length of the line of a document that is in no segment: a query reads all such."""
 LEVEL = 3
 """Compression level of zlib; the default, 6, saves 5% of a sentence's bytes in twice the time."""
 RAW = -zlib.MAX_WBITS
 """Deflate without header and checksum."""
+
+
+T = TypeVar("T")
 
 
 class UnwritableError(TypeError):
@@ -166,7 +171,7 @@ class LineFile:
     @property
     def way_out(self) -> str:
         """Advice if it is damaged, for the end of a message."""
-        return f"; `slimdex repair {self.path.parent}` rebuilds it"
+        return f"; see `slimdex repair {self.path.parent}`"
 
 
 def line_files(folder: Path, lines: Lines, rows: int) -> tuple[LineFile, LineFile]:
@@ -256,6 +261,17 @@ class DocumentFile:
         `columns` maps the current columns to DuckDB types; earlier lines may lack some. Raises
         `CorruptError` if a line is damaged.
         """
+        has_json = "JSON" in columns.values()
+        return self._read(rows, lambda line: _document(line, columns, has_json))
+
+    def values(self, rows: Sequence[int]) -> dict[int, list[Any]]:
+        """Read id, title, text and the columns' values of uncut documents, as they were appended.
+
+        Raises `CorruptError` if a line is damaged, or too long for a document that trails.
+        """
+        return self._read(rows, lambda line: _values(line, 3 + len(self.lines.columns)))
+
+    def _read(self, rows: Sequence[int], parse: Callable[[bytes], T]) -> dict[int, T]:
         lines, offsets = self._maps
         for file, mapped in zip(self.files, self._maps, strict=True):
             check_length(mapped, file.path)
@@ -263,13 +279,13 @@ class DocumentFile:
         _fetch(offsets, ((row * ENTRY.size, ENTRY.size) for row in rows))
         entries = [ENTRY.unpack_from(offsets, row * ENTRY.size) for row in rows]
         _fetch(lines, ((start, length) for start, length, _ in entries))
-        has_json, read = "JSON" in columns.values(), {}
+        read = dict[int, T]()
         for row, (start, length, crc) in zip(rows, entries, strict=True):
             stored = lines[start : start + length]
             try:
                 if len(stored) != length or self._dictionary.checksum(stored) != crc:
                     raise ValueError("another checksum")
-                read[row] = _document(self._dictionary.line(stored), columns, has_json)
+                read[row] = parse(self._dictionary.line(stored))
             except (ValueError, TypeError, zlib.error) as error:
                 raise CorruptError(
                     f"{self._documents.path}: row {row} is damaged, at byte {start} ({error})"
@@ -339,6 +355,15 @@ def _document(line: bytes, columns: Mapping[str, str], has_json: bool) -> Docume
     values += [None] * (len(columns) - len(values))
     metadata = restored(columns, values) if has_json else dict(zip(columns, values, strict=True))
     return Document(id, text, title, metadata, parts, passages)
+
+
+def _values(line: bytes, count: int) -> list[Any]:
+    if len(line) > LONGEST_TRAILING:
+        raise ValueError(f"a line of {len(line)} bytes after the segments")
+    values = values_of(line)
+    if not 3 <= len(values) <= count or not all(type(value) is str for value in values[:3]):
+        raise ValueError("expected an id, a title and a text that is not cut")
+    return values + [None] * (count - len(values))
 
 
 def _fetch(mapped: mmap.mmap | bytes, spans: Iterable[tuple[int, int]]) -> None:

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.json_text import parsed
 from slimdex.indexes.vectors.append_only import sync
 
 from ..atomic_files import FileRecord, publish, sha256
+from ..column_types import TYPES
 from ..duckdb_library import connected, duckdb, identifier, literal
 from .state import Segment
 
@@ -36,12 +38,18 @@ OWN = '(SELECT "row", id, title, text FROM documents)'
 
 Queries read `documents` itself only for those columns, and then without a join.
 """
+TRAILING = "in_lines"
+"""Table in memory of the documents after the segments, which has no passages."""
 GONE = '(SELECT unnest(?::BIGINT[]) AS "row")'
 CHANGED = '(SELECT unnest(?::BIGINT[]) AS "row", unnest(?::VARCHAR[]) AS slimdex_origin)'
 FEW_ROWS = 1024
 SMALL_BLOCKS, BLOCKS = 16_384, 65_536
 """Bytes of a block in small segments, DuckDB's least, and in others: texts of a kilobyte and more
 take half as many bytes in these, and a document alone four times as many."""
+PLAIN_TYPES = {f"{type_}{ending}" for type_ in (*TYPES.values(), "JSON") for ending in ("", "[]")}
+"""Types of most columns."""
+Values = Sequence[tuple[str, str, Sequence[Any]]]
+"""Columns of a table: name, type and values of each."""
 Origins = Mapping[int, str | None]
 """Document -> its origin, if that differs from the one in its segment."""
 _KINDS = {
@@ -144,8 +152,13 @@ def views_of(
     *,
     are_changed: bool,
 ) -> dict[str, str]:
-    """Views and their queries, given attached files with their columns, and all columns."""
-    passages = [f"FROM {identifier(name)}.main.passages" for name, _ in tables]
+    """Views and their queries, given tables of documents with the user's columns in them, and all
+    columns.
+
+    Beside each table is one of passages, but for `TRAILING`.
+    """
+    names = [name for name, _ in tables if name.endswith(".documents")]
+    passages = [f"FROM {name.removesuffix('documents')}passages" for name in names]
     return {
         "documents": _union(tables, columns),
         "passages": " UNION ALL ".join(passages) or _empty(_own("passages")),
@@ -154,21 +167,27 @@ def views_of(
 
 
 def _union(tables: Sequence[tuple[str, Mapping[str, str]]], columns: Mapping[str, str]) -> str:
-    """All documents; columns that a file lacks are NULL, and others have the committed types."""
+    """All documents; columns that a table lacks are NULL, and others have the committed types."""
     parts, missing = list[str](), dict(columns)
     for name, types in tables:
         cast = [
-            f"CAST({identifier(column)} AS {_type(columns[column])}) AS {identifier(column)}"
+            f"CAST({identifier(column)} AS {checked_type(columns[column])}) AS {identifier(column)}"
             for column, type_ in types.items()
             if columns.get(column, type_) != type_
         ]
         for column in types:
             missing.pop(column, None)
         replaced = f" REPLACE ({', '.join(cast)})" if cast else ""
-        parts.append(f"SELECT *{replaced} FROM {identifier(name)}.main.documents")
+        parts.append(f"SELECT *{replaced} FROM {name}")
     if empty := [*([] if tables else _own("documents")), *missing.items()]:
         parts.append(_empty(empty))
     return " UNION ALL BY NAME ".join(parts)
+
+
+def unnested(values: Values) -> tuple[str, list[Any]]:
+    """The query, with its parameters, that returns the rows of a table."""
+    columns = [f"unnest(?::{type_}[]) AS {identifier(name)}" for name, type_, _ in values]
+    return f"SELECT {', '.join(columns)}", [[*column] for _, _, column in values]
 
 
 def _own(table: str) -> list[tuple[str, str]]:
@@ -178,13 +197,17 @@ def _own(table: str) -> list[tuple[str, str]]:
 
 
 def _empty(columns: Sequence[tuple[str, str]]) -> str:
-    nulls = ", ".join(f"NULL::{_type(type_)} AS {identifier(name)}" for name, type_ in columns)
+    nulls = ", ".join(
+        f"NULL::{checked_type(type_)} AS {identifier(name)}" for name, type_ in columns
+    )
     return f"SELECT {nulls} WHERE false"
 
 
 @cache
-def _type(text: str) -> str:
+def checked_type(text: str) -> str:
     """DuckDB's text of a type; raises `CorruptError` for anything else in a manifest."""
+    if text in PLAIN_TYPES:  # another DuckDB takes many milliseconds
+        return text
     with connected() as scratch:
         try:
             return str(scratch.sqltype(text))

@@ -30,6 +30,10 @@ FORMAT = 2
 
 MOST_DIM = 1 << 20
 """Largest accepted dimension of a vector."""
+MOST_TRAILING = 256
+"""Most rows after the segments, whose documents are only in the lines: so a small addition writes
+no segment, and a query reads few documents from the lines."""
+CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 1e12}
 """Figures of a fit -> upper limit: documents that the reducer was fitted on, rows at that time, and
 figures of `indexes.reducers.drift`, which some reducers and codes lack."""
@@ -50,12 +54,13 @@ class Segment(FileRecord):
 
     def way_out(self, folder: Path) -> str:
         """Advice if it is damaged, for the end of a message."""
-        return "it can't be rebuilt: restore it from a copy"
+        return CANT_REBUILD
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Two files of the documents by row, which can be rebuilt from the segments.
+    """Two files of the documents by row, which can be rebuilt from the segments, but for the rows
+    after these.
 
     The lines had so many bytes, and the columns these types, when they were written.
     """
@@ -180,7 +185,7 @@ class State:
     requested : the requested settings.
     settings : the current ones, None until the first documents are in.
     rows : vectors of the documents visible to readers, including deleted ones.
-    segments : files of the documents, by their rows.
+    segments : files of the documents, by their rows; the last rows may be missing: they trail.
     readings : file of the rows that were read only in part; None before the first one.
     readings_count : entries of that file.
     generation : incremented by every commit that writes files, and part of their names.
@@ -292,6 +297,11 @@ class State:
         return OFF if self.words is None else self.hybrid or AUTO
 
     @property
+    def covered(self) -> int:
+        """Rows that are in segments; the documents of later ones are only in the lines."""
+        return self.segments[-1].stop if self.segments else 0
+
+    @property
     def counted(self) -> int:
         """Rows whose vectors are in the moments, but for deleted ones."""
         return self.rows if self.moments_rows is None else self.moments_rows
@@ -390,7 +400,9 @@ class State:
         for role in ("vectors", "norms", "words", "readings"):
             if role == "vectors" or getattr(self, role) is not None:
                 _check_name(role, getattr(self, role))
-        _check_segments(self.segments, self.rows)
+        _check_segments(self.segments)
+        if not 0 <= self.rows - self.covered <= (MOST_TRAILING if self.lines else 0):
+            raise ValueError(f"segments of {self.covered} rows; expected {self.rows}")
         if self.hybrid is not None and not isinstance(self.hybrid, str):
             raise TypeError(f"hybrid={self.hybrid!r}; expected a text")
         if self.lines is not None:
@@ -418,7 +430,7 @@ class State:
             raise ValueError(f"no file of {min(missing)}")
 
 
-def _check_segments(segments: list[Segment], rows: int) -> None:
+def _check_segments(segments: list[Segment]) -> None:
     stop = 0
     for segment in segments:
         _check_name("segment", segment.name)
@@ -428,8 +440,6 @@ def _check_segments(segments: list[Segment], rows: int) -> None:
         if segment.first != stop or not isinstance(segment.sha256, str):
             raise ValueError(f"segment {segment.name}: row {segment.first}; expected {stop}")
         stop = segment.stop
-    if stop != rows:
-        raise ValueError(f"segments of {stop} rows; expected {rows}")
 
 
 def _whole(name: str, value: Any, least: int) -> int:

@@ -50,6 +50,8 @@ MORE = [
     for i in range(36, 48)
 ]
 LAST = [Document("last", "word3 text of the last", metadata={"n": -1})]
+SMALL = [Document("small", "word3 text of a small addition", metadata={"n": -2})]
+"""One that is only in the lines, as the last one."""
 GONE = ["3", "17", "39"]
 TOO_LONG = 600
 """Seconds, for a child that hangs: no measure of a slow machine's work."""
@@ -115,12 +117,15 @@ ADD, DELETE, REDUCE = put(MORE), remove(GONE), reduce(Settings(kind="sq8", k=8, 
 OPERATIONS: dict[str, list[list[Change]]] = {
     "reencode": [[reencode()]],
     "build": [[put(BASE)]],
-    "undo": [[put(LAST), ADD, undo([*BASE, *LAST])], [REDUCE, undo([*BASE, *LAST])]],
+    "undo": [
+        [put(LAST), ADD, undo([*BASE, *LAST])],
+        [put(SMALL), REDUCE, undo([*BASE, *LAST, *SMALL])],
+    ],
     INT8: [[put(BASE), ADD], [DELETE, compact()]],
-    "words": [[ADD], [DELETE, index_lexical(), compact()], [put(LAST)]],
+    "words": [[put(SMALL), ADD], [DELETE, index_lexical(), compact()], [put(LAST)]],
     "session": [
         [in_step(MORE, ["7", "12"]), remove(["5", "40"]), put(BASE[:8])],
-        [REDUCE, DELETE, compact()],
+        [put(SMALL), REDUCE, DELETE, compact()],
         [put(LAST)],
     ],
 }

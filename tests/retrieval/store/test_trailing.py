@@ -1,0 +1,270 @@
+"""Rows after the segments: their documents are only in the lines, and all that reads agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import numpy as np
+import pytest
+
+from slimdex.indexes.errors import CorruptError
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.documents import Document, Part
+from slimdex.retrieval.ingest.adding import add
+from slimdex.retrieval.ingest.repairing import repair, verify
+from slimdex.retrieval.ingest.staging import Addition
+from slimdex.retrieval.store import draft
+from slimdex.retrieval.store.columns import column_facts
+from slimdex.retrieval.store.engine import Engine
+from slimdex.retrieval.store.state import MOST_TRAILING
+from tests.encoders import WordEncoder
+
+from ..forging import rewrite_state
+
+DOCUMENTS = [
+    Document(
+        f"id{i}",
+        f"word{i} cat dog",
+        f"title {i % 3}",
+        metadata={
+            "n": i if i % 4 else None,
+            "x": i / 2,
+            "on": i % 2 == 0,
+            "day": date(2024, 1, 1) + timedelta(i),
+            "at": datetime(2024, 1, 1, i % 24),
+            "clock": time(i % 24),
+            "wait": timedelta(hours=-i),
+            "key": UUID(int=i),
+            "raw": b"\0" * i,
+            "tags": ["a", f"t{i % 3}"],
+            "name": f"name {i}\0",
+            "more": {"a": 1} if i == 0 else None,
+        },
+    )
+    for i in range(60)
+]
+CONDITIONS = [
+    'n >= 45 AND NOT "on"',
+    "list_contains(tags, 't1')",
+    "day > DATE '2024-02-20' OR x = 1.5",
+    "key = '00000000-0000-0000-0000-000000000037'",
+    "wait < INTERVAL (-50) HOURS",
+    "title = 'title 2' AND more IS NULL",
+]
+
+
+def made(path: Path, *additions: Sequence[Document]) -> Collection:
+    collection = Collection.create(path, WordEncoder())
+    for documents in additions:
+        collection.add(documents)
+    return collection
+
+
+def trailing(path: Path) -> Collection:
+    """Twenty documents after a segment of forty, an addition each."""
+    collection = made(path, DOCUMENTS[:40], *([each] for each in DOCUMENTS[40:]))
+    assert collection.index.state.covered == 40
+    return collection
+
+
+def told(collection: Collection) -> list[Any]:
+    store, rows = collection.index.store, collection.index.state.rows
+    found = [
+        repr(store.read(range(rows))),
+        repr([*collection]),
+        store.ids_by_row(rows),
+        column_facts(store),
+        [store.rows_where(each, rows).tolist() for each in CONDITIONS],
+        [hit.id for hit in collection.search("word50", limit=9, where="n > 41", hybrid="off")],
+    ]
+    with Collection.open(collection.path, WordEncoder()) as other:
+        assert len(other) == len(collection)
+        assert [other.count(each) for each in CONDITIONS] == [
+            collection.count(each) for each in CONDITIONS
+        ]
+    return found
+
+
+def test_trailing_documents_are_those_of_one_addition(tmp_path: Path) -> None:
+    """After each change, too."""
+    one, other = trailing(tmp_path / "one"), made(tmp_path / "other", DOCUMENTS)
+    changes: list[Callable[[Collection], object]] = [
+        lambda c: c.delete(["id3", "id44"]),
+        lambda c: c.undo(),
+        lambda c: c.delete(where="n > 50"),
+        lambda c: c.compact(),
+        lambda c: c.add([DOCUMENTS[59]]),
+    ]
+    with one, other:
+        assert told(one) == told(other)
+        for change in changes:
+            assert change(one) == change(other)
+            assert told(one) == told(other)
+            assert verify(one.path) == verify(other.path) == []
+        assert one.index.state.covered < one.index.state.rows
+
+
+def test_an_undone_addition_trails(tmp_path: Path) -> None:
+    with trailing(tmp_path / "x") as collection:
+        assert collection.undo().removed == 1
+        assert (collection.index.state.covered, collection.index.state.rows) == (40, 60)
+        assert "id59" not in collection
+        assert collection.count("n >= 58") == 1
+        assert verify(collection.path) == []
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        Document("z", "x", metadata={"new": 1}),
+        Document("z", "x", metadata={"n": 1.5}),
+        Document("z", "x", metadata={"more": [1]}),
+        Document("z", "x" * 20_000),
+        Document("z", "x", parts=(Part(0, ("A",)),)),
+        Document("z", "x", origin=f"{'0' * 32}/1"),
+        Document("id50", "x", metadata={"n": 50}),
+    ],
+    ids=["column", "wider", "JSON", "long", "parts", "origin", "replaced"],
+)
+def test_a_segment_takes_the_trailing_documents(tmp_path: Path, later: Document) -> None:
+    with trailing(tmp_path / "x") as collection:
+        add(collection.index, Addition([later]))
+        assert [(s.first, s.stop) for s in collection.index.state.segments] == [(0, 40), (40, 61)]
+        expected = {each.id: each.text for each in [*DOCUMENTS, later]}
+        assert {each.id: each.text for each in collection} == expected
+        assert collection.count("day > DATE '2024-02-10' AND x >= 20.5") == 19 - (
+            later.id == "id50"
+        )
+        assert verify(collection.path) == []
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"N": 2**62, "tags": []},
+        {"n": True, "x": 3, "name": 5},
+        {"day": "2024-02-29", "at": date(2024, 1, 2), "on": None},
+        {"n": np.int64(4), "x": np.float32(0.1), "at": np.datetime64("2024-01-02T03:00")},
+        {"wait": "3 days, 0:00:02", "clock": "10:00", "key": str(UUID(int=7)), "raw": "YWI="},
+        {"small": -(2**31), "large": 2**64 - 1},
+    ],
+)
+def test_values_become_those_of_a_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: dict[str, Any]
+) -> None:
+    """Of other types than their columns."""
+    numbers = duckdb.sql("SELECT 'y' AS id, 'x' AS text, 1::INTEGER AS small, 2::UBIGINT AS large")
+    with made(tmp_path / "one", DOCUMENTS) as one, made(tmp_path / "other", DOCUMENTS) as other:
+        for collection in (one, other):
+            collection.add(numbers)
+        one.add([Document("z", "x", metadata=own)])
+        monkeypatch.setattr(draft, "MOST_TRAILING", 0)
+        other.add([Document("z", "x", metadata=own)])
+        assert (one.index.state.covered, other.index.state.covered) == (61, 62)
+        assert told(one) == told(other)
+
+
+def test_as_many_trail_as_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft, "MOST_TRAILING", 3)
+    with made(tmp_path / "x", DOCUMENTS[:40]) as collection:
+        for count, covered in ((1, 40), (2, 40), (1, 44), (3, 44), (4, 51)):
+            rows = collection.index.state.rows
+            collection.add(DOCUMENTS[rows : rows + count])
+            assert collection.index.state.covered == covered
+        assert collection.index.store.ids_by_row(51) == [each.id for each in DOCUMENTS[:51]]
+
+
+def lines_of(collection: Collection) -> Path:
+    lines = collection.index.state.lines
+    assert lines is not None
+    return collection.path / lines.documents
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
+def test_lines_that_others_rewrite_are_read_again(tmp_path: Path) -> None:
+    """The collection has not read the trailing documents of the old ones, which are removed."""
+    with trailing(tmp_path / "x") as writer, Collection.open(writer.path, WordEncoder()) as reader:
+        assert len(reader.index.snapshot.store.manifest.columns) == 12
+        old = lines_of(writer)
+        flip(old, 5)
+        (fault,) = repair(writer.path)
+        assert fault.startswith(f"{old}: damaged in bytes 0 to ")
+        assert not old.exists()
+        assert reader.count("n > 41") == 14
+        assert [each.id for each in writer] == [each.id for each in DOCUMENTS]
+
+
+@pytest.mark.parametrize("ending", ["documents-*.jsonl", "offsets-*.bin"])
+def test_damage_of_trailing_documents_is_found_and_not_repaired(
+    tmp_path: Path, ending: str
+) -> None:
+    with trailing(tmp_path / "x") as collection:
+        (path,) = collection.path.glob(ending)
+        flip(path, -9)
+        (fault,) = verify(collection.path)
+        assert "row 59 is damaged" in fault
+        assert fault.endswith("; it can't be rebuilt: restore it from a copy")
+        with pytest.raises(CorruptError, match=r"row 59 is damaged.*it can't be rebuilt"):
+            repair(collection.path)
+
+
+def test_documents_stay_if_lines_are_dropped(tmp_path: Path) -> None:
+    with trailing(tmp_path / "x") as collection:
+        with collection.index.change() as change:
+            change.commit(replace(change.next_state(), lines=None))
+        state = collection.index.state
+        assert (state.lines, state.covered, state.rows) == (None, 60, 60)
+        assert [each.id for each in collection] == [each.id for each in DOCUMENTS]
+        assert verify(collection.path) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"lines": None}, "segments of 40 rows; expected 60"),
+        ({"rows": MOST_TRAILING + 41}, f"segments of 40 rows; expected {MOST_TRAILING + 41}"),
+    ],
+)
+def test_documents_that_nothing_holds_are_refused(
+    tmp_path: Path, changed: dict[str, Any], reason: str
+) -> None:
+    trailing(tmp_path / "x").close()
+    rewrite_state(tmp_path / "x", lambda state: state | changed)
+    with pytest.raises(CorruptError, match=reason):
+        Collection.open(tmp_path / "x")
+
+
+@pytest.mark.parametrize("type_", ["BIGINT[]) AS n; COPY (SELECT 1) TO 'evil'; --", "DATE"])
+def test_types_of_lines_are_no_statements(tmp_path: Path, type_: str) -> None:
+    trailing(tmp_path / "x").close()
+
+    def change(state: dict[str, Any]) -> dict[str, Any]:
+        state["lines"]["columns"]["n"] = type_
+        return state
+
+    rewrite_state(tmp_path / "x", change)
+    with Collection.open(tmp_path / "x") as collection, pytest.raises(CorruptError):
+        collection.count("n > 3")
+
+
+def test_a_small_addition_asks_duckdb_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the ids are known, which the second addition of a process reads."""
+    with made(tmp_path / "x", DOCUMENTS[:40], DOCUMENTS[40:41], DOCUMENTS[41:42]) as collection:
+        monkeypatch.setattr(Engine, "working", None)
+        for each in DOCUMENTS[42:50]:  # ten await the lexical index
+            collection.add([each])
+        monkeypatch.undo()
+        assert collection.count("n > 41") == 6
