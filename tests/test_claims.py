@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import fmean
 from typing import Any
 
+from slimdex.bench.reporting.docs_tables import of_default_encoder
 from slimdex.bench.reporting.retrieval_tables import default_row, of_task, tasks
 from slimdex.bench.rows import FOLDER, Row, read_rows
 from slimdex.indexes.options import CANDIDATES, REDUCERS
@@ -19,6 +21,11 @@ def rows(experiment: str, **where: Any) -> list[Row]:
     found = [row for row in every if all(row.get(name) == where[name] for name in where)]
     assert found, f"no rows of {experiment} with {where}"
     return found
+
+
+def by_default_encoder(**where: Any) -> list[Row]:
+    """Rows of `slimdex bench hybrid` that the means of README and docs are over."""
+    return of_default_encoder(rows("hybrid", **where))
 
 
 def of_way(what: str, way: str, value: str) -> dict[tuple[str, str], float]:
@@ -39,11 +46,11 @@ def test_the_default_index_is_nowhere_surely_worse_than_the_uncompressed_search(
 
 def test_the_default_search_gains_on_every_set_and_finds_every_name() -> None:
     ways: dict[str, dict[str, float]] = {}
-    for row in rows("hybrid", what="queries"):
+    for row in by_default_encoder(what="queries"):
         ways.setdefault(row["way"], {})[row["set"]] = row["ndcg@10"]
     gains = {set: points - ways["meaning"][set] for set, points in ways["rule"].items()}
     over_float32 = {
-        row["set"]: row["ndcg@10_delta"] for row in rows("hybrid", what="queries", way="rule")
+        row["set"]: row["ndcg@10_delta"] for row in by_default_encoder(what="queries", way="rule")
     }
     assert len(gains) == len(over_float32) == 13
     assert min(gains.values()) > 0
@@ -53,16 +60,39 @@ def test_the_default_search_gains_on_every_set_and_finds_every_name() -> None:
     assert {row["first_share"] for row in rows("hybrid", what="names", way="rule")} == {1.0}
 
 
+def test_the_default_loses_to_semantic_search_nowhere_beyond_chance() -> None:
+    gate = rows("gate", way="rule")
+    assert len({row["model"] for row in gate}) == 4
+    hybrid = rows("hybrid", what="queries", way="rule")
+    assert min(row["ndcg@10_high"] for row in (*gate, *hybrid)) > 0
+    assert {
+        (row["set"], row["model"]) for row in (*gate, *hybrid) if row["ndcg@10_delta"] < -0.2
+    } == {
+        ("med", "all-mpnet-base-v2"),
+        ("wordnet", "all-mpnet-base-v2"),
+        ("arguana", "gte-small"),
+    }
+
+
+def test_a_small_gamma_loses_on_fewer_sets_than_it_gains_on() -> None:
+    losses = Counter(
+        row["model"].split()[0]
+        for row in rows("gate", way="gamma 0.25")
+        if row["ndcg@10_delta"] < 0
+    )
+    assert losses == {"gte-small": 5, "all-MiniLM-L6-v2": 3, "all-mpnet-base-v2": 1}
+
+
 def test_most_of_the_gain_over_float32_comes_from_words() -> None:
     ours, words = (
-        {row["set"]: row["ndcg@10_delta"] for row in rows("hybrid", what="queries", way=way)}
+        {row["set"]: row["ndcg@10_delta"] for row in by_default_encoder(what="queries", way=way)}
         for way in ("rule", "float32 rule")
     )
     assert fmean(words.values()) > 0.5 * fmean(ours[set] for set in words)
 
 
 def test_words_cost_more_time_than_meaning() -> None:
-    found = rows("hybrid", what="queries", way="rule")
+    found = by_default_encoder(what="queries", way="rule")
     times = sorted(row["p50_ms_fused"] / row["p50_ms_documents"] for row in found)
     assert times[0] > 1.5
     assert times[len(times) // 4] > 2

@@ -101,12 +101,14 @@ def request(collection: Collection, settings: Settings) -> None:
         change.commit(replace(change.state, requested=requested))
 
 
-def choose_settings(collection: Collection, target: Target | None = None) -> list[str]:
+def choose_settings(
+    collection: Collection, target: Target | None = None, *, keep_metric: bool = False
+) -> list[str]:
     """Choose settings for a target or, without, the metric; returns notes for the user.
 
     Only if the encoder's vectors are raw, a metric other than the default may be chosen, unless the
-    user chose one: see `metric_choice`. An index of few documents, or without rescoring, stays
-    unchanged.
+    user chose one (`keep_metric`): see `metric_choice`. An index of few documents, or without
+    rescoring, stays unchanged.
     """
     index, notes = collection.index, list[str]()
     state = index.state
@@ -119,13 +121,12 @@ def choose_settings(collection: Collection, target: Target | None = None) -> lis
             return tune(index, target, apply=True).said
         except InputError as error:  # the documents are in and must be kept
             notes.append(f"{error}; the settings stay as they are")
-    requested, default = state.requested, DEFAULT
-    is_free = (requested.beta, requested.gamma) == default and requested.reducer == Choices.reducer
+    is_free = not keep_metric and state.requested.reducer == Choices.reducer
     if is_free and index.has_encoder:
         choice = chosen_metric(index, index.opened())
-        if choice.cell != default:
+        if choice.cell != DEFAULT:
             beta, gamma = choice.cell
-            refit_index(index, replace(requested, beta=beta, gamma=gamma))
+            refit_index(index, replace(state.requested, beta=beta, gamma=gamma))
             notes.append(choice.why)
     return notes
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.settings import Settings
 from slimdex.retrieval.building import choose_settings
+from slimdex.retrieval.cli.settings import SettingsOptions
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.quality.metric_choice import DEFAULT
@@ -46,14 +46,16 @@ def test_a_raw_encoder_gets_another_metric(tmp_path: Path, docstrings: list[Docu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [Settings(gamma=0.25), Settings(reducer="pca")])
+@pytest.mark.parametrize(
+    "asked", [SettingsOptions(gamma=0), SettingsOptions(beta=0.5), SettingsOptions(reducer="pca")]
+)
 def test_what_the_user_chose_stays(
-    tmp_path: Path, docstrings: list[Document], settings: Settings
+    tmp_path: Path, docstrings: list[Document], asked: SettingsOptions
 ) -> None:
-    with Collection.create(tmp_path / "x", LopsidedEncoder(), settings) as collection:
+    with Collection.create(tmp_path / "x", LopsidedEncoder(), asked.settings()) as collection:
         collection.add(docstrings)
         before = collection.index.state.settings
-        assert choose_settings(collection) == []
+        assert choose_settings(collection, keep_metric=asked.has_metric) == []
         assert collection.index.state.settings == before
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from slimdex.retrieval.encoders.models import DEFAULT_MODEL
+
 from ..rows import Row
 from . import study_tables as full
 from .retrieval_tables import BESIDE_PEERS, HEADLINE, fastest_at, is_default, of_task, tasks
@@ -138,6 +140,15 @@ processes = Declared(
     ),
     lines=_of_most_processes,
 )
+
+
+def of_default_encoder(rows: Rows) -> list[Row]:
+    """Rows of the default encoder; another's for sets that it was not measured on."""
+    own = [row for row in rows if row["model"].partition(" ")[0] == DEFAULT_MODEL]
+    models = {row["set"]: row["model"] for row in (*rows, *own)}
+    return [row for row in rows if row["model"] == models[row["set"]]]
+
+
 hybrid = Declared(
     "",
     (
@@ -152,12 +163,13 @@ hybrid = Declared(
         Column("default, ms", full.time_of("p50_ms_fused"), ".2f"),
     ),
     where={"what": "queries"},
-    lines=by_way("float32"),
+    lines=lambda rows: by_way("float32")(of_default_encoder(rows)),
 )
 fusion = Declared(
-    "",
+    "{model}",
     (
         *columns_named("", "set"),
+        Column("float32", "ndcg@10", ".2f"),
         *(
             Column("off" if way == "meaning" else way, of_way(way, "ndcg@10_delta"), "+.2f")
             for way in ("meaning", *full.WAYS, "rule")
@@ -165,37 +177,44 @@ fusion = Declared(
         Column("by labels", of_way("auto", "ndcg@10_delta"), "+.2f"),
         full.AUTO_IS,
     ),
+    by=("model",),
     where={"what": "queries"},
     lines=by_way("float32"),
 )
 
 
 def gate(rows: Rows) -> list[Table]:
-    """Semantic nDCG@10 of each set and encoder, and what fusion changes, fitted without the set."""
-    return _by_encoder(rows, "left out")
+    """Semantic nDCG@10 of each set and encoder, and what fusion changes.
+
+    By default, and by a gate that is fitted without the set.
+    """
+    return [
+        *_by_encoder(rows, full.BASE, "rule", title="By default"),
+        *_by_encoder(rows, "left out", title="Fitted on the other sets"),
+    ]
 
 
 def gammas(rows: Rows) -> list[Table]:
     """Semantic nDCG@10 of each set and encoder, and what gamma 0.25 changes."""
-    return _by_encoder(rows, "gamma 0.25")
+    return _by_encoder(rows, full.BASE, "gamma 0.25")
 
 
-def _by_encoder(rows: Rows, way: str) -> list[Table]:
-    """Table of a line for each set that all encoders have, with the differences of a way."""
+def _by_encoder(rows: Rows, *ways: str, title: str = "") -> list[Table]:
+    """Table of a line for each set that all encoders have, with the differences of ways."""
     found = {(row["set"], row["model"], row["way"]): row for row in rows}
     models = list(dict.fromkeys(model for _, model, _ in found))
     every = dict.fromkeys(set for set, _, _ in found)
-    sets = [set for set in every if all((set, model, "float32") in found for model in models)]
+    sets = [set for set in every if all((set, model, full.BASE) in found for model in models)]
     lines = [[Cell(name, name)] for name in (*sets, "mean")]
     heads = ["set"]
     for model in models:
-        heads += [model.partition(" ")[0], way]
-        for name, form in (("float32", ".2f"), (way, "+.2f")):
-            column = "ndcg@10" if name == "float32" else "ndcg@10_delta"
-            values = [found[set, model, name][column] for set in sets]
+        heads += [model.partition(" ")[0], *(full.HEADS.get(way, way) for way in ways[1:])]
+        for way in ways:
+            column, form = ("ndcg@10", ".2f") if way == full.BASE else ("ndcg@10_delta", "+.2f")
+            values = [found[set, model, way][column] for set in sets]
             for line, value in zip(lines, [*values, fmean(values)], strict=True):
                 line.append(Cell(format(value, form), value))
-    return [Table("", "", heads, lines)] if models else []
+    return [Table(title, "", heads, lines)] if models else []
 
 
 def _tuned(rows: Rows) -> list[Row]:

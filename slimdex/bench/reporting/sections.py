@@ -152,7 +152,7 @@ def _peers(folder: Path) -> list[str]:
 
 
 def _fusion(folder: Path) -> list[str]:
-    """Table of ways to fuse."""
+    """Tables of ways to fuse, for each encoder."""
     rows = read_rows(folder, "hybrid")
     machine = _measured_on(rows, experiment("hybrid").libraries)
     return [*_shown(docs_tables.fusion(rows)), machine]
@@ -183,7 +183,8 @@ def _shown(tables: Sequence[Table]) -> Iterator[str]:
 def _default(folder: Path) -> list[str]:
     """Default index in three rounded numbers, each with a link to its rows."""
     row = next(row for row in read_rows(folder, "search") if is_default(row))
-    sets = [row for row in read_rows(folder, "hybrid") if row["what"] == "queries"]
+    sets = docs_tables.of_default_encoder(read_rows(folder, "hybrid"))
+    sets = [row for row in sets if row["what"] == "queries"]
     gain, semantic = (
         fmean(row["ndcg@10_delta"] for row in sets if row["way"] == way)
         for way in ("rule", "meaning")

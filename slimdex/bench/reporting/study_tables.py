@@ -352,7 +352,8 @@ tuning = together(
         (
             *SET_AND_MODEL,
             Column("queries", "queries", ",d"),
-            Column("default", "ndcg@10", ".2f"),
+            Column("default", _settings),
+            Column("nDCG@10", "ndcg@10", ".2f"),
             *(
                 column
                 for way, head in CHOICES.items()
@@ -362,7 +363,7 @@ tuning = together(
                 )
             ),
         ),
-        "nDCG@10 by exact search; differences from the default (0, 0.25)",
+        "nDCG@10 by exact search; differences from the default",
         where={"what": "metric"},
         lines=by_way("default"),
     ),

@@ -89,7 +89,8 @@ def build(
             )
         remember_sources(collection.path, asked, collection.index.state.origins, began)
         with collection, console.progress():
-            added.notes.extend(choose_settings(collection, aim))
+            notes = choose_settings(collection, aim, keep_metric=settings.has_metric)
+            added.notes.extend(notes)
             facts = with_addition(collection, added)
 
     def show() -> None:

@@ -44,13 +44,16 @@ class SettingsOptions:
 
     k: K = None
     beta: Annotated[
-        float | None, "How much of the vectors' mean to subtract: 0 none, 1 all of it."
-    ] = DEFAULT_CHOICES.beta
+        float | None,
+        "How much of the vectors' mean to subtract: 0 none, 1 all of it; default of a new "
+        "index: 0, or chosen for a model not trained to compare texts.",
+    ] = None
     gamma: Annotated[
         float | None,
         "How far to equalize the variances of the vectors' principal directions "
-        "(whitening): 0 not at all, which keeps the model's own ranking, 1 fully.",
-    ] = DEFAULT_CHOICES.gamma
+        "(whitening): 0 not at all, which keeps the model's own ranking, 1 fully; default of "
+        "a new index: 0, or chosen for a model not trained to compare texts.",
+    ] = None
     kind: Annotated[
         str | None,
         f"How reduced vectors are coded in memory: {', '.join(kinds.KINDS)} or any FAISS "
@@ -79,6 +82,11 @@ class SettingsOptions:
         if "candidates" in given:
             given["candidates"] = parsed_candidates(given["candidates"])
         return given
+
+    @property
+    def has_metric(self) -> bool:
+        """True if beta or gamma is given."""
+        return self.beta is not None or self.gamma is not None
 
     def settings(self) -> Settings:
         """Return the settings of a new index."""

@@ -38,8 +38,9 @@ from ..store.state import Certificate, State
 from ..store.work_folder import work_folder
 from .staging import Staged
 
-MOST_UNCOUNTED = 1024
-"""Largest number of last rows that are missing from the file of moments; readers add them."""
+MOST_UNCOUNTED, UNCOUNTED_SHARE = 1024, 64
+"""Most last rows that are missing from the file of moments, or one row in so many, if that is more;
+a fit adds them."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ def _is_small(before: Snapshot, rows: int, replaced: Rows) -> bool:
         and state.requested.matches(state.settings, state.dim)
         and before.searchable_count > 0
         and not len(replaced)
-        and rows - state.counted <= MOST_UNCOUNTED
+        and rows - state.counted <= max(MOST_UNCOUNTED, state.counted // UNCOUNTED_SHARE)
     )
 
 

@@ -262,7 +262,7 @@ def would_merge(path: Path, rows: int) -> bool:
     >>> would_merge(index.path, 1)
     False
     """
-    counts = [segment["max_doc"] for segment in read_list(path)["segments"]]
+    counts: list[int] = [segment["max_doc"] for segment in read_list(path)["segments"]]
     _check_count(path, sum(counts), rows)
     return sum(count <= MERGED_ROWS for count in counts) + 1 >= MERGED
 

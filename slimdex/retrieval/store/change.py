@@ -161,6 +161,7 @@ class Change:
         manifest = self._following(undo)
         self.discard()
         self._publish(manifest, loaded)
+        self.store.remember(manifest.state.rows)
 
     def commit_copies(self, manifest: Manifest, loaded: Loaded | None) -> None:
         """Commit a manifest whose rows, in new files, are the live ones."""

@@ -89,7 +89,9 @@ class IdHashes:
         recent = np.append(self.recent, _hashes(ids))
         if len(recent) <= MOST_RECENT:
             return replace(self, stop=stop, recent=recent)
-        return IdHashes(np.sort(np.append(self.older, recent)), stop, self.epoch)
+        recent.sort()
+        older = np.insert(self.older, np.searchsorted(self.older, recent), recent)
+        return IdHashes(older, stop, self.epoch)
 
     def may_have(self, ids: Sequence[str]) -> bool:
         """False if none of these occurs."""

@@ -161,6 +161,12 @@ class Draft(DocumentStore):
         self._cursor = None
         return published(self._file, path, first, stop)
 
+    def remember(self, stop: int) -> None:
+        """Add the ids of new documents, now committed up to row `stop`, to the known ones."""
+        known = self.hashes[0] if self.hashes else None
+        if known and self._few and (known.stop, known.epoch) == (self.rows, self.epoch):
+            self.hashes[:] = [known.with_later([each.id for each in self._few], stop)]
+
     def discard(self) -> None:
         """Drop the documents; in a forked process, leave them to the other."""
         if os.getpid() != self._process:

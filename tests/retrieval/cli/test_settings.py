@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slimdex.retrieval import building
 from slimdex.retrieval.quality import targets, tuning
+from slimdex.retrieval.quality.metric_choice import Choice
 
+from .conftest import WORDS
 from .running import Runner, write
 
 BUILD = "build d.jsonl --vectors v.npy --out x"
@@ -83,3 +86,12 @@ def test_a_target_is_refused_before_anything_is_built(run: Runner) -> None:
     for options in ("--agreement 0.999", "--agreement 0.9 --k 8"):
         run.refuses(f"{BUILD} {options}")
         assert not Path("x").exists()
+
+
+def test_an_explicit_gamma_of_0_is_kept(slimdex: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "chosen_metric", lambda *_: Choice((0.5, 1.0), "raw"))
+    texts = [f"{a} {b}" for a in ("cat", "dog", "fog", "mat", "rain", "sat") for b in WORDS]
+    write("many.jsonl", [{"id": i, "text": text} for i, text in enumerate(texts)])
+    for option, gamma in (("", 1.0), ("--gamma 0", 0.0), ("--beta 0", 0.0)):
+        built = slimdex(f"build many.jsonl --out x{option[2:3]} {option} --json")
+        assert built.json["settings"]["gamma"] == gamma
