@@ -148,7 +148,8 @@ class Draft(DocumentStore):
         if first == stop or (may_trail and (self._cursor is None or stop == self.rows)):
             return None
         self._write()
-        for name, columns in self._base.tables()[len(self.segments) :]:
+        if self.manifest.state.covered < self.rows:
+            *_, (name, columns) = self._base.tables()
             self._use({column.lower() for column in columns})
             self._execute(f"INSERT INTO {self._documents} BY NAME FROM {name}")
         # After an error, this query fails; `COMMIT` alone would roll back without an error.
