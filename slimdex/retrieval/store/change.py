@@ -203,7 +203,9 @@ class Change:
         kept = [*self.store.segments]
         begin, generation = kept[-1].stop if kept else 0, self._next_generation(state)
         path = self.path / replace(state, generation=generation).new_name("segment")
-        may_trail = state.lines is not None
+        # In other lines, values of other types could be longer than a trailing document may be.
+        old = self.base.state.lines
+        may_trail = state.lines is not None and old is not None and state.lines.names == old.names
         segment = self.store.finished(path, begin, state.rows, may_trail=may_trail)
         if segment is None:
             return replace(state, segments=kept)

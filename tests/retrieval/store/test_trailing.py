@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from slimdex.indexes.errors import CorruptError
+from slimdex.indexes.settings import Settings
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Part
 from slimdex.retrieval.ingest.adding import add
@@ -22,6 +23,7 @@ from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.store import draft
 from slimdex.retrieval.store.columns import column_facts
 from slimdex.retrieval.store.engine import Engine
+from slimdex.retrieval.store.lines import LONGEST_TRAILING, line_of
 from slimdex.retrieval.store.state import MOST_TRAILING
 from tests.encoders import WordEncoder
 
@@ -226,6 +228,18 @@ def test_documents_stay_if_lines_are_dropped(tmp_path: Path) -> None:
         state = collection.index.state
         assert (state.lines, state.covered, state.rows) == (None, 60, 60)
         assert [each.id for each in collection] == [each.id for each in DOCUMENTS]
+        assert verify(collection.path) == []
+
+
+def test_new_lines_come_with_a_segment(tmp_path: Path) -> None:
+    """A line of another type may be too long for a document that trails."""
+    text = "x" * (LONGEST_TRAILING - len(line_of(["b", "", "", 5])))
+    with made(tmp_path / "x", [Document("a", "x", metadata={"n": 1})]) as collection:
+        collection.add([Document("b", text, metadata={"n": 5})])
+        collection.add(duckdb.sql(f"SELECT 'b' AS id, '{text}' AS text, 5::DOUBLE AS n"))
+        assert (collection.index.state.covered, collection.index.state.rows) == (1, 2)
+        collection.reduce(Settings())
+        assert collection.count("n = 5.0") == 1
         assert verify(collection.path) == []
 
 
