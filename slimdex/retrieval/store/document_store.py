@@ -221,8 +221,11 @@ class DocumentStore:
             values = [[*changed], [*changed.values()]]
             try:
                 session.fill(schema, {"changed": (f"FROM {CHANGED}", values)} | trailing, views)
-            except duckdb.ConversionException as error:  # not written by slimdex
-                raise CorruptError(f"{self.path}: rows after the segments ({error})") from error
+            except duckdb.Error as error:
+                if not trailing or isinstance(error, DISK_ERRORS):
+                    raise
+                why = f"rows after the segments ({one_line(error)})"  # not written by slimdex
+                raise CorruptError(f"{self.path}: {why}") from error
             session.detach_unused()
             self._made, self._has_gone = (session, schema), False
         return self._made[1]
@@ -251,10 +254,10 @@ class DocumentStore:
             read = file.values(range(state.covered, self.rows))
         except CorruptError as error:
             raise CorruptError(f"{str(error).partition(';')[0]}; {CANT_REBUILD}") from error
-        types = dict.fromkeys(("id", "title", "text"), "VARCHAR") | {
-            name: checked_type(type_) for name, type_ in state.lines.columns.items()
-        }
-        columns = zip(types, types.values(), zip(*read.values(), strict=True), strict=True)
+        types = [("id", "VARCHAR"), ("title", "VARCHAR"), ("text", "VARCHAR")]
+        types += [(name, checked_type(type_)) for name, type_ in state.lines.columns.items()]
+        read_columns = zip(*read.values(), strict=True)
+        columns = ((*type_, each) for type_, each in zip(types, read_columns, strict=True))
         origins = "slimdex_origin", "VARCHAR", [None] * len(read)
         return {TRAILING: unnested([("row", "BIGINT", [*read]), *columns, origins])}
 

@@ -233,7 +233,11 @@ class Manifest:
         checksums = header["checksums"]
         if not all(isinstance(type_, str) for type_ in columns.values()):
             raise ValueError("expected names of types")
-        "".join([*columns, *columns.values()]).encode()  # a ValueError for half a character
+        of_lines = state.lines.columns if state.lines else {}
+        if not of_lines.keys() <= columns.keys():
+            raise ValueError("lines of other columns")
+        texts = [*columns, *columns.values(), *of_lines.values()]
+        "".join(texts).encode()  # a ValueError for half a character
         if not all(CHECKSUMS.fullmatch(digits) for digits in checksums.values()):
             raise ValueError("expected checksums of blocks")
         if not COMMITS.fullmatch(commits := header.get("commits", "")):  # older versions have none

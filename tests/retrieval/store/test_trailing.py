@@ -23,8 +23,8 @@ from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.store import draft
 from slimdex.retrieval.store.columns import column_facts
 from slimdex.retrieval.store.engine import Engine
-from slimdex.retrieval.store.lines import LONGEST_TRAILING, line_of
-from slimdex.retrieval.store.state import MOST_TRAILING
+from slimdex.retrieval.store.lines import ENTRY, LONGEST_TRAILING, DocumentFile, line_of
+from slimdex.retrieval.store.state import MOST_TRAILING, Lines
 from tests.encoders import WordEncoder
 
 from ..forging import rewrite_state
@@ -259,7 +259,9 @@ def test_documents_that_nothing_holds_are_refused(
         Collection.open(tmp_path / "x")
 
 
-@pytest.mark.parametrize("type_", ["BIGINT[]) AS n; COPY (SELECT 1) TO 'evil'; --", "DATE"])
+@pytest.mark.parametrize(
+    "type_", ["BIGINT[]) AS n; COPY (SELECT 1) TO 'evil'; --", "DATE", "\ud800"]
+)
 def test_types_of_lines_are_no_statements(tmp_path: Path, type_: str) -> None:
     trailing(tmp_path / "x").close()
 
@@ -268,8 +270,39 @@ def test_types_of_lines_are_no_statements(tmp_path: Path, type_: str) -> None:
         return state
 
     rewrite_state(tmp_path / "x", change)
-    with Collection.open(tmp_path / "x") as collection, pytest.raises(CorruptError):
+    with pytest.raises(CorruptError), Collection.open(tmp_path / "x") as collection:
         collection.count("n > 3")
+
+
+@pytest.mark.parametrize("name", ["id", "Row", "new"])
+def test_lines_have_no_other_columns(tmp_path: Path, name: str) -> None:
+    trailing(tmp_path / "x").close()
+
+    def change(state: dict[str, Any]) -> dict[str, Any]:
+        state["lines"]["columns"][name] = "BIGINT"
+        return state
+
+    rewrite_state(tmp_path / "x", change)
+    with pytest.raises(CorruptError, match="lines of other columns"):
+        Collection.open(tmp_path / "x")
+
+
+def test_values_that_duckdb_refuses_are_damage(tmp_path: Path) -> None:
+    with trailing(tmp_path / "x") as collection:
+        columns, path = collection.index.snapshot.columns, collection.path
+        lines, offsets = collection.index.snapshot.document_file().files
+    start, *_ = ENTRY.unpack(offsets.path.read_bytes()[-ENTRY.size :])
+    names = Lines(lines.path.name, offsets.path.name, start)
+    longer = DocumentFile(path, names, 59).append([["id59", "", "", 10**40]], columns)
+
+    def change(state: dict[str, Any]) -> dict[str, Any]:
+        state["lines"]["bytes"] = longer.lines.bytes
+        return state
+
+    rewrite_state(path, change)
+    (fault,) = verify(path)
+    assert fault.startswith(f"{path}: rows after the segments (Invalid Input Error: ")
+    assert "\n" not in fault
 
 
 def test_a_small_addition_asks_duckdb_nothing(
