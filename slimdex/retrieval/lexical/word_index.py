@@ -128,7 +128,7 @@ class WordIndex:
         Raises `CorruptError` if it can't be read.
         """
         tantivy = _tantivy()
-        with short_lived_folder(path) as links, tantivy_errors(path, writing=bool(more)):
+        with short_lived_folder(path) as links, tantivy_errors(path):
             link_files(path.absolute(), links, symlink_or_copy)
             index = tantivy.Index.open(str(links))
             index.config_reader(MANUAL)
@@ -136,7 +136,8 @@ class WordIndex:
             for field in (NAME, STEMS):
                 tantivy.Query.term_query(index.schema, field, "")
             if more:
-                _write(index, more, int(index.searcher().num_docs))
+                with tantivy_errors(path, writing=True):
+                    _write(index, more, int(index.searcher().num_docs))
                 index.reload()
             return cls(path, index)
 

@@ -235,6 +235,13 @@ def test_every_flipped_byte_is_reported(index: WordIndex) -> None:
     assert WordIndex.open(index.path).faults(60) == []
 
 
+def test_damage_is_no_failing_disk(index: WordIndex) -> None:
+    """Also where rows are added in memory."""
+    next(index.path.glob("*.term")).write_bytes(b"")
+    with pytest.raises(CorruptError, match="damaged"):
+        WordIndex.open(index.path, [("new", "a cat")])
+
+
 def listed_as(text: str) -> str:
     """A list of segments with a valid checksum."""
     return json.dumps({"crc": zlib.crc32(text.encode()), "list": text})
