@@ -30,9 +30,9 @@ from .state import Lines, State
 
 READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
 """Documents, and values of their columns, read from the segments at a time."""
-MOST_LATE, LATE_SHARE = 64, 4
-"""Most last rows that the lexical index may lack, and at most one in so many: readers add their
-words in memory."""
+MOST_LATE, LATE_SHARE, LONGEST_LATE = 64, 4, 1 << 14
+"""Most last rows that the lexical index may lack, and at most one in so many, and most bytes of the
+text of each: readers add their words in memory."""
 MOST_DELETED = 0.2
 """Largest share of rows with words that are deleted, after an addition."""
 
@@ -156,10 +156,11 @@ def _are_mostly_deleted(words: Path, rows: int, deleted: Rows) -> bool:
 
 
 def _may_be_late(change: Change, words: Path, start: int, stop: int) -> bool:
-    """True if the rows start .. stop may stay out of the lexical index: few, of uncut documents."""
+    """True if the rows start .. stop may stay out of the lexical index: few, of short documents."""
     if (
         stop - start > min(MOST_LATE, start // LATE_SHARE)
         or (change.document_rows(stop).firsts >= start).any()
+        or change.store.longer_texts(change.base.state.rows, stop, LONGEST_LATE)
     ):
         return False
     return not would_merge(words, start)

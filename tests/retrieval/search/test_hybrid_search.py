@@ -215,6 +215,13 @@ def test_words_of_few_last_rows_score_as_those_of_an_index_made_at_once(
     check(16)
 
 
+def test_words_of_a_long_text_are_not_late(collection: Collection) -> None:
+    collection.add(Document("short", "zebra"))
+    assert (collection.index.state.worded, collection.index.state.rows) == (48, 49)
+    collection.add(Document("long", "zebra " * 3000))
+    assert collection.index.state.worded == collection.index.state.rows == 50
+
+
 def test_undoing_keeps_the_words_of_rows_that_were_late(collection: Collection) -> None:
     collection.add(Document("late", "zebra"))
     assert collection.index.state.worded == 48
