@@ -564,7 +564,7 @@ class DocumentStore:
         if not self.hashes:
             return False
         (known,) = self.hashes
-        if known.epoch != self.epoch or known.stop > self.rows:
+        if known.epoch != self.epoch:
             known = self._hashed()
         elif known.stop < self.rows:
             known = self._hashed_after(known)

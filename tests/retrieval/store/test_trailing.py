@@ -311,7 +311,10 @@ def test_a_small_addition_asks_duckdb_nothing(
     """Once the ids are known, which the second addition of a process reads."""
     with made(tmp_path / "x", DOCUMENTS[:40], DOCUMENTS[40:41], DOCUMENTS[41:42]) as collection:
         monkeypatch.setattr(Engine, "working", None)
+        before = collection.index.snapshot
         for each in DOCUMENTS[42:50]:  # ten await the lexical index
             collection.add([each])
+        assert before.store.known_ids(["new"]) == {}
         monkeypatch.undo()
+        assert before.store.known_ids(["id41", "id42"]) == {"id41": 41}
         assert collection.count("n > 41") == 6
