@@ -290,7 +290,9 @@ def test_lines_have_no_other_columns(tmp_path: Path, name: str) -> None:
 def test_values_that_duckdb_refuses_are_damage(tmp_path: Path) -> None:
     with trailing(tmp_path / "x") as collection:
         columns, path = collection.index.snapshot.columns, collection.path
-        lines, offsets = collection.index.snapshot.document_file().files
+        file = collection.index.snapshot.document_file()
+        assert file is not None
+        lines, offsets = file.files
     start, *_ = ENTRY.unpack(offsets.path.read_bytes()[-ENTRY.size :])
     names = Lines(lines.path.name, offsets.path.name, start)
     longer = DocumentFile(path, names, 59).append([["id59", "", "", 10**40]], columns)
