@@ -24,7 +24,7 @@ from slimdex.retrieval.store import draft
 from slimdex.retrieval.store.columns import column_facts
 from slimdex.retrieval.store.engine import Engine
 from slimdex.retrieval.store.lines import ENTRY, LONGEST_TRAILING, DocumentFile, line_of
-from slimdex.retrieval.store.state import MOST_TRAILING
+from slimdex.retrieval.store.state import MOST_TRAILING, Lines
 from tests.encoders import WordEncoder
 
 from ..forging import rewrite_state
@@ -289,11 +289,13 @@ def test_lines_have_no_other_columns(tmp_path: Path, name: str) -> None:
 
 def test_values_that_duckdb_refuses_are_damage(tmp_path: Path) -> None:
     with trailing(tmp_path / "x") as collection:
-        path, lines = collection.path, collection.index.state.lines
-    assert lines is not None
-    start, *_ = ENTRY.unpack((path / lines.offsets).read_bytes()[-ENTRY.size :])
-    shorter = DocumentFile(path, replace(lines, bytes=start), 59)
-    longer = shorter.append([["id59", "", "", 10**40]], lines.columns)
+        columns, path = collection.index.snapshot.columns, collection.path
+        file = collection.index.snapshot.document_file()
+        assert file is not None
+        lines, offsets = file.files
+    start, *_ = ENTRY.unpack(offsets.path.read_bytes()[-ENTRY.size :])
+    names = Lines(lines.path.name, offsets.path.name, start)
+    longer = DocumentFile(path, names, 59).append([["id59", "", "", 10**40]], columns)
 
     def change(state: dict[str, Any]) -> dict[str, Any]:
         state["lines"]["bytes"] = longer.lines.bytes
