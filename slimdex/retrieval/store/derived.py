@@ -26,13 +26,12 @@ from .change import AppendedFile, Change
 from .document_store import DocumentStore
 from .lines import DocumentFile, UnwritableError, cut_text
 from .snapshot import Snapshot
-from .state import Lines, State
+from .state import MOST_LATE, Lines, State
 
 READ_AT_ONCE, VALUES_AT_ONCE = 1024, 1 << 20
 """Documents, and values of their columns, read from the segments at a time."""
-MOST_LATE, LATE_SHARE, LONGEST_LATE = 64, 4, 1 << 14
-"""Most last rows that the lexical index may lack, and at most one in so many, and most bytes of the
-text of each: readers add their words in memory."""
+LATE_SHARE, LONGEST_LATE = 4, 1 << 14
+"""The lexical index may lack at most one row in so many, and texts of at most so many bytes."""
 MOST_DELETED = 0.2
 """Largest share of rows with words that are deleted, after an addition."""
 

@@ -33,6 +33,8 @@ MOST_DIM = 1 << 20
 MOST_TRAILING = 256
 """Most rows after the segments, whose documents are only in the lines: so a small addition writes
 no segment, and a query reads few documents from the lines."""
+MOST_LATE = 64
+"""Most last rows that the lexical index may lack: readers add their words in memory."""
 CANT_REBUILD = "it can't be rebuilt: restore it from a copy"
 FIT = {"documents": 1 << 62, "rows": 1 << 62, "variance_kept": 1, "code_error": 1e12}
 """Figures of a fit -> upper limit: documents that the reducer was fitted on, rows at that time, and
@@ -386,6 +388,8 @@ class State:
         for name, rows in (("moments_rows", self.counted), ("words_rows", self.worded)):
             if _whole(name, rows, 0) > self.rows:
                 raise ValueError(f"{name}={rows}; expected at most {self.rows}")
+        if self.words and self.rows - self.worded > MOST_LATE:
+            raise ValueError(f"words_rows={self.words_rows}; expected nearly {self.rows}")
         if self.passages is not None:
             _whole("passages", self.passages, 1)
         if not all(isinstance(digest, str) for digest in self.origins.values()):

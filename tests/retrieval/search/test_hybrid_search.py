@@ -24,6 +24,8 @@ from slimdex.retrieval.search import answer
 from slimdex.retrieval.search.request import SearchRequest
 from tests.encoders import ReadingEncoder, WordEncoder
 
+from ..forging import rewrite_state
+
 EXACT = Settings(kind="flat", reducer="identity", gamma=0.0, beta=0.0)
 COLOURS = ["red", "green", "blue", "grey"]
 DOCUMENTS = [
@@ -220,6 +222,14 @@ def test_words_of_a_long_text_are_not_late(collection: Collection) -> None:
     assert (collection.index.state.worded, collection.index.state.rows) == (48, 49)
     collection.add(Document("long", "zebra " * 3000))
     assert collection.index.state.worded == collection.index.state.rows == 50
+
+
+def test_a_manifest_can_t_make_readers_index_everything(collection: Collection) -> None:
+    collection.add([Document(f"more-{i}", "gnu") for i in range(20)])
+    collection.close()
+    rewrite_state(collection.path, lambda state: state | {"words_rows": 0})
+    with pytest.raises(CorruptError, match="words_rows=0; expected nearly 68"):
+        Collection.open(collection.path, WordEncoder())
 
 
 def test_undoing_keeps_the_words_of_rows_that_were_late(collection: Collection) -> None:
