@@ -247,7 +247,10 @@ def test_new_lines_come_with_a_segment(tmp_path: Path) -> None:
     ("changed", "reason"),
     [
         ({"lines": None}, "segments of 40 rows; expected 60"),
-        ({"rows": MOST_TRAILING + 41}, f"segments of 40 rows; expected {MOST_TRAILING + 41}"),
+        (
+            {"rows": MOST_TRAILING + 41, "words_rows": MOST_TRAILING + 41},
+            f"segments of 40 rows; expected {MOST_TRAILING + 41}",
+        ),
     ],
 )
 def test_documents_that_nothing_holds_are_refused(
