@@ -51,8 +51,8 @@ def _mean_files(state: State) -> tuple[Any, ...]:
     return state.settings, state.norms, state.files.get("moments"), state.files.get("rescorer")
 
 
-def _late_words(manifest: Manifest) -> tuple[Any, ...]:
-    """What the lexical index in memory depends on: its folder, and the live rows that it lacks."""
+def _words_key(manifest: Manifest) -> tuple[Any, ...]:
+    """Key of the lexical index in memory: folder, number of rows, deleted rows after the folder's."""
     state, deleted = manifest.state, manifest.deleted
     return state.words, state.rows, deleted[deleted >= state.worded].tolist()
 
@@ -118,7 +118,7 @@ class Snapshot:
             manifest,
             self.store.followed_by(manifest),
             _loaded=[] if loaded is None else [loaded],
-            _words=self._words[:1] if _late_words(manifest) == _late_words(self.manifest) else [],
+            _words=self._words[:1] if _words_key(manifest) == _words_key(self.manifest) else [],
             _mean_rows=self._mean_rows[:1] if _mean_files(new) == _mean_files(old) else [],
         )
 
