@@ -52,7 +52,7 @@ def _mean_files(state: State) -> tuple[Any, ...]:
 
 
 def _words_key(manifest: Manifest) -> tuple[Any, ...]:
-    """Key of the lexical index in memory: folder, number of rows, deleted rows after the folder's."""
+    """Key of the lexical index in memory: its folder, all rows, deleted rows that it lacks."""
     state, deleted = manifest.state, manifest.deleted
     return state.words, state.rows, deleted[deleted >= state.worded].tolist()
 
