@@ -217,6 +217,19 @@ def test_words_of_few_last_rows_score_as_those_of_an_index_made_at_once(
     check(16)
 
 
+def test_a_late_row_that_is_deleted_is_blank(collection: Collection) -> None:
+    """In each process, and once its words would be written."""
+    collection.add(Document("late", "zebra"))
+    assert scored(collection, "zebra").keys() == {"late"}
+    collection.delete(["late"])
+    assert scored(collection, "zebra") == {}
+    with Collection.open(collection.path, WordEncoder()) as again:
+        assert scored(again, "red cat") == scored(collection, "red cat")
+    collection.add([Document(f"more-{i}", "gnu") for i in range(40)])
+    assert collection.index.state.worded == 89
+    assert scored(collection, "zebra") == {}
+
+
 def test_words_of_a_long_text_are_not_late(collection: Collection) -> None:
     collection.add(Document("short", "zebra"))
     assert (collection.index.state.worded, collection.index.state.rows) == (48, 49)
