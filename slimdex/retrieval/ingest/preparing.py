@@ -31,6 +31,7 @@ from ..lexical.tokens import TERMS, Terms
 from ..passages import Count
 from ..store.change import Change
 from ..store.derived import write_words
+from ..store.draft import Ready, made_ready
 from ..store.snapshot import Snapshot
 from ..store.state import State
 from ..store.work_folder import work_folder
@@ -50,6 +51,7 @@ class Prepared:
         self.encoded = 0  # texts
         self.terms = TERMS  # of the lexical index; those of few documents are remembered
         self.words: Path | None = None  # those of many documents, unless others change the index
+        self._ready = Ready()
         self._known: EncodedTexts | None = None
         self._count: Count = self._tokens_of
         self._begun: tuple[Change, Staged] | None = None  # many documents, before the turn
@@ -66,6 +68,7 @@ class Prepared:
                 self.discard()
                 self.words = None
                 with index.change() as change:
+                    change.store.ready = self._ready
                     is_same = self._known is not None and self._known.spec == change.state.encoder
                     count = self._count if is_same else self._tokens_of
                     yield change, stage(change, self.addition, count)
@@ -83,6 +86,7 @@ class Prepared:
         self._known = EncodedTexts(None, state.encoder, state.dim)
         if state.settings is not None:
             self._index.read(Snapshot.loaded)
+        self._ready = self._index.read(_made_ready, documents)
         if self.addition.vectors is not None:
             self._find_terms(state, documents, contents_of(documents, None, self._count))
         else:
@@ -176,6 +180,10 @@ def _looked_up(
     if rows or reads_documents:
         snapshot.store.open()
     return snapshot, rows
+
+
+def _made_ready(snapshot: Snapshot, documents: Sequence[Document]) -> Ready:
+    return made_ready(documents, snapshot.columns, snapshot.document_file())
 
 
 def _remembered(count: Count) -> Count:

@@ -103,23 +103,23 @@ def add_staged(
     state = replace(change.next_state(), rows=staged.stop)
     deleted = np.union1d(before.deleted, replaced)
     folder = None if old.words is None else change.path / old.words
-    with with_words(change, folder, old.worded, state, deleted, terms, words) as state:
-        settings, notes = None, list[str]()
-        if _is_small(before, state.rows, replaced):
-            state = replace(state, moments_rows=old.counted)
-        else:
-            kept = before.moments().subtract(change.moments_of(replaced))
-            moments = change.moments_from(old.rows, vectors).merge(kept)
-            state = change.with_moments(state, moments)
-            settings, notes = _outgrown(old, moments, kept.n)
-        state, grown = with_documents(change, state)
-        if settings is None:
-            loaded, state, norms = _extended(before, state, vectors)
-        else:
-            state = fit(change.path, state, vectors, moments, settings)
-            loaded, state, norms = _encoded(change, state)
-        if not are_given:
-            notes += _unread(change, rows, staged.stop)
+    state = with_words(change, folder, old.worded, state, deleted, terms, words)
+    settings, notes = None, list[str]()
+    if _is_small(before, state.rows, replaced):
+        state = replace(state, moments_rows=old.counted)
+    else:
+        kept = before.moments().subtract(change.moments_of(replaced))
+        moments = change.moments_from(old.rows, vectors).merge(kept)
+        state = change.with_moments(state, moments)
+        settings, notes = _outgrown(old, moments, kept.n)
+    state, grown = with_documents(change, state)
+    if settings is None:
+        loaded, state, norms = _extended(before, state, vectors)
+    else:
+        state = fit(change.path, state, vectors, moments, settings)
+        loaded, state, norms = _encoded(change, state)
+    if not are_given:
+        notes += _unread(change, rows, staged.stop)
     change.commit(state, delete=replaced, grown=[appended, *grown, *norms], loaded=loaded)
     count = rows.number_before(staged.stop) - rows.number_before(old.rows)
     return Added(count, len(replaced_documents), notes, deleted=len(gone))
@@ -154,9 +154,7 @@ def _commit_words(change: Change, words: WordIndex) -> None:
     if len(words) == state.rows:
         state = replace(state, words=state.new_name("words"), words_rows=None)
         os.replace(words.path, change.path / state.new_name("words"))
-    with with_words(change, words.path, len(words), state, change.base.deleted) as state:
-        pass
-    change.commit(state)
+    change.commit(with_words(change, words.path, len(words), state, change.base.deleted))
 
 
 def keep_fusion(index: Index, hybrid: str | None) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -77,6 +79,8 @@ class Change:
         self._deleted = self._restored = NO_ROWS
         self._tails = dict[str, tuple[int, Blocks]]()
         self._checksums = base.manifest.checksums
+        self._thread = ThreadPoolExecutor(1)
+        self._written = list[Future[None]]()
 
     def next_state(self) -> State:
         """The state to commit next, with a new generation."""
@@ -130,6 +134,10 @@ class Change:
         """Give one block of a file another checksum."""
         self._checksums = self._checksums.replaced(file, block, sha256)
 
+    def write_meanwhile(self, write: Callable[[], None]) -> None:
+        """Let a thread write files, which must exist when the change is committed."""
+        self._written.append(self._thread.submit(copy_context().run, write))
+
     def commit(
         self,
         state: State | None = None,
@@ -159,6 +167,8 @@ class Change:
         self._deleted, self._restored = delete, restore
         self._tails = {each.file.path.name: self._tail(each) for each in grown}
         manifest = self._following(undo)
+        for each in self._written:
+            each.result()
         self.discard()
         self._publish(manifest, loaded)
         self.store.remember(manifest.state.rows)
@@ -171,7 +181,9 @@ class Change:
         self._publish(replace(manifest, state=state).named(old.commits), loaded)
 
     def discard(self) -> None:
-        """Drop the new documents, unless they are committed."""
+        """Drop the new documents, unless they are committed; no thread writes afterwards."""
+        if os.getpid() == self._process:
+            self._thread.shutdown()
         self.store.discard()
 
     def _following(self, undo: Undo) -> Manifest:

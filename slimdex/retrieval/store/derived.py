@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from ..lexical.tokens import TERMS, Terms
 from ..lexical.word_index import WordIndex, would_merge, write_extended
 from .change import AppendedFile, Change
 from .document_store import DocumentStore
-from .lines import DocumentFile, UnwritableError, cut_text
+from .lines import NONE_COMPRESSED, Compressed, DocumentFile, UnwritableError, cut_text
 from .snapshot import Snapshot
 from .state import MOST_LATE, Lines, State
 
@@ -47,7 +45,7 @@ def with_documents(change: Change, state: State) -> tuple[State, list[AppendedFi
     if state.rows == rows:
         return state, []
     file = DocumentFile(change.path, lines, rows)
-    return _appended(store, state, file, _values(store, rows, state.rows))
+    return _appended(store, state, file, _values(store, rows, state.rows), store.ready.lines)
 
 
 def with_new_documents(
@@ -70,11 +68,15 @@ def with_new_documents(
 
 
 def _appended(
-    store: DocumentStore, state: State, file: DocumentFile, values: Iterator[Sequence[Any]]
+    store: DocumentStore,
+    state: State,
+    file: DocumentFile,
+    values: Iterator[Sequence[Any]],
+    known: Compressed = NONE_COMPRESSED,
 ) -> tuple[State, list[AppendedFile]]:
     before = [each.nbytes for each in file.files]
     try:
-        file = file.append(values, store.columns)
+        file = file.append(values, store.columns, known)
     except UnwritableError:  # such as times with zones: the segments have all
         return replace(state, lines=None), []
     if file.rows != state.rows:
@@ -96,7 +98,6 @@ def _values(
         progress("copying documents", part.stop - start, stop - start)
 
 
-@contextmanager
 def with_words(
     change: Change,
     words: Path | None,
@@ -105,11 +106,11 @@ def with_words(
     deleted: Rows,
     terms: Terms = TERMS,
     written: Path | None = None,
-) -> Iterator[State]:
-    """The state with the words of the rows that an index lacks, which exist once the context ends.
+) -> State:
+    """The state with the words of the rows that an index lacks.
 
-    Very few are left out. Few are written by a thread, so that the context can do other work in the
-    meantime. If many of the rows with words are deleted, the index is rebuilt without their words.
+    Very few are left out. Few are written by a thread, for which the commit waits. If many of the
+    rows with words are deleted, the index is rebuilt without their words.
 
     Parameters
     ----------
@@ -119,31 +120,24 @@ def with_words(
     written : a folder to which `write_words` has written them before.
     """
     if words is None or state.rows == rows:
-        yield state
-        return
+        return state
     late, name = replace(state, words_rows=rows), state.new_name("words")
     state = replace(state, words=name, words_rows=None)
     if _are_mostly_deleted(words, state.rows, deleted):
         WordIndex.create(change.path / name, rows_with_text(change.store, 0, state.rows, deleted))
-        yield state
-        return
+        return state
     if words.parent == change.path and _may_be_late(change, words, rows, state.rows):
-        yield late
-        return
+        return late
     if written is not None:
         os.replace(written, change.path / name)
-        yield state
-        return
+        return state
     new = rows_with_text(change.store, rows, state.rows, deleted)
-    with ThreadPoolExecutor(1) as pool:
-        if state.rows - rows <= READ_AT_ONCE:  # only this thread can read the change's
-            write, path = copy_context().run, change.path / name  # files are synced with the others
-            writing = pool.submit(write, write_extended, words, rows, path, [*new], terms)
-            yield state
-            writing.result()
-        else:
-            write_extended(words, rows, change.path / name, new, terms)
-            yield state
+    if state.rows - rows <= READ_AT_ONCE:  # only this thread can read the change's
+        path, few = change.path / name, [*new]
+        change.write_meanwhile(partial(write_extended, words, rows, path, few, terms))
+    else:
+        write_extended(words, rows, change.path / name, new, terms)
+    return state
 
 
 def _are_mostly_deleted(words: Path, rows: int, deleted: Rows) -> bool:

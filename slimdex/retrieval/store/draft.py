@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from secrets import randbelow, token_hex
@@ -33,7 +34,14 @@ from .document_store import (
     DocumentStore,
 )
 from .engine import DISK_ERRORS, one_line
-from .lines import LONGEST_TRAILING, UnwritableError, line_of
+from .lines import (
+    LONGEST_TRAILING,
+    NONE_COMPRESSED,
+    Compressed,
+    DocumentFile,
+    UnwritableError,
+    line_of,
+)
 from .passages import Cut, DocumentRows, parts_written
 from .readings import Readings
 from .segments import (
@@ -50,20 +58,40 @@ from .segments import (
 )
 from .state import MOST_TRAILING, Segment
 
-Metadata = Mapping[str, tuple[str, Any]]
-"""Lower-case name -> name and value."""
 COLUMNS_FOR_NEW_TABLE = 100
 """Number of new columns from which a new table is cheaper: adding one costs as much as all before
 it."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Few documents of an addition, before its turn: values that lines restore, by id, and lines.
+
+    The values are those of columns, name -> DuckDB type.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, list[Any]] = field(default_factory=dict)
+    lines: Compressed = NONE_COMPRESSED
+
+    def has_values_of(self, columns: Mapping[str, str]) -> bool:
+        """True if the values are those of these columns."""
+        return bool(self.values) and [*self.columns.items()] == [*columns.items()]
 
 
 class Draft(DocumentStore):
     """Documents of a commit, and those that the next one adds; for one thread.
 
     The file is made in `folder`, with the first columns or documents. Its tables in SQL are
-    `documents` and `passages`. A few small documents that lines restore exactly stay in memory,
-    and trail, unless a query needs them before the commit.
+    `documents` and `passages`. A few documents that lines restore exactly stay in memory, unless a
+    query needs them before the commit; very few small ones trail.
+
+    Attributes
+    ----------
+    ready : what was found out of few documents before the turn.
     """
+
+    ready: Ready
 
     def __init__(self, base: DocumentStore, folder: Path) -> None:
         super().__init__(base.engine, base.manifest, base)
@@ -79,6 +107,7 @@ class Draft(DocumentStore):
         self.new_origins: Origins | None = None  # all that differ from the segments'
         self._cursor: duckdb.DuckDBPyConnection | None = None
         self._expected = FEW_ROWS  # documents, or more
+        self.ready = Ready()
         self._few: list[Document] | None = []  # the new documents, while these are few
         self._unwritten = list[list[Any]]()  # values of these, while no file has them
         self._has_cuts = False
@@ -145,7 +174,8 @@ class Draft(DocumentStore):
 
         No query and no change may follow.
         """
-        if first == stop or (may_trail and (self._cursor is None or stop == self.rows)):
+        is_few = may_trail and stop - first <= MOST_TRAILING
+        if first == stop or (is_few and (stop == self.rows or self._can_trail())):
             return None
         self._write()
         if self.manifest.state.covered < self.rows:
@@ -189,45 +219,50 @@ class Draft(DocumentStore):
         Metadata become columns, new ones typed by their values. A value that does not fit its
         column widens the column if that loses nothing.
         """
-        metadata = [by_lower_name(document) for document in documents]
-        restored = self._restored(documents, metadata)
+        restored = self._restored(documents)
         if restored is None:
             self._write()
-            self._insert(first_row, documents, metadata)
+            self._insert(first_row, documents)
         else:
             self._unwritten += restored
         self._keep(documents)
 
-    def _restored(
-        self, documents: Sequence[Document], metadata: Sequence[Metadata]
-    ) -> list[list[Any]] | None:
-        """Values of documents that lines restore exactly; None if these need a segment."""
-        state = self.manifest.state
-        count = self.rows - state.covered + len(self._unwritten) + len(documents)
-        can_trail = state.lines is not None and state.lines.fit(self.columns)
-        if self._cursor is not None or not can_trail or count > MOST_TRAILING:
+    def _restored(self, documents: Sequence[Document]) -> list[list[Any]] | None:
+        """Values of documents that stay in memory, as lines restore them; None if these can't."""
+        lines, count = self.manifest.state.lines, len(self._unwritten) + len(documents)
+        is_known = self.ready.has_values_of(self.columns)
+        if (
+            self._cursor is not None
+            or lines is None
+            or not lines.fit(self.columns)
+            or count > (FEW_ROWS if is_known else MOST_TRAILING)
+        ):
             return None
-        values = list[list[Any]]()
-        for document, own in zip(documents, metadata, strict=True):
-            try:
-                values.append(_restorable(document, own, self.columns))
-            except (MisfitError, InputError, UnwritableError):
-                return None
-        return values
+        known = self.ready.values if is_known else {}
+        try:
+            return [known.get(each.id) or restorable(each, self.columns)[0] for each in documents]
+        except (MisfitError, InputError, UnwritableError):
+            return None
+
+    def _can_trail(self) -> bool:
+        """True if no file has the documents, and none has an origin or a long line."""
+        return (
+            self._cursor is None
+            and not any(document.origin for document in self._few or ())
+            and all(len(line_of(values)) <= LONGEST_TRAILING for values in self._unwritten)
+        )
 
     def _write(self) -> None:
-        """Write the documents to the file that would trail."""
+        """Write the documents in memory to the file."""
         documents, unwritten, self._unwritten = self._few, self._unwritten, []
         if unwritten:
             assert documents is not None
-            metadata = [by_lower_name(document) for document in documents]
-            self._insert(self.rows, documents, metadata)
+            self._insert(self.rows, documents)
 
-    def _insert(
-        self, first_row: int, documents: Sequence[Document], metadata: Sequence[Metadata]
-    ) -> None:
+    def _insert(self, first_row: int, documents: Sequence[Document]) -> None:
         """Insert documents into the file."""
         self._expected = len(documents)
+        metadata = [by_lower_name(document) for document in documents]
         self._ensure(types_of(metadata, self._settled))
         self._use({name for values in metadata for name in values})
         values: list[tuple[str, str, list[Any]]] = [
@@ -639,11 +674,28 @@ class Draft(DocumentStore):
             self._is_shown = False
 
 
-def _restorable(document: Document, metadata: Metadata, columns: Mapping[str, str]) -> list[Any]:
-    """Id, title, text and the columns' values of a document, as DuckDB would return them.
+def made_ready(
+    documents: Sequence[Document], columns: Mapping[str, str], file: DocumentFile | None
+) -> Ready:
+    """Find out what few documents need in their turn, if the columns and the lines are still these.
 
-    Raises `MisfitError`, `InputError` or `UnwritableError` if the document needs a segment.
+    `file` has the lines; None if there are none.
     """
+    values, lines = dict[str, list[Any]](), list[bytes]()
+    for document in documents:
+        with suppress(MisfitError, InputError, UnwritableError):
+            values[document.id], line = restorable(document, columns)
+            lines.append(line)
+    return Ready(columns, values, NONE_COMPRESSED if file is None else file.compressed(lines))
+
+
+def restorable(document: Document, columns: Mapping[str, str]) -> tuple[list[Any], bytes]:
+    """Id, title, text and the columns' values of a document, as DuckDB would return them; the line.
+
+    Raises `MisfitError`, `InputError` or `UnwritableError` if a line can't restore them, or if the
+    document has parts.
+    """
+    metadata = by_lower_name(document)
     given = {name: value for name, (_, value) in metadata.items() if value is not None}
     values: list[Any] = [document.id, document.title, document.text]
     for name, type_ in columns.items():
@@ -655,6 +707,6 @@ def _restorable(document: Document, metadata: Metadata, columns: Mapping[str, st
         if value is not None and type_of(stored) != ("BIGINT" if is_number else type_):
             raise MisfitError
         values.append(stored)
-    if given or document.parts or document.origin or len(line_of(values)) > LONGEST_TRAILING:
+    if given or document.parts:
         raise MisfitError
-    return values
+    return values, line_of(values)

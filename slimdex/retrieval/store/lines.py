@@ -17,7 +17,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -141,6 +141,17 @@ _DECODER = json.JSONDecoder(object_hook=_restored)
 
 
 @dataclass(frozen=True)
+class Compressed:
+    """Lines as they are stored after a dictionary, the start of their file."""
+
+    start: bytes = b""
+    stored: Mapping[bytes, bytes] = field(default_factory=dict)
+
+
+NONE_COMPRESSED = Compressed()
+
+
+@dataclass(frozen=True)
 class LineFile:
     """The file of the lines or that of their offsets, and its committed size."""
 
@@ -222,7 +233,10 @@ class DocumentFile:
         return self
 
     def append(
-        self, documents: Iterable[Sequence[Any]], columns: Mapping[str, str]
+        self,
+        documents: Iterable[Sequence[Any]],
+        columns: Mapping[str, str],
+        known: Compressed = NONE_COMPRESSED,
     ) -> DocumentFile:
         """Append documents durably; return the longer file, leaving this one unchanged.
 
@@ -232,6 +246,7 @@ class DocumentFile:
             that is cut is a `cut_text`.
         columns : name -> DuckDB type of the values. Earlier lines may have fewer columns, but of
             the same types.
+        known : lines that need not be compressed again.
 
         Raises `UnwritableError` if a value can't be restored exactly.
         """
@@ -239,7 +254,7 @@ class DocumentFile:
         files = [appending(file.path, file.nbytes) for file in self.files]
         with files[0] as texts, files[1] as offsets:
             texts.seek(0)
-            dictionary = _Dictionary(texts.read(min(end, DICTIONARY)))
+            dictionary = _Dictionary(texts.read(min(end, DICTIONARY)), known)
             texts.seek(end)
             for values in documents:
                 line = line_of(values)
@@ -254,6 +269,10 @@ class DocumentFile:
                 rows += count
         lines = replace(self.lines, bytes=end, columns=dict(columns))
         return DocumentFile(self._folder, lines, rows)
+
+    def compressed(self, lines: Iterable[bytes]) -> Compressed:
+        """Compress lines that `append` will write later, to this file or a longer one."""
+        return self._dictionary.known(lines)
 
     def documents(self, rows: Sequence[int], columns: Mapping[str, str]) -> dict[int, Document]:
         """Read documents by any of their rows.
@@ -297,14 +316,23 @@ class DocumentFile:
 class _Dictionary:
     """The start of a file of lines, by which the later ones are compressed."""
 
-    def __init__(self, start: bytes) -> None:
+    def __init__(self, start: bytes, known: Compressed = NONE_COMPRESSED) -> None:
         self._start = start
+        self._known = known.stored if known.start == start else {}
+
+    def known(self, lines: Iterable[bytes]) -> Compressed:
+        """Compress lines, unless the dictionary is incomplete."""
+        if len(self._start) < DICTIONARY:
+            return NONE_COMPRESSED
+        return Compressed(self._start, {line: self.compressed(line) for line in lines})
 
     def compressed(self, line: bytes) -> bytes:
         """Return the bytes to store: the line itself while the dictionary is incomplete."""
         if len(self._start) < DICTIONARY:
             self._start += line[: DICTIONARY - len(self._start)]
             return line
+        if (known := self._known.get(line)) is not None:
+            return known
         if len(line) > MOST_COMPRESSED:
             return line
         stream = self._begun.copy()  # a new stream takes four times as long

@@ -6,9 +6,13 @@ import errno
 import json
 import os
 import threading
+import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
+from datetime import date, timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -26,8 +30,12 @@ from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.ingest import encoding, preparing, staging
+from slimdex.retrieval.ingest.adding import add
 from slimdex.retrieval.ingest.repairing import repair
+from slimdex.retrieval.ingest.staging import Addition
 from slimdex.retrieval.sources.source import Sources
+from slimdex.retrieval.store import draft, lines
+from slimdex.retrieval.store.document_store import DocumentStore
 from slimdex.retrieval.store.work_folder import left_files, work_folder
 from tests.encoders import WordEncoder, failing
 from tests.retrieval.word_documents import documents, forty
@@ -175,6 +183,102 @@ def test_an_addition_during_which_others_change_the_index(
         assert {each.id: each.text for each in other} == expected | {"new": "of the other"}
         for id, text in [("10", "word10 cat dog"), ("100", "word100 cat dog")]:
             assert id in {hit.id for hit in other.search(text, 3)}
+
+
+def _columns(documents: Sequence[Document]) -> list[Document]:
+    first = date(2024, 1, 1)
+    numbers = ((each, int(each.id)) for each in documents)
+    return [replace(each, metadata={"n": n, "day": first + timedelta(n)}) for each, n in numbers]
+
+
+def _compact(other: Collection) -> None:
+    other.delete(["3"])
+    other.compact()
+
+
+def _drop_lines(other: Collection) -> None:
+    other.add(documents(50, 350))  # all rows are in segments
+    with other.index.change() as change:
+        change.commit(replace(change.next_state(), lines=None))
+
+
+CHANGES: dict[str, Callable[[Collection], object]] = {
+    "nothing": lambda other: None,
+    "documents": lambda other: other.add(_columns(documents(9, 12) + documents(90, 99))),
+    "same documents": lambda other: other.add(_columns(documents(101, 103))),
+    "column": lambda other: other.add([Document("new", "a text", metadata={"more": 1})]),
+    "wider column": lambda other: other.add([Document("new", "a text", metadata={"n": 1.5})]),
+    "other lines": _compact,
+    "no lines": _drop_lines,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "most"),
+    [
+        *((change, "same columns", 0) for change in CHANGES),
+        *(("nothing", kind, 0) for kind in ("new column", "misfit", "origins")),
+        *(("documents", kind, 256) for kind in ("same columns", "origins")),
+    ],
+)
+def test_an_addition_writes_what_it_writes_without_preparation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, kind: str, most: int
+) -> None:
+    """Lines and values are found before the turn; others change columns and lines meanwhile."""
+    monkeypatch.setattr(lines, "DICTIONARY", 200)
+    monkeypatch.setattr(draft, "MOST_TRAILING", most)
+    new = _columns([*documents(10, 13), *documents(100, 110)])
+    if kind == "new column":
+        new[4].metadata["own"] = "value"
+    elif kind == "misfit":  # the type of the column is that of whole numbers
+        new[4].metadata["n"] = 4.5
+    elif kind == "origins":
+        new = [replace(each, origin=f"{'0' * 32}/{each.id}") for each in new]
+
+    def told(path: Path, encoder: Meanwhile) -> list[Any]:
+        with Collection.create(path, WordEncoder()) as other:
+            other.add(_columns(documents(0, 40)))
+            encoder.change = partial(CHANGES[change], other)
+            with Collection.open(path, encoder) as collection:
+                add(collection.index, Addition(new))
+                snapshot = collection.index.snapshot
+                assert collection.verify() == []
+                rows = range(snapshot.state.rows)
+                return [
+                    snapshot.state.covered,
+                    {each.name: each.read_bytes() for each in path.glob("documents-*")},
+                    {each.name: each.read_bytes() for each in path.glob("offsets-*")},
+                    repr(snapshot.store.read(rows)),
+                    repr(snapshot.documents(rows)),
+                    snapshot.store.ids_by_row(rows.stop),
+                    snapshot.columns,
+                ]
+
+    prepared = told(tmp_path / "prepared", Meanwhile())
+    monkeypatch.setattr(preparing, "made_ready", lambda *_: draft.Ready())
+    assert prepared == told(tmp_path / "other", Meanwhile())
+
+
+def test_a_prepared_addition_reads_nothing_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its values and lines are known."""
+    monkeypatch.setattr(draft, "MOST_TRAILING", 0)
+    monkeypatch.setattr(lines, "DICTIONARY", 200)
+
+    with pytest.MonkeyPatch.context() as patch:
+
+        def change() -> None:
+            patch.setattr(draft, "restorable", None)
+            patch.setattr(DocumentStore, "_in_order", None)
+            patch.setattr(zlib, "compressobj", None)
+
+        with Collection.open(path, Meanwhile(change)) as collection:
+            collection.add(documents(100, 120))
+    with Collection.open(path) as collection:
+        assert collection.index.state.covered == 60
+        assert [each.id for each in collection][40:] == [*map(str, range(100, 120))]
+        assert collection.verify() == []
 
 
 def test_an_addition_while_the_encoder_is_replaced(path: Path) -> None:

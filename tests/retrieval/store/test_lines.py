@@ -239,6 +239,41 @@ def test_later_lines_are_compressed_by_the_first(tmp_path: Path) -> None:
     assert parts.documents(range(4000), COLUMNS) == as_documents(written)
 
 
+@settings(max_examples=CHANCE.examples(40))
+@given(st.lists(ROWS), st.lists(ROWS), st.lists(ROWS), st.integers(1, 200), st.booleans())
+def test_lines_compressed_before_are_those_compressed_as_they_are_appended(
+    tmp_path_factory: pytest.TempPathFactory,
+    first: list[tuple[Any, ...]],
+    others: list[tuple[Any, ...]],
+    later: list[tuple[Any, ...]],
+    dictionary: int,
+    is_same: bool,
+) -> None:
+    """By the dictionary of this file, or of another one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "DICTIONARY", dictionary)
+        file, other = (
+            empty(tmp_path_factory.mktemp("file")).append(each, COLUMNS)
+            for each in (first, first if is_same else others)
+        )
+        known = other.compressed(map(line_of, [*later[::2], *others]))
+        expected = stored(file.append(later, COLUMNS))
+        assert stored(file.append(later, COLUMNS, known)) == expected
+
+
+def stored(file: DocumentFile) -> list[bytes]:
+    return [each.path.read_bytes() for each in file.files]
+
+
+def test_known_lines_are_not_compressed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = empty(tmp_path).append(values(4000), COLUMNS)
+    known = file.compressed(map(line_of, values(9, 4000)))
+    monkeypatch.setattr(zlib, "compressobj", None)
+    assert file.append(values(9, 4000), COLUMNS, known).rows == 4009
+
+
 def test_a_file_of_an_earlier_version_is_read_and_extended(tmp_path: Path) -> None:
     """All its lines are plain."""
     written, file = values(4000), empty(tmp_path)
