@@ -3,7 +3,8 @@
 Few documents are kept in memory: their commit, which computes nothing that takes long, stages them,
 whatever other processes have committed meanwhile. Many are staged in files of the work folder,
 which the commit takes as they are unless others have changed the index; then they are staged again.
-Vectors, numbers of tokens and terms are remembered by the text, not by the row.
+Vectors, numbers of tokens and terms are remembered by the text, and lines by their contents, not by
+the row.
 """
 
 from __future__ import annotations

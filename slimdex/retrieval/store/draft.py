@@ -65,9 +65,13 @@ it."""
 
 @dataclass(frozen=True)
 class Ready:
-    """Few documents of an addition, before its turn: values that lines restore, by id, and lines.
+    """Few documents of an addition as they are stored, found out before its turn.
 
-    The values are those of columns, name -> DuckDB type.
+    Attributes
+    ----------
+    columns : the user's: name -> DuckDB type.
+    values : id -> id, title, text and the columns' values of a document that its line restores.
+    lines : these lines, compressed.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +92,7 @@ class Draft(DocumentStore):
 
     Attributes
     ----------
-    ready : what was found out of few documents before the turn.
+    ready : few documents as they were to be stored before the turn.
     """
 
     ready: Ready
@@ -677,10 +681,7 @@ class Draft(DocumentStore):
 def made_ready(
     documents: Sequence[Document], columns: Mapping[str, str], file: DocumentFile | None
 ) -> Ready:
-    """Find out what few documents need in their turn, if the columns and the lines are still these.
-
-    `file` has the lines; None if there are none.
-    """
+    """Few documents as they are stored in these columns and in a file of lines, if there is one."""
     values, lines = dict[str, list[Any]](), list[bytes]()
     for document in documents:
         with suppress(MisfitError, InputError, UnwritableError):

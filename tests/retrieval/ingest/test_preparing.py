@@ -15,6 +15,7 @@ from datetime import date, timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from time import sleep
 from types import MappingProxyType
 from typing import Any
 
@@ -279,6 +280,31 @@ def test_a_prepared_addition_reads_nothing_back(
         assert collection.index.state.covered == 60
         assert [each.id for each in collection][40:] == [*map(str, range(100, 120))]
         assert collection.verify() == []
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt, OSError])
+def test_a_change_ends_after_the_thread_that_writes_for_it(
+    path: Path, error: type[BaseException] | None
+) -> None:
+    """Its error is the commit's; a change that fails waits for it, too."""
+    ended = threading.Event()
+
+    def write() -> None:
+        sleep(0.1)
+        ended.set()
+        if error is OSError:
+            raise OSError(errno.ENOSPC, "full")
+
+    with Collection.open(path) as collection:
+        before = collection.version
+        with suppress(KeyboardInterrupt, OSError), collection.index.change() as change:
+            change.write_meanwhile(write)
+            if error is KeyboardInterrupt:
+                raise KeyboardInterrupt
+            change.commit()
+            assert ended.is_set()
+        assert ended.is_set()
+        assert collection.version == before + (error is None)
 
 
 def test_an_addition_while_the_encoder_is_replaced(path: Path) -> None:
