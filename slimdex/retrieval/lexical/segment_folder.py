@@ -116,11 +116,19 @@ def publish(work: Path, path: Path, durable: Collection[str] = ()) -> None:
         if name not in durable and work.parent != path.parent:
             copy(path / name, work / name)
             new.append(path / name)
-        elif not link_or_copy(path / name, (work / name).resolve()) or name not in durable:
+        elif not link_or_copy(path / name, _linked(work / name)) or name not in durable:
             new.append(path / name)
     ours = json.dumps({"crc": zlib.crc32(theirs.encode()), "list": theirs})
     (path / LIST).write_text(ours)
     sync_all([*new, path])
+
+
+def _linked(path: Path) -> Path:
+    """The file that a link of `symlink_or_copy` leads to, or the file itself."""
+    try:
+        return Path(os.readlink(path))  # `resolve` takes five times as long
+    except OSError:
+        return path
 
 
 def link_files(path: Path, folder: Path, link: Callable[[Path, Path], object]) -> None:

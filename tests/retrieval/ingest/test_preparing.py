@@ -230,9 +230,9 @@ def test_an_addition_writes_what_it_writes_without_preparation(
     monkeypatch.setattr(draft, "MOST_TRAILING", most)
     new = _columns([*documents(10, 13), *documents(100, 110)])
     if kind == "new column":
-        new[4].metadata["own"] = "value"
+        new[4] = replace(new[4], metadata={**new[4].metadata, "own": "value"})
     elif kind == "misfit":  # the type of the column is that of whole numbers
-        new[4].metadata["n"] = 4.5
+        new[4] = replace(new[4], metadata={**new[4].metadata, "n": 4.5})
     elif kind == "origins":
         new = [replace(each, origin=f"{'0' * 32}/{each.id}") for each in new]
 
