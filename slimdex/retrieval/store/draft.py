@@ -58,6 +58,8 @@ from .segments import (
 )
 from .state import MOST_TRAILING, Segment
 
+PLAIN = " USING COMPRESSION uncompressed"
+"""Of columns of few documents: choosing a compression takes three quarters of a checkpoint."""
 COLUMNS_FOR_NEW_TABLE = 100
 """Number of new columns from which a new table is cheaper: adding one costs as much as all before
 it."""
@@ -115,6 +117,7 @@ class Draft(DocumentStore):
         self._few: list[Document] | None = []  # the new documents, while these are few
         self._unwritten = list[list[Any]]()  # values of these, while no file has them
         self._has_cuts = False
+        self._is_plain = False  # the file, which is compressed when it is merged
         self._is_shown = False  # by views of all columns and origins
 
     @contextmanager
@@ -152,6 +155,8 @@ class Draft(DocumentStore):
             self._cursor.execute(attaching(self._file, self._name, self._expected))
             self._cursor.execute("BEGIN TRANSACTION")
             for table, own in TABLES.items():
+                if self._is_plain:
+                    own = own.replace(",", f"{PLAIN},") + PLAIN
                 all_columns = ", ".join([own, *(columns if table == "documents" else ())])
                 self._cursor.execute(f"CREATE TABLE {self._name}.{table}({all_columns})")
         return self._cursor
@@ -261,6 +266,7 @@ class Draft(DocumentStore):
         documents, unwritten, self._unwritten = self._few, self._unwritten, []
         if unwritten:
             assert documents is not None
+            self._is_plain = True
             self._insert(self.rows, documents)
 
     def _insert(self, first_row: int, documents: Sequence[Document]) -> None:

@@ -182,6 +182,25 @@ def test_as_many_trail_as_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert collection.index.store.ids_by_row(51) == [each.id for each in DOCUMENTS[:51]]
 
 
+def test_few_documents_are_compressed_when_segments_are_merged(tmp_path: Path) -> None:
+    texts = [Document(f"d{i}", f"the same words and number {i}") for i in range(3000)]
+    with made(tmp_path / "x", *(texts[i : i + 300] for i in range(0, 2400, 300))) as collection:
+        segments = collection.index.state.segments
+        assert [compressions(tmp_path / "x" / each.name) for each in segments] == [{"DICT_FSST"}]
+        collection.add(texts[2400:])
+        *_, few = collection.index.state.segments
+        assert compressions(tmp_path / "x" / few.name) == {"Uncompressed"}
+        assert [each.text for each in collection] == [each.text for each in texts]
+
+
+def compressions(segment: Path) -> set[str]:
+    """Of the texts."""
+    with duckdb.connect(str(segment), read_only=True) as connection:
+        sql = """SELECT DISTINCT compression FROM pragma_storage_info('documents')
+            WHERE column_name = 'text' AND segment_type = 'VARCHAR'"""
+        return {name for (name,) in connection.execute(sql).fetchall()}
+
+
 def lines_of(collection: Collection) -> Path:
     lines = collection.index.state.lines
     assert lines is not None
