@@ -322,10 +322,17 @@ class Snapshot:
         """The moments of the live documents' vectors, without those of empty texts."""
         state, moments = self.state, self._counted_moments()
         rows = without(np.arange(state.counted, state.rows), self.hidden)
-        return moments.update(self.vectors().take(rows)) if len(rows) else moments
+        gone = np.array(state.moments_deleted, dtype=np.int64)
+        if len(rows):
+            moments.update(self.vectors().take(rows))
+        if len(gone) > moments.n or len(without(gone, self.deleted)):  # not written by slimdex
+            raise CorruptError(f"{self.path}: moments without {len(gone)} rows, or live ones")
+        if len(gone):
+            moments.subtract(Moments.of_rows(self.vectors().take(gone)))
+        return moments
 
     def _counted_moments(self) -> Moments:
-        """Load the moments from their file, which may lack the last rows."""
+        """Load the moments from their file, which may differ by the last rows that came or went."""
         record, dim = self.state.files.get("moments"), self.state.dim
         if record is None:
             return Moments(dim)
