@@ -335,7 +335,7 @@ class Snapshot:
         return moments
 
     def mean_cosines(self, queries: Matrix) -> NDArray[np.float32]:
-        """Approximate mean cosines (q,) of queries (q, d) with the rows that are in the moments.
+        """Approximate mean cosines (q,) of queries (q, d) with the rows of the file of moments.
 
         See `Rescorer.mean_row`.
         """
