@@ -435,8 +435,8 @@ class Draft(DocumentStore):
         """Rows of the documents start .. stop that equal the live document of the same id in every
         column, and the rows of these live documents.
         """
-        if (pairs := self._unchanged_in_lines()) is not None:
-            return pairs[:, 0], pairs[:, 1]
+        if (compared := self._unchanged_in_lines()) is not None:
+            return compared
         columns = ["title", "text", *self.columns]
         candidates = []
         for part in batches(stop, IDS_AT_ONCE, start):
@@ -452,11 +452,8 @@ class Draft(DocumentStore):
         pairs: Rows = np.array(candidates, dtype=np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1]
 
-    def _unchanged_in_lines(self) -> Rows | None:
-        """The rows (n, 2) of `unchanged_rows`, if all documents are unwritten.
-
-        None if a query has to compare them.
-        """
+    def _unchanged_in_lines(self) -> tuple[Rows, Rows] | None:
+        """The result of `unchanged_rows` for documents that may trail; None if a query is needed."""
         if not self._unwritten:
             return None
         live = dict(self._live([id for id, *_ in self._unwritten]))
@@ -467,7 +464,8 @@ class Draft(DocumentStore):
             for row, (id, *values) in enumerate(self._unwritten, self.rows)
             if id in live and _are_values_of(old[live[id]], values)
         ]
-        return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        new, old_rows = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return new, old_rows
 
     def in_lines(self, rows: Collection[int]) -> dict[int, Document] | None:
         """Committed documents with the values that the segments have: see `DocumentStore`."""

@@ -336,8 +336,10 @@ def test_a_small_addition_asks_duckdb_nothing(
 def changed(document: Document, place: int) -> Document:
     """The document with another title, text or value, or without a value."""
     names = [*document.metadata]
-    if place < 2:
-        return replace(document, **{("title", "text")[place]: "changed"})
+    if place == 0:
+        return replace(document, title="changed")
+    if place == 1:
+        return replace(document, text="changed")
     name, values = names[place % len(names)], dict(document.metadata)
     other = DOCUMENTS[int(document.id[2:]) - 1].metadata[name]
     return replace(document, metadata=values | {name: other if place % 2 else None})
