@@ -453,7 +453,7 @@ class Draft(DocumentStore):
         return pairs[:, 0], pairs[:, 1]
 
     def _unchanged_in_lines(self) -> tuple[Rows, Rows] | None:
-        """The result of `unchanged_rows` for documents that may trail; None if a query is needed."""
+        """The result of `unchanged_rows`, if the documents may trail; None without lines."""
         if not self._unwritten:
             return None
         live = dict(self._live([id for id, *_ in self._unwritten]))
