@@ -184,7 +184,7 @@ def _looked_up(
 
 
 def _made_ready(snapshot: Snapshot, documents: Sequence[Document]) -> Ready:
-    return made_ready(documents, snapshot.columns, snapshot.document_file())
+    return made_ready(documents, snapshot.columns, snapshot.store.document_file())
 
 
 def _remembered(count: Count) -> Count:
