@@ -32,7 +32,7 @@ from .document_store import (
     PLACE,
     DocumentStore,
 )
-from .engine import DISK_ERRORS, one_line
+from .engine import disk_errors, one_line
 from .lines import LONGEST_TRAILING, UnwritableError, line_of
 from .passages import Cut, DocumentRows, parts_written
 from .readings import Readings
@@ -245,7 +245,7 @@ class Draft(DocumentStore):
         try:
             self._execute(f"INSERT INTO {self._documents} BY NAME {sql}", columns)
             self.insert_cuts(parts)
-        except DISK_ERRORS:
+        except disk_errors():
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
             raise InputError(
