@@ -18,7 +18,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Rows, batches, without
+from slimdex.indexes.arrays import Rows, batches, union, without
 from slimdex.indexes.errors import CorruptError, InputError, UnreadableError, shortened
 from slimdex.indexes.suggestions import did_you_mean
 
@@ -289,7 +289,7 @@ class DocumentStore:
 
     def _still_live(self, rows: Sequence[int]) -> set[int]:
         """Keep the documents that searches see."""
-        given = np.unique(np.array(rows, dtype=np.int64))
+        given = union(np.array(rows, dtype=np.int64))
         return set(without(given[given < self.rows], self.deleted).tolist())
 
     def read(self, rows: Sequence[int]) -> dict[int, Document]:
