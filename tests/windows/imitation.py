@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 MODULES = {"fcntl", "resource", "pwd", "grp", "termios", "pty", "tty"}
@@ -30,6 +31,8 @@ NAMES = (
 """Names missing from `os` on Windows, except those that libraries need on Linux."""
 WRITTEN_BY_DUCKDB = (".duckdb", ".wal")
 OURS = "slimdex"
+_TURN = RLock()
+"""Held to open a file, and from asking whether one is open to changing it, as one step there."""
 
 
 def imitate() -> None:
@@ -101,12 +104,13 @@ def _refuse_changes() -> None:
 def _guarded(change: Callable[..., Any], count: int) -> Callable[..., Any]:
     def checked(*paths: Any, **named: Any) -> Any:
         of_system = sys._getframe(1).f_globals.get("__name__") == "tempfile"  # O_TEMPORARY there
-        for path in () if of_system else map(os.fspath, paths[:count]):
-            if isinstance(path, str) and (user := in_use(os.path.abspath(path))):
-                raise PermissionError(
-                    errno.EACCES, f"The process {user} is using the file (WinError 32)", path
-                )
-        return change(*paths, **named)
+        with _TURN:
+            for path in () if of_system else map(os.fspath, paths[:count]):
+                if isinstance(path, str) and (user := in_use(os.path.abspath(path))):
+                    raise PermissionError(
+                        errno.EACCES, f"The process {user} is using the file (WinError 32)", path
+                    )
+            return change(*paths, **named)
 
     return checked
 
@@ -137,14 +141,16 @@ def _refuse_opening() -> None:
     real_open, real_os_open, real_sync = io.open, os.open, os.fsync
 
     def open_file(file: Any, *others: Any, **named: Any) -> Any:
-        _check_duckdb(file)
-        return real_open(file, *others, **named)
+        with _TURN:
+            _check_duckdb(file)
+            return real_open(file, *others, **named)
 
     def open_descriptor(path: Any, *others: Any, **named: Any) -> int:
         if isinstance(path, (str, Path)) and os.path.isdir(path):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        _check_duckdb(path)
-        return real_os_open(path, *others, **named)
+        with _TURN:
+            _check_duckdb(path)
+            return real_os_open(path, *others, **named)
 
     def sync(file: Any) -> None:
         number = file if isinstance(file, int) else file.fileno()

@@ -474,7 +474,8 @@ class Leann(Database):
         builder.build_index(self._path(place))
 
     def open(self, place: Place) -> None:
-        self._searcher = self._library.LeannSearcher(self._path(place))
+        # Its server would outlive this process for a quarter of an hour, to be used again.
+        self._searcher = self._library.LeannSearcher(self._path(place), use_daemon=False)
 
     def close(self) -> None:
         self._searcher.cleanup()

@@ -27,8 +27,6 @@ from .slimdex_engine import Slimdex, SlimdexEngine
 
 SLIMDEX = "slimdex"
 """Name of slimdex as it is by default."""
-OWN_ORDER = Settings(beta=0.0, gamma=0.0)
-"""Metric of the exact search, whose answers are the reference for recall."""
 CANDIDATES = (100, 150, 200, 300, 400, 600, 1000, 2000, 4000)
 GRAPH_EFFORTS = (16, 32, 64, 96, 128, 192, 256, 512)
 LIST_EFFORTS = (16, 32, 64, 128, 256, 512, 1024)
@@ -71,9 +69,8 @@ def _faiss_lists(codes: str) -> Library:
 
 LIBRARIES: dict[str, Library] = {
     SLIMDEX: Library(Slimdex, (), {DOCUMENTS: USUAL, CHANGES: USUAL}),
-    f"{SLIMDEX} by vectors": Library(lambda: Slimdex(Settings()), (), {DOCUMENTS: USUAL}),
-    f"{SLIMDEX} own order": Library(
-        lambda: Slimdex(OWN_ORDER), (), {DOCUMENTS: (*USUAL, *CANDIDATES)}
+    f"{SLIMDEX} by vectors": Library(
+        lambda: Slimdex(Settings()), (), {DOCUMENTS: (*USUAL, *CANDIDATES)}
     ),
     "hnswlib": _vectors("hnswlib", Hnswlib, GRAPH_EFFORTS),
     "usearch f32": _vectors("usearch", lambda: Usearch("f32"), GRAPH_EFFORTS),

@@ -22,6 +22,7 @@ from ..atomic_files import publish
 from ..index import Index
 from ..store.change import Change
 from ..store.derived import with_new_documents, with_new_words
+from ..store.index_files import with_moments
 from ..store.manifest import BlockFile, Checksums, Manifest
 from ..store.merging import compacted, is_numbered
 from ..store.passages import DocumentRows
@@ -96,7 +97,6 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
         state,
         vectors=vectors.path.name,
         rows=len(live),
-        moments_rows=int(np.searchsorted(live, old.counted)),
         fit=old.fit and old.fit | {"rows": int(np.searchsorted(live, old.fit["rows"]))},
         files={role: file for role, file in old.files.items() if role != "origins"},
     )
@@ -120,6 +120,7 @@ def _compacted(snapshot: Snapshot, folder: Path) -> Copies:
     )
     if old.settings is None:
         return _with_checksums(manifest, files), None
+    state = with_moments(folder, state, snapshot.moments())
     state, grown = with_new_documents(snapshot.store, state, folder, old.rows)
     state = with_new_words(snapshot, state, folder, live=True)
     files += [each.file for each in grown]

@@ -173,7 +173,7 @@ def _looked_up(
 ) -> tuple[Snapshot, dict[str, int]]:
     """Return the snapshot and the rows of those ids that exist; open its documents if required."""
     rows = snapshot.store.look_up(ids)
-    if rows or reads_documents:
+    if reads_documents or (rows and not snapshot.store.is_in_lines(rows.values())):
         snapshot.store.open()
     return snapshot, rows
 
@@ -198,7 +198,7 @@ def _changed(
     changed = list[Document]()
     for part in batches(len(documents), WINDOW_ROWS):
         rows = [row_of[each.id] for each in documents[part] if each.id in row_of]
-        found = snapshot.store.read(rows).values()
+        found = (snapshot.store.in_lines(rows) or snapshot.store.read(rows)).values()
         old = {each.id: (each.title, each.text, (*each.parts,)) for each in found}
         changed += [
             each

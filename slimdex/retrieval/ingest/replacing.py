@@ -24,6 +24,7 @@ from ..encoders.adapters import plain_spec
 from ..encoders.base import Encoder, as_recorded, is_same_encoder
 from ..index import Index
 from ..store.change import AppendedFile, Change
+from ..store.index_files import with_moments
 from ..store.manifest import Manifest
 from ..store.readings import PartlyRead
 from ..store.snapshot import Snapshot
@@ -194,7 +195,7 @@ def _commit(change: Change, fitted: FitResult, before: Snapshot, moments: Moment
     old, new = before.searchable_rows(), change.base.searchable_rows()
     moments = moments.merge(_moments(vectors, without(new, old)))
     moments = moments.subtract(_moments(vectors, without(old, new)))
-    return commit_fit(change, fitted, change.with_moments(state, moments))
+    return commit_fit(change, fitted, with_moments(change.path, state, moments))
 
 
 def _replaced(state: State) -> State:

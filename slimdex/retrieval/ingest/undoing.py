@@ -21,7 +21,7 @@ from ..index import Index
 from ..lexical.word_index import write_extended
 from ..store.change import AppendedFile, Change
 from ..store.derived import rows_with_text, word_faults
-from ..store.index_files import load_index, save_codes
+from ..store.index_files import load_index, save_codes, with_moments
 from ..store.manifest import Manifest
 from ..store.state import State
 from .fitting import ROLES
@@ -108,13 +108,15 @@ def _fitted_as(change: Change, state: State, before: State) -> tuple[State, list
     Before the first documents there was no fit: then the present one stays.
     """
     if before.settings is None:
-        return change.with_moments(replace(state, certificate=None), Moments(state.dim)), []
+        state = replace(state, certificate=None)
+        return with_moments(change.path, state, Moments(state.dim)), []
     moments = before.files["moments"]
     moments.check(change.path)
     state = replace(
         state,
         files=state.files | {"moments": moments},
         moments_rows=before.counted,
+        moments_deleted=before.moments_deleted,
         certificate=before.certificate,
     )
     if _fit(state) == _fit(before):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slimdex.indexes.arrays import Rows
+from slimdex.indexes.arrays import Rows, without
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
@@ -31,16 +31,17 @@ from ..store.derived import (
     with_new_words,
     with_words,
 )
-from ..store.index_files import encode_rows, fit, save_codes
+from ..store.index_files import encode_rows, fit, save_codes, with_moments
 from ..store.passages import DocumentRows
 from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Certificate, State
 from ..store.work_folder import work_folder
 from .staging import Staged
 
-MOST_UNCOUNTED, UNCOUNTED_SHARE = 1024, 64
+MOST_UNCOUNTED, UNCOUNTED_SHARE, DELETED_SHARE = 1024, 64, 8
 """Most last rows that are missing from the file of moments, or one row in so many, if that is more;
-a fit adds them."""
+most deleted rows that are still in it, or one row in so many, if that is less. Whoever needs the
+moments adds and subtracts these."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,14 @@ class Added:
 
 
 def commit_deletion(change: Change, documents: Rows) -> None:
-    """Delete documents by their first rows, and subtract their vectors from the moments."""
+    """Delete documents by their first rows; many are subtracted from the moments at once."""
     if len(documents):
         rows = change.document_rows().all_rows(documents)
-        moments = change.base.moments().subtract(change.moments_of(rows))
-        change.commit(change.with_moments(change.next_state(), moments), delete=rows)
+        state = _with_old_moments(change, change.next_state(), rows)
+        if state is None:
+            moments = change.base.moments().subtract(change.moments_of(rows))
+            state = with_moments(change.path, change.next_state(), moments)
+        change.commit(state, delete=rows)
 
 
 def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
@@ -74,6 +78,7 @@ def delete(index: Index, ids: Sequence[str] | None, where: str | None) -> int:
     """
     with index.change() as change:
         if ids is not None:
+            change.base.store.look_up(ids)
             rows = change.base.store.live_rows(ids)
         else:
             rows = change.base.rows_where(where or "")
@@ -105,12 +110,12 @@ def add_staged(
     folder = None if old.words is None else change.path / old.words
     with with_words(change, folder, old.worded, state, deleted, terms, words) as state:
         settings, notes = None, list[str]()
-        if _is_small(before, state.rows, replaced):
-            state = replace(state, moments_rows=old.counted)
+        if (small := _with_old_moments(change, state, replaced)) and _keeps_fit(before, replaced):
+            state = small
         else:
             kept = before.moments().subtract(change.moments_of(replaced))
             moments = change.moments_from(old.rows, vectors).merge(kept)
-            state = change.with_moments(state, moments)
+            state = with_moments(change.path, state, moments)
             settings, notes = _outgrown(old, moments, kept.n)
         state, grown = with_documents(change, state)
         if settings is None:
@@ -190,7 +195,7 @@ def _rebuild(change: Change, settings: Settings | None, fit_again: bool) -> None
     moments = change.moments_of(np.delete(np.arange(state.rows), base.deleted))
     if fit_again or not _are_whole(base, {"origins"}):
         state = replace(state, files={r: f for r, f in state.files.items() if r != "origins"})
-    state = change.with_moments(state, moments)
+    state = with_moments(change.path, state, moments)
     state, grown = with_new_documents(change.store, state, path)
     state = with_new_words(base, state, path)
     if fit_again or not _are_whole(base, {"reducer", "rescorer"}):
@@ -235,15 +240,28 @@ def share(part: float) -> str:
     return f"{part:.0%}" if part >= 0.01 else "less than 1%"
 
 
-def _is_small(before: Snapshot, rows: int, replaced: Rows) -> bool:
-    """True if an addition needs no new file of moments: it is small, and requires no refit."""
+def _with_old_moments(change: Change, state: State, gone: Rows) -> State | None:
+    """The next state with the committed file of moments; None if it would differ by many rows.
+
+    `gone` are the rows to delete.
+    """
+    old = change.base.state
+    deleted = without(gone[gone < old.counted], change.base.manifest.textless).tolist()
+    deleted = sorted([*old.moments_deleted, *deleted])
+    if state.rows - old.counted > max(MOST_UNCOUNTED, old.counted // UNCOUNTED_SHARE) or len(
+        deleted
+    ) > min(MOST_UNCOUNTED, old.counted // DELETED_SHARE):
+        return None
+    return replace(state, moments_rows=old.counted, moments_deleted=deleted)
+
+
+def _keeps_fit(before: Snapshot, replaced: Rows) -> bool:
+    """True if an addition certainly requires no refit: see `_outgrown`."""
     state = before.state
     return (
         state.settings is not None
         and state.requested.matches(state.settings, state.dim)
-        and before.searchable_count > 0
-        and not len(replaced)
-        and rows - state.counted <= max(MOST_UNCOUNTED, state.counted // UNCOUNTED_SHARE)
+        and before.searchable_count > len(replaced)
     )
 
 

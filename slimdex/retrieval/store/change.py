@@ -23,7 +23,6 @@ from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.vectors.append_only import BLOCK_BYTES, extended_digests
 from slimdex.indexes.vectors.vector_file import VectorFile
 
-from ..atomic_files import publish
 from .draft import Draft
 from .manifest import BlockFile, Blocks, Manifest, Undo
 from .merging import copied, to_merge
@@ -120,11 +119,6 @@ class Change:
             blank = textless[slice(*np.searchsorted(textless, [start, start + len(chunk)]))]
             yield np.delete(chunk, blank - start, axis=0) if len(blank) else chunk
             start += len(chunk)
-
-    def with_moments(self, state: State, moments: Moments) -> State:
-        """Write the moments; return the state that names them."""
-        record = publish(self.path / state.new_name("moments"), moments.save)
-        return replace(state, files=state.files | {"moments": record}, moments_rows=state.rows)
 
     def replace_block(self, file: str, block: int, sha256: str) -> None:
         """Give one block of a file another checksum."""

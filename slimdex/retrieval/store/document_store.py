@@ -7,8 +7,8 @@ that changes with the file, or none if unknown. `sources.origins` writes them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -49,9 +49,13 @@ COLUMNS_AT_ONCE = 500
 IDS_AT_ONCE = 65_536
 MOST_RECENT = 4096
 """Largest number of hashes that are kept unsorted beside the sorted ones."""
+MOST_FROM_LINES = 4096
+"""Most documents that a change reads from the lines: a query of more takes less time."""
 COMPARED, COMPARED_CHARACTERS = 100_000, 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
+Hashed = NDArray[np.int64]
+"""Hashes of the ids of documents, and their rows (2, n)."""
 Tables = list[tuple[str, Mapping[str, str]]]
 """Tables of documents, and the user's columns in each: name -> DuckDB type."""
 BETWEEN = '"row" >= ? AND "row" < ?'
@@ -73,39 +77,45 @@ class _Looked:
 
 @dataclass(frozen=True)
 class IdHashes:
-    """Python's hashes of the ids of the rows 0 .. stop of an epoch.
+    """Python's hash of the id of each document in the rows 0 .. stop of an epoch, and its row.
 
-    Most added documents are new. The hashes show this without a query, which would attach every
-    segment.
+    Most added documents are new, and a few replace others. The hashes show this without a query,
+    which would attach every segment.
     """
 
-    older: NDArray[np.int64]  # sorted
+    older: Hashed  # sorted
     stop: int
     epoch: int
-    recent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    recent: Hashed = field(default_factory=lambda: _hashed((), ()))
 
-    def with_later(self, ids: Sequence[str], stop: int) -> IdHashes:
-        """Add the ids of later rows."""
-        recent = np.append(self.recent, _hashes(ids))
-        if len(recent) <= MOST_RECENT:
+    def with_later(self, rows: Sequence[int], ids: Sequence[str], stop: int) -> IdHashes:
+        """Add the ids of later documents."""
+        recent = np.append(self.recent, _hashed(ids, rows), axis=1)
+        if recent.shape[1] <= MOST_RECENT:
             return replace(self, stop=stop, recent=recent)
-        recent.sort()
-        older = np.insert(self.older, np.searchsorted(self.older, recent), recent)
-        return IdHashes(older, stop, self.epoch)
+        recent = _in_order(recent)
+        places = np.searchsorted(self.older[0], recent[0])
+        return IdHashes(np.insert(self.older, places, recent, axis=1), stop, self.epoch)
 
-    def may_have(self, ids: Sequence[str]) -> bool:
-        """False if none of these occurs."""
-        hashes = _hashes(ids)
-        places = np.searchsorted(self.older, hashes)
-        is_older = places < len(self.older)
-        return bool(
-            (self.older[places[is_older]] == hashes[is_older]).any()
-            or np.isin(hashes, self.recent).any()
-        )
+    def rows_of(self, ids: Sequence[str]) -> Rows:
+        """Documents that may have one of these ids, in order: all that have one, also deleted."""
+        hashes, (older, rows) = np.unique(_hashes(ids)), self.older
+        starts, stops = (np.searchsorted(older, hashes, side) for side in ("left", "right"))
+        spans = np.stack([starts, stops], axis=1)[starts < stops].tolist()
+        found = [rows[start:stop] for start, stop in spans]
+        return np.sort(np.concatenate([*found, self.recent[1, np.isin(self.recent[0], hashes)]]))
+
+
+def _hashed(ids: Sequence[str], rows: Sequence[int]) -> Hashed:
+    return np.stack([_hashes(ids), np.array(rows, dtype=np.int64)])
 
 
 def _hashes(ids: Sequence[str]) -> NDArray[np.int64]:
     return np.fromiter(map(hash, ids), np.int64, len(ids))
+
+
+def _in_order(hashed: Hashed) -> Hashed:
+    return hashed[:, np.argsort(hashed[0], kind="stable")]
 
 
 class DocumentStore:
@@ -144,6 +154,7 @@ class DocumentStore:
                 self.readings = before.readings
             if before.origins_file == self.origins_file:
                 self.origins_read = before.origins_read
+        self._lines = list[DocumentFile | None]()  # empty until used
         self._made: tuple[Session, str] | None = None
         self._has_gone = False
 
@@ -287,10 +298,42 @@ class DocumentStore:
             return UnreadableError(str(disk_error(self.path, error)))
         return refused(self.path, error)
 
-    def _still_live(self, rows: Sequence[int]) -> set[int]:
+    def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
         """Keep the documents that searches see."""
         given = union(np.array(rows, dtype=np.int64))
         return set(without(given[given < self.rows], self.deleted).tolist())
+
+    def document_file(self) -> DocumentFile | None:
+        """The documents by row; None if only the segments have them in their current form."""
+        if not self._lines:  # two threads may do this at once, which is harmless
+            lines, file = self.manifest.state.lines, None
+            if lines is not None and lines.fit(self.columns):
+                file = DocumentFile(self.path, lines, self.rows).open()
+            self._lines.append(file)
+        return self._lines[0]
+
+    def in_lines(self, rows: Collection[int]) -> dict[int, Document] | None:
+        """Documents with the values that the segments have, such as JSON as text.
+
+        None if they have to be read by a query: they are many, or their lines can't be read.
+        """
+        if not rows:  # as of new ids: the files stay closed
+            return {}
+        if len(rows) <= MOST_FROM_LINES:
+            with suppress(CorruptError, OSError):  # others may have removed the files
+                if (file := self.document_file()) is not None:
+                    return file.documents(sorted(rows), dict.fromkeys(self.columns, ""))
+        return None
+
+    def is_in_lines(self, rows: Collection[int]) -> bool:
+        """True if `contents_of` needs no query for these documents."""
+        return self._contents_in_lines(rows) is not None
+
+    def _contents_in_lines(self, rows: Collection[int]) -> list[str] | None:
+        read = self.in_lines(rows)
+        if read is None or any(each.passages or each.parts for each in read.values()):
+            return None
+        return [each.content for each in read.values()]
 
     def read(self, rows: Sequence[int]) -> dict[int, Document]:
         """Read documents by their rows.
@@ -371,6 +414,8 @@ class DocumentStore:
         if not len(documents):
             return []
         rows = documents.tolist()
+        if (contents := self._contents_in_lines(rows)) is not None:
+            return contents
         found = self._contents(OWN, AMONG, [rows], self.cuts_of(rows))
         return [text for _, _, passages in found for text in passages]
 
@@ -548,8 +593,15 @@ class DocumentStore:
 
     def live_from(self, start: int, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Rows (id, row) from `start` on of the live documents with these ids."""
-        if start >= self.rows or self._are_new(ids):
+        if start >= self.rows:
             return []
+        if (known := self._known_hashes()) is not None:
+            rows = known.rows_of(ids)
+            if not (live := self._still_live(rows[rows >= start])):
+                return []
+            if (read := self.in_lines(live)) is not None:
+                wanted = set(ids)
+                return [(each.id, row) for row, each in read.items() if each.id in wanted]
         # A join with the new rows would read every text; a list of ids does not.
         sql = f"""SELECT id, "row" FROM {OWN}
             WHERE "row" >= ? AND "row" < ? AND id IN (SELECT unnest(?::VARCHAR[]))"""
@@ -559,34 +611,32 @@ class DocumentStore:
         live = self._still_live([row for _, row in found])
         return [(id, row) for id, row in found if row in live]
 
-    def _are_new(self, ids: Sequence[str]) -> bool:
-        """True if the hashes show that no row has any of these ids."""
+    def _known_hashes(self) -> IdHashes | None:
+        """The hashes of all ids; None until the second addition of this process."""
         if not self.hashes:
-            return False
+            return None
         (known,) = self.hashes
         if known.epoch != self.epoch:
             known = self._hashed()
         elif known.stop < self.rows:
             known = self._hashed_after(known)
         self.hashes[:] = [known]
-        return not known.may_have(ids)
+        return known
 
     def _hashed(self) -> IdHashes:
-        sql, parts = f"SELECT id FROM {OWN} WHERE {BETWEEN}", [_hashes(())]
+        sql, parts = f'SELECT id, "row" FROM {OWN} WHERE {BETWEEN}', [_hashed((), ())]
         for part in batches(self.rows, IDS_AT_ONCE):
-            parts.append(_hashes([id for (id,) in self.fetch(sql, [part.start, part.stop])]))
-        return IdHashes(np.sort(np.concatenate(parts)), self.rows, self.epoch)
+            if read := self.fetch(sql, [part.start, part.stop]):
+                parts.append(_hashed(*zip(*read, strict=True)))
+        return IdHashes(_in_order(np.concatenate(parts, axis=1)), self.rows, self.epoch)
 
     def _hashed_after(self, known: IdHashes) -> IdHashes:
         """Add the rows of later commits; the ids of a few rows are read from the lines."""
-        rows, lines = range(known.stop, self.rows), self.manifest.state.lines
-        if lines is None or len(rows) > MOST_RECENT or not lines.fit(self.columns):
+        rows = np.arange(known.stop, self.rows)
+        rows = rows[self.manifest.document_rows.documents(rows) == rows]
+        if (read := self.in_lines(rows.tolist())) is None:
             return self._hashed()
-        try:
-            read = DocumentFile(self.path, lines, self.rows).documents(rows, self.columns)
-        except (CorruptError, OSError):  # others have removed them since the tables were opened
-            return self._hashed()
-        return known.with_later([each.id for each in read.values()], self.rows)
+        return known.with_later([*read], [each.id for each in read.values()], self.rows)
 
     def made_up_ids(self, prefix: str) -> dict[str, int]:
         """Map generated ids (prefix, colon, number) of live documents to their rows."""

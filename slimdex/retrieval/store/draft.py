@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from secrets import randbelow, token_hex
 from typing import Any
@@ -164,9 +164,10 @@ class Draft(DocumentStore):
 
     def remember(self, stop: int) -> None:
         """Add the ids of new documents, now committed up to row `stop`, to the known ones."""
-        known = self.hashes[0] if self.hashes else None
-        if known and self._few and (known.stop, known.epoch) == (self.rows, self.epoch):
-            self.hashes[:] = [known.with_later([each.id for each in self._few], stop)]
+        known, documents = self.hashes[0] if self.hashes else None, self._known(self.rows)
+        if known and documents and (known.stop, known.epoch) == (self.rows, self.epoch):
+            rows, ids = range(self.rows, stop), [each.id for each in documents]
+            self.hashes[:] = [known.with_later(rows, ids, stop)]
 
     def discard(self) -> None:
         """Drop the documents; in a forked process, leave them to the other."""
@@ -434,6 +435,8 @@ class Draft(DocumentStore):
         """Rows of the documents start .. stop that equal the live document of the same id in every
         column, and the rows of these live documents.
         """
+        if (compared := self._unchanged_in_lines()) is not None:
+            return compared
         columns = ["title", "text", *self.columns]
         candidates = []
         for part in batches(stop, IDS_AT_ONCE, start):
@@ -448,6 +451,25 @@ class Draft(DocumentStore):
         candidates = [(new, old) for new, old in candidates if parts.get(new) == parts.get(old)]
         pairs: Rows = np.array(candidates, dtype=np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1]
+
+    def _unchanged_in_lines(self) -> tuple[Rows, Rows] | None:
+        """The result of `unchanged_rows`, if the documents may trail; None without lines."""
+        if not self._unwritten:
+            return None
+        live = dict(self._live([id for id, *_ in self._unwritten]))
+        if (old := self.in_lines(live.values())) is None:
+            return None
+        pairs = [
+            (row, live[id])
+            for row, (id, *values) in enumerate(self._unwritten, self.rows)
+            if id in live and _are_values_of(old[live[id]], values)
+        ]
+        new, old_rows = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return new, old_rows
+
+    def in_lines(self, rows: Collection[int]) -> dict[int, Document] | None:
+        """Committed documents with the values that the segments have: see `DocumentStore`."""
+        return self._base.in_lines(rows)
 
     def _alike(self, live: Sequence[int], rows: slice, columns: Sequence[str]) -> list[Any]:
         """Rows (id, row, live row) of documents equal to one of some live rows in these columns."""
@@ -466,6 +488,12 @@ class Draft(DocumentStore):
 
     def drop_rows(self, rows: Rows, first: int) -> None:
         """Delete some of the new documents, not cut yet; close the gaps from `first` on."""
+        if self._unwritten and self._few is not None:
+            gone = {*rows.tolist()}
+            kept = [row not in gone for row in range(first, first + len(self._unwritten))]
+            self._unwritten = [*compress(self._unwritten, kept)]
+            self._few = [*compress(self._few, kept)]
+            return
         for table in (self._documents, self._passages):
             self._execute(f"DELETE FROM {table} WHERE {AMONG}", [rows.tolist()])
         self._few = None
@@ -591,6 +619,8 @@ class Draft(DocumentStore):
 
     def adopt_origins(self, new: Rows, old: Rows) -> None:
         """Give the `old` documents the origins of the identical `new` ones that have one."""
+        if self._unwritten:  # these have none
+            return
         self._change_origins(
             self.fetch(
                 """SELECT old, fresh.slimdex_origin
@@ -658,3 +688,9 @@ def _restorable(document: Document, metadata: Metadata, columns: Mapping[str, st
     if given or document.parts or document.origin or len(line_of(values)) > LONGEST_TRAILING:
         raise MisfitError
     return values
+
+
+def _are_values_of(document: Document, values: Sequence[Any]) -> bool:
+    """True if title, text and the columns' values of a document equal those of a new one."""
+    old = [document.title, document.text, *document.metadata.values()]
+    return not document.parts and line_of(old) == line_of(values)

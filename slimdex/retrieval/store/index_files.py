@@ -30,6 +30,13 @@ TAIL_SHARE = 20
 """...or one row in so many, if that is more. The rest is reduced when the index is opened."""
 
 
+def with_moments(folder: Path, state: State, moments: Moments) -> State:
+    """Write the moments of all live rows; return the state that names them."""
+    record = publish(folder / state.new_name("moments"), moments.save)
+    files = state.files | {"moments": record}
+    return replace(state, files=files, moments_rows=state.rows, moments_deleted=[])
+
+
 def fit(
     folder: Path, state: State, vectors: VectorFile, moments: Moments, settings: Settings
 ) -> State:

@@ -26,7 +26,7 @@ from .columns import arrow_table
 from .document_store import DocumentStore
 from .engine import Engine
 from .index_files import load_index
-from .lines import DocumentFile, line_files
+from .lines import line_files
 from .manifest import Manifest
 from .passages import DocumentRows
 from .state import State
@@ -94,7 +94,6 @@ class Snapshot:
 
     manifest: Manifest
     store: DocumentStore
-    _documents: list[DocumentFile | None] = field(default_factory=list)  # empty until used
     _loaded: list[Loaded] = field(default_factory=list)  # one or none
     _words: list[WordIndex] = field(default_factory=list)  # one or none
     _mean_rows: list[NDArray[np.float32]] = field(default_factory=list)  # one or none
@@ -210,18 +209,9 @@ class Snapshot:
 
     def opened(self) -> Snapshot:
         """Open the documents' files, so that they stay readable when deleted."""
-        if self.document_file() is None:
+        if self.store.document_file() is None:
             self.store.open()
         return self
-
-    def document_file(self) -> DocumentFile | None:
-        """The documents by row; None if only the segments have them in their current form."""
-        if not self._documents:  # two threads may do this at once, which is harmless
-            lines, file = self.state.lines, None
-            if lines is not None and lines.fit(self.columns):
-                file = DocumentFile(self.path, lines, self.state.rows).open()
-            self._documents.append(file)
-        return self._documents[0]
 
     @property
     def words(self) -> WordIndex | None:
@@ -263,7 +253,7 @@ class Snapshot:
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
         """Documents by their first row, from the file if current, otherwise from the segments."""
         self.store.engine.ensure_open()
-        file = self.document_file()
+        file = self.store.document_file()
         if file is None:
             return self.store.read(rows)
         return file.documents(rows, self.columns)
@@ -322,10 +312,17 @@ class Snapshot:
         """The moments of the live documents' vectors, without those of empty texts."""
         state, moments = self.state, self._counted_moments()
         rows = without(np.arange(state.counted, state.rows), self.hidden)
-        return moments.update(self.vectors().take(rows)) if len(rows) else moments
+        gone = np.array(state.moments_deleted, dtype=np.int64)
+        if len(rows):
+            moments.update(self.vectors().take(rows))
+        if len(gone) > moments.n or len(without(gone, self.deleted)):  # not written by slimdex
+            raise CorruptError(f"{self.path}: moments without {len(gone)} rows, or live ones")
+        if len(gone):
+            moments.subtract(Moments.of_rows(self.vectors().take(gone)))
+        return moments
 
     def _counted_moments(self) -> Moments:
-        """Load the moments from their file, which may lack the last rows."""
+        """Load the moments from their file, which may differ by the last rows that came or went."""
         record, dim = self.state.files.get("moments"), self.state.dim
         if record is None:
             return Moments(dim)
@@ -338,7 +335,7 @@ class Snapshot:
         return moments
 
     def mean_cosines(self, queries: Matrix) -> NDArray[np.float32]:
-        """Approximate mean cosines (q,) of queries (q, d) with the rows that are in the moments.
+        """Approximate mean cosines (q,) of queries (q, d) with the rows of the file of moments.
 
         See `Rescorer.mean_row`.
         """

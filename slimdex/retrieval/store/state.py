@@ -199,7 +199,9 @@ class State:
     files : role (moments, reducer, rescorer, codes, origins, before) -> file; origins if some
         differ from those in the segments; "before" is the manifest before the last change, if that
         can be undone.
-    moments_rows : rows whose vectors are in the moments, but for deleted ones; None for all.
+    moments_rows : the moments are those of the rows before this one that were live when the file
+        was written; None for all rows.
+    moments_deleted : the rows of these that were deleted since, in order.
     kept : names of the files of the state before the last change, if that can be undone.
     origins : prefix of made-up ids, or of paths in a folder (these end with "/", or are empty) ->
         digest of the file or folder.
@@ -229,6 +231,7 @@ class State:
     lines: Lines | None = None
     files: dict[str, FileRecord] = field(default_factory=dict)
     moments_rows: int | None = None
+    moments_deleted: list[int] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     origins: dict[str, str] = field(default_factory=dict)
     certificate: Certificate | None = None
@@ -305,7 +308,7 @@ class State:
 
     @property
     def counted(self) -> int:
-        """Rows whose vectors are in the moments, but for deleted ones."""
+        """Rows that were committed when the moments were written."""
         return self.rows if self.moments_rows is None else self.moments_rows
 
     @property
@@ -388,6 +391,9 @@ class State:
         for name, rows in (("moments_rows", self.counted), ("words_rows", self.worded)):
             if _whole(name, rows, 0) > self.rows:
                 raise ValueError(f"{name}={rows}; expected at most {self.rows}")
+        deleted = [_whole("moments_deleted", row, 0) for row in self.moments_deleted]
+        if deleted != sorted({*deleted}) or max(deleted, default=-1) >= self.counted:
+            raise ValueError(f"moments_deleted; expected rows before {self.counted}, in order")
         if self.words and self.rows - self.worded > MOST_LATE:
             raise ValueError(f"words_rows={self.words_rows}; expected nearly {self.rows}")
         if self.passages is not None:

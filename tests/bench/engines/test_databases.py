@@ -19,7 +19,7 @@ from slimdex.indexes.vectors.vector_file import VectorFile
 from tests.encoders import WordEncoder
 from tests.slow import slow
 
-OURS = f"{SLIMDEX} own order"
+OURS = f"{SLIMDEX} by vectors"
 
 
 def test_exact_rows_are_those_of_brute_force(task: Task) -> None:

@@ -16,7 +16,7 @@ from tests.encoders import WordEncoder
 
 pytestmark = pytest.mark.slow
 
-OURS = f"{SLIMDEX} own order"
+OURS = f"{SLIMDEX} by vectors"
 PARTS = ("total", "encode", "search", "fetch")
 
 

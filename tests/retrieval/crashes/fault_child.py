@@ -52,6 +52,8 @@ MORE = [
 LAST = [Document("last", "word3 text of the last", metadata={"n": -1})]
 SMALL = [Document("small", "word3 text of a small addition", metadata={"n": -2})]
 """One that is only in the lines, as the last one."""
+AGAIN = [Document("last", "word7 another text of the last", metadata={"n": -1})]
+"""One that replaces one, only in the lines."""
 GONE = ["3", "17", "39"]
 TOO_LONG = 600
 """Seconds, for a child that hangs: no measure of a slow machine's work."""
@@ -126,7 +128,7 @@ OPERATIONS: dict[str, list[list[Change]]] = {
     "session": [
         [in_step(MORE, ["7", "12"]), remove(["5", "40"]), put(BASE[:8])],
         [put(SMALL), REDUCE, DELETE, compact()],
-        [put(LAST)],
+        [put(LAST), put(AGAIN)],
     ],
 }
 """The changes of each, by the sittings in which a collection is opened, changed and closed."""

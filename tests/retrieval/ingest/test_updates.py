@@ -16,7 +16,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
 from slimdex.retrieval.encoders.adapters import GivenEncoder
 from slimdex.retrieval.index import Index
-from slimdex.retrieval.ingest.repairing import repair, verify
+from slimdex.retrieval.ingest.repairing import verify
 from slimdex.retrieval.store.manifest import Manifest
 from tests.conftest import Copies
 from tests.encoders import WordEncoder
@@ -105,45 +105,6 @@ def test_given_vectors_replace_those_of_an_unchanged_text(path: Path) -> None:
         assert (added.replaced, added.unchanged) == (2, 0)
         hits = collection.search_many(np.eye(1, 4, dtype=np.float32), limit=1)
         assert hits[0][0].id == "b"
-
-
-def check_moments(collection: Collection) -> None:
-    """Compare the moments of the index with those computed from the live rows' vectors."""
-    snapshot = collection.index.snapshot
-    X = snapshot.vectors().take(snapshot.searchable_rows()).astype(np.float64)
-    moments = snapshot.moments()
-    assert moments.n == len(X)
-    np.testing.assert_allclose(moments.mean, X.mean(axis=0), atol=1e-9)
-    np.testing.assert_allclose(moments.covariance(), np.cov(X.T, bias=True), atol=1e-9)
-
-
-def test_the_moments_of_small_additions_are_counted_when_they_are_needed(
-    collection: Collection, docstrings: list[Document]
-) -> None:
-    """Undo, deletion, compaction and repair keep them right."""
-    name = collection.index.state.files["moments"].name
-    for number in range(3):
-        collection.add([Document(f"{number}", f"a new one, {number}"), Document(f"-{number}", "")])
-        check_moments(collection)
-    assert collection.index.state.files["moments"].name == name
-    collection.undo()
-    check_moments(collection)
-    collection.delete(["0", docstrings[4].id])
-    collection.undo()
-    check_moments(collection)
-    collection.delete(["1", docstrings[3].id])
-    check_moments(collection)
-    assert collection.index.state.files["moments"].name != name
-    collection.add([Document("4", "another one")])
-    collection.compact()
-    check_moments(collection)
-    collection.add([Document("5", "one more"), Document("4", "replaced")])
-    check_moments(collection)
-    collection.add([Document("6", "the last one")])
-    collection.undo()
-    repair(collection.path)
-    check_moments(collection)
-    assert verify(collection.path) == []
 
 
 @pytest.mark.parametrize("are_few", [True, False])
