@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 from io import TextIOWrapper
@@ -16,6 +17,7 @@ def main() -> None:
     """Run the command line; bad input is one line and exit code 2."""
     with interruptible():
         gc.set_threshold(GARBAGE_THRESHOLD)  # imports make many objects and no garbage
+        atexit.register(gc.freeze)  # else Python looks for garbage among them before it ends
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a letter
         from .command_line import app

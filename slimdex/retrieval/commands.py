@@ -7,6 +7,7 @@ so that searches do not wait for those of others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from slimdex.indexes.suggestions import did_you_mean
 
 from .collection import Collection
 from .documents import Document, document_json, hit_json, id_text, json_of
+from .encoders.base import encode_queries
 from .search.request import SearchRequest
 
 if TYPE_CHECKING:
@@ -191,12 +193,17 @@ def search(
     from .search.excerpts import beginning, nearest_passages
 
     names = chosen_columns(columns, list(collection.index.snapshot.columns))
-    found = collection.answer(request)
     texts = None
-    if excerpts and request.texts is None:
-        texts = [[beginning(hit) for hit in hits] for hits in found]
-    elif excerpts and request.texts is not None:
-        texts = nearest_passages(collection.encoder, request.texts, found)
+    if excerpts and request.texts is not None:
+        state = collection.index.state
+        encoder = collection.index.encoder_of(state)
+        vectors = encode_queries(encoder, request.texts)
+        found = collection.answer(replace(request, vectors=vectors, epoch=state.epoch))
+        texts = nearest_passages(encoder, request.texts, vectors, found)
+    else:
+        found = collection.answer(request)
+        if excerpts:
+            texts = [[beginning(hit) for hit in hits] for hits in found]
     chance = collection.chance_score(request.where) if request.has_chance_score else None
     return {
         "hits": [[hit_json(hit) for hit in hits] for hits in found],

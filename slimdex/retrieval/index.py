@@ -35,7 +35,7 @@ from .lexical.word_index import WordIndex
 from .locks import WAIT, FileLock, check_local, check_wait
 from .store.change import Change
 from .store.document_store import DocumentStore
-from .store.engine import DISK_ERRORS, Engine, disk_error, refused
+from .store.engine import Engine, disk_error, disk_errors, refused
 from .store.manifest import Manifest, mark
 from .store.snapshot import Loaded, Snapshot
 from .store.state import State
@@ -321,7 +321,7 @@ class Index:
         except BaseException as error:
             change.discard()
             self._engine.restart()  # the next attempt writes other files of the same names
-            if isinstance(error, DISK_ERRORS):
+            if isinstance(error, disk_errors()):
                 raise disk_error(self.path, error) from error
             if isinstance(error, duckdb.Error):
                 raise refused(self.path, error) from error

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, without
+from slimdex.indexes.arrays import Matrix, Rows, contains, normalize_rows, union, without
 from slimdex.indexes.errors import CorruptError, InputError
 from slimdex.indexes.execution.progress import stage
 from slimdex.indexes.execution.spare import beside
@@ -178,7 +178,7 @@ def candidates(
     """Rows that a request for k finds for queries (q, d), by either search."""
     near = rows.near(wholes, queries, k)
     missing = [
-        without(np.union1d(whole.words.rows, whole.near.rows), np.sort(found.rows))
+        without(union(whole.words.rows, whole.near.rows), np.sort(found.rows))
         for whole, found in zip(wholes, near, strict=True)
     ]
     each = zip(near, rows.scored(queries, missing), wholes, strict=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import log
+from typing import Self
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from slimdex.indexes.arrays import Matrix, normalize_rows
 from slimdex.indexes.execution.threads import product
 
 from ..documents import Hit
-from ..encoders.base import Encoder, encode_queries
+from ..encoders.base import Encoder
 from ..encoders.tokens import DEFAULT_LENGTH
 from ..lexical.tokens import INVISIBLE, MARKS, UNSPACED, stems_of, words_of
 
@@ -44,41 +46,66 @@ _WORD = re.compile(rf"\w(?:[\w{MARKS}]|{_UNSEEN})*+")
 _SENTENCE_END = re.compile(r"[.!?](?= )|[。！？]")
 
 
+@dataclass(frozen=True)
+class _Text:
+    """Text of a hit, its parts and their scores, and the parts that meaning has to compare."""
+
+    text: str
+    parts: Sequence[slice]
+    scores: Matrix
+    close: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, hit: Hit, query: str, read: int) -> Self:
+        """Score the parts by the query's words; an encoder has read so many characters."""
+        text = on_one_line(hit.text)
+        if place := _verbatim(query, text):
+            return cls(text, [_around(text, place, LENGTH)], np.zeros(1, dtype=np.float32))
+        each = [*parts(text[:LONGEST_READ])]
+        scores = _shares(query, [text[part] for part in each])
+        end = max(read - len(hit.title), 1)  # it read the title first; at least the first part
+        least = scores.max() - BEHIND
+        close = [i for i, part in enumerate(each) if part.start < end and scores[i] >= least]
+        return cls(text, each, scores, close if len(close) > 1 else ())
+
+    @property
+    def shown(self) -> str:
+        """The best part."""
+        return _shown(self.text, self.parts[int(np.argmax(self.scores))])
+
+
 def nearest_passages(
     encoder: Encoder,
     queries: Sequence[str],
+    vectors: Matrix,
     found: Sequence[Sequence[Hit]],
     most_parts: int = MOST_PARTS,
 ) -> list[list[str]]:
-    """For each hit of each query, the part of its text closest to the query.
+    """For each hit of each query, given as text and vector, the part of its text closest to it.
 
     That is the place of the query itself, if the text has it. Otherwise parts are compared by their
     cosines and their shares of the query's words; by words alone if they decide, beyond
     `most_parts` of a query's first hits, and where the encoder has not read a text.
     """
-    vectors = normalize_rows(encode_queries(encoder, queries))
+    read = CHARACTERS_PER_TOKEN * getattr(encoder, "max_length", DEFAULT_LENGTH)
 
-    def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> Iterator[str]:
-        left = most_parts
-        for hit in hits:
-            text = on_one_line(hit.text)
-            if place := _verbatim(query, text):
-                yield _shown(text, _around(text, place, LENGTH))
-                continue
-            passages = [*parts(text[:LONGEST_READ])]
-            scores = _shares(query, [text[part] for part in passages])
-            # what the encoder has read, after the title; at least the first part
-            tokens: int = getattr(encoder, "max_length", DEFAULT_LENGTH)
-            end = max(CHARACTERS_PER_TOKEN * tokens - len(hit.title), 1)
-            least = scores.max() - BEHIND
-            read = [i for i, part in enumerate(passages) if part.start < end and scores[i] >= least]
-            if 1 < len(read) <= left:
-                left -= len(read)
-                encoded = encoder.encode([text[passages[i]] for i in read])
-                scores[read] += product(normalize_rows(encoded), vector)
-            yield _shown(text, passages[int(np.argmax(scores))])
+    def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> list[str]:
+        texts = [_Text.of(hit, query, read) for hit in hits]
+        compared, left = list[_Text](), most_parts
+        for text in texts:
+            if 0 < len(text.close) <= left:
+                left -= len(text.close)
+                compared.append(text)
+        if compared:  # together: for a few texts, an encoder mostly waits for its weights
+            asked = [text.text[text.parts[i]] for text in compared for i in text.close]
+            cosines = product(normalize_rows(encoder.encode(asked)), vector)
+            ends = np.cumsum([len(text.close) for text in compared])
+            for text, own in zip(compared, np.split(cosines, ends[:-1]), strict=True):
+                text.scores[text.close] += own
+        return [text.shown for text in texts]
 
-    return [[*nearest(*each)] for each in zip(queries, vectors, found, strict=True)]
+    each = zip(queries, normalize_rows(vectors), found, strict=True)
+    return [nearest(*one) for one in each]
 
 
 def beginning(hit: Hit) -> str:

@@ -130,6 +130,7 @@ def run(
         guarded(app, listening.hosts, listening.tokens, service.limits, service.metrics),
         log_level="warning",
         access_log=False,
+        ws="none",
         server_header=False,
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +17,7 @@ from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.json_text import parsed
 
 from ..atomic_files import no_file
-from ..duckdb_library import connected, identifier, literal, one_file
+from ..duckdb_library import connected, duckdb, identifier, literal, one_file
 from .files.input_files import FileFormat, InputFile, ending_of, open_file, remove_later, temporary
 from .tabular.table_files import READERS
 

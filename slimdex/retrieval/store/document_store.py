@@ -18,14 +18,14 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Rows, batches, without
+from slimdex.indexes.arrays import Rows, batches, union, without
 from slimdex.indexes.errors import CorruptError, InputError, UnreadableError, shortened
 from slimdex.indexes.suggestions import did_you_mean
 
 from ..column_types import restored
 from ..documents import OWN_COLUMNS, Document, content
 from ..duckdb_library import duckdb, identifier
-from .engine import DISK_ERRORS, Engine, Session, disk_error, is_damage, one_line, refused
+from .engine import Engine, Session, disk_error, disk_errors, is_damage, one_line, refused
 from .lines import DocumentFile
 from .manifest import Manifest
 from .passages import Cut, DocumentRows, cut_of
@@ -233,7 +233,7 @@ class DocumentStore:
             try:
                 session.fill(schema, {"changed": (f"FROM {CHANGED}", values)} | trailing, views)
             except duckdb.Error as error:
-                if not trailing or isinstance(error, DISK_ERRORS):
+                if not trailing or isinstance(error, disk_errors()):
                     raise
                 why = f"rows after the segments ({one_line(error)})"  # not written by slimdex
                 raise CorruptError(f"{self.path}: {why}") from error
@@ -294,13 +294,13 @@ class DocumentStore:
             return cursor.execute(sql, list(values)).fetchall()
 
     def _read_error(self, error: duckdb.Error) -> Exception:
-        if isinstance(error, DISK_ERRORS):
+        if isinstance(error, disk_errors()):
             return UnreadableError(str(disk_error(self.path, error)))
         return refused(self.path, error)
 
     def _still_live(self, rows: Sequence[int] | Rows) -> set[int]:
         """Keep the documents that searches see."""
-        given = np.unique(np.array(rows, dtype=np.int64))
+        given = union(np.array(rows, dtype=np.int64))
         return set(without(given[given < self.rows], self.deleted).tolist())
 
     def document_file(self) -> DocumentFile | None:
@@ -454,7 +454,7 @@ class DocumentStore:
             except SlowConditionError as error:
                 raise SlowConditionError(str(refusal(where, str(error), names))) from error
             except duckdb.Error as error:
-                if isinstance(error, DISK_ERRORS) or is_damage(error):
+                if isinstance(error, disk_errors()) or is_damage(error):
                     raise
                 raise refusal(where, one_line(error), names) from error
 

@@ -33,7 +33,7 @@ from .document_store import (
     PLACE,
     DocumentStore,
 )
-from .engine import DISK_ERRORS, one_line
+from .engine import disk_errors, one_line
 from .lines import (
     LONGEST_TRAILING,
     NONE_COMPRESSED,
@@ -295,7 +295,7 @@ class Draft(DocumentStore):
         try:
             self._execute(f"INSERT INTO {self._documents} BY NAME {sql}", columns)
             self.insert_cuts(parts)
-        except DISK_ERRORS:
+        except disk_errors():
             raise
         except (duckdb.Error, TypeError, OverflowError) as error:
             raise InputError(

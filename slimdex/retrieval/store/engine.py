@@ -32,14 +32,6 @@ LIMITS: dict[str, str | bool | int | float | list[str]] = {
     "checkpoint_threshold": "1000TB",  # a file is written back once, when it is complete
     "fsync_mode": "NONE",  # a complete file is synced once, when it gets its name
 }
-DISK_ERRORS = (
-    duckdb.IOException,
-    duckdb.FatalException,
-    duckdb.TransactionException,  # of a commit
-    duckdb.ConnectionException,  # after a commit of unknown outcome
-    duckdb.OutOfMemoryException,
-)
-"""Errors of DuckDB if the disk or its memory limit fails."""
 DISK_NUMBERS = (
     errno.EIO,
     errno.ENOSPC,
@@ -49,7 +41,7 @@ DISK_NUMBERS = (
     errno.EACCES,
     errno.EMFILE,
 )
-"""Matching errors of the system; a damaged file raises none of them."""
+"""Errors of the system behind `disk_errors`; a damaged file raises none of them."""
 FIRST_CAUSE = "Original error: "
 """DuckDB's prefix of the error after which it rejected all statements."""
 DAMAGE = re.compile(r"(\w+ Error: |Failed to \w+: )*(Corrupt|Failure while replaying WAL)")
@@ -218,6 +210,17 @@ class Engine:
             session, self._session = self._session, None
             if session is not None:
                 session.close()
+
+
+def disk_errors() -> tuple[type[duckdb.Error], ...]:
+    """Errors of DuckDB if the disk or its memory limit fails."""
+    return (
+        duckdb.IOException,
+        duckdb.FatalException,
+        duckdb.TransactionException,  # of a commit
+        duckdb.ConnectionException,  # after a commit of unknown outcome
+        duckdb.OutOfMemoryException,
+    )
 
 
 def is_damage(error: duckdb.Error) -> bool:

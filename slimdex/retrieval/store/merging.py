@@ -9,7 +9,7 @@ from secrets import token_hex
 
 from ..duckdb_library import duckdb, identifier
 from .document_store import DocumentStore
-from .engine import DISK_ERRORS, disk_error
+from .engine import disk_error, disk_errors
 from .segments import OWN, attaching, published
 from .state import Segment
 
@@ -114,7 +114,7 @@ def _written(
         for left in path.parent.glob(f"{new.name}*"):
             with suppress(OSError):
                 left.unlink()
-        if isinstance(error, DISK_ERRORS):
+        if isinstance(error, disk_errors()):
             raise disk_error(new, error) from error
         raise
     return published(new, path, *rows)

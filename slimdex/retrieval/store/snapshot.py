@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slimdex.indexes.arrays import Matrix, Rows, batches, without
+from slimdex.indexes.arrays import Matrix, Rows, batches, union, without
 from slimdex.indexes.errors import CorruptError
 from slimdex.indexes.execution.forks import ThreadLock, cached_property
 from slimdex.indexes.reducers.moments import Moments
@@ -178,7 +178,7 @@ class Snapshot:
     @cached_property
     def hidden(self) -> Rows:
         """Rows that no search finds, in order: deleted, or without text."""
-        return np.union1d(self.deleted, self.manifest.textless)
+        return union(self.deleted, self.manifest.textless)
 
     @property
     def searchable_count(self) -> int:

@@ -23,8 +23,8 @@ except SystemExit as end:
 print(json.dumps(sorted(sys.modules)))
 """
 HELP = {"click"}
-READ = HELP | {"_duckdb", "faiss", "numpy", "packaging", "rich", "safetensors"}
-INFO = READ | {"portalocker"}
+READ = HELP | {"faiss", "numpy", "packaging", "rich", "safetensors"}
+INFO = READ | {"_duckdb", "portalocker"}
 SEARCH = READ | {"tantivy", "threadpoolctl", "tokenizers"}
 ENVIRONMENT = ("__", "_distutils", "_virtual", "sitecustomize", "usercustomize", "swig_runtime")
 FOLDERS = {

@@ -28,10 +28,16 @@ def hit(text: str, title: str = "") -> Hit:
     return Hit("id", 0.5, text, title)
 
 
+def passages_near(
+    encoder: WordEncoder, queries: list[str], hits: list[list[Hit]], most_parts: int = 80
+) -> list[list[str]]:
+    return nearest_passages(encoder, queries, encoder.encode(queries), hits, most_parts)
+
+
 def test_excerpts_equal_brute_force_over_all_parts() -> None:
     encoder, query = WordEncoder(), "the mean of several numbers"
     texts = [f"{FILLER * i}The mean of {i} numbers. {FILLER * 3}" for i in range(5)]
-    (shown,) = nearest_passages(encoder, [query], [[hit(text) for text in texts]])
+    (shown,) = passages_near(encoder, [query], [[hit(text) for text in texts]])
     (expected,) = encoder.encode([query])
     for text, actual in zip(map(on_one_line, texts), shown, strict=True):
         own = [text[part] for part in parts(text)]
@@ -42,7 +48,7 @@ def test_excerpts_equal_brute_force_over_all_parts() -> None:
 
 def test_each_query_has_its_own_excerpt() -> None:
     text = f"Cats sleep all day. {2 * FILLER}Trains leave\x85 at nine.  {2 * FILLER}"
-    (first,), (second,) = nearest_passages(
+    (first,), (second,) = passages_near(
         WordEncoder(), ["cats sleep", "nine trains"], [[hit(text)]] * 2
     )
     assert first.startswith("Cats sleep")
@@ -55,16 +61,16 @@ def test_each_query_has_its_own_excerpt() -> None:
 
 def test_short_texts_are_shown_whole_and_not_encoded() -> None:
     encoder = WordEncoder()
-    assert nearest_passages(encoder, ["x"], [[hit("a\nb"), hit("")]]) == [["a b", ""]]
+    assert passages_near(encoder, ["x"], [[hit("a\nb"), hit("")]]) == [["a b", ""]]
     assert encoder.encoded == ["x"]
 
 
 def test_only_what_the_encoder_read_is_compared_by_meaning() -> None:
     encoder = WordEncoder()
     far = 20 * FILLER + "White matter of the brain."
-    ((shown,),) = nearest_passages(encoder, ["white matter"], [[hit(far[:300], "t" * 5000)]])
+    ((shown,),) = passages_near(encoder, ["white matter"], [[hit(far[:300], "t" * 5000)]])
     assert shown == beginning(hit(far[:300]))
-    ((shown,),) = nearest_passages(encoder, ["brains"], [[hit(far)]])
+    ((shown,),) = passages_near(encoder, ["brains"], [[hit(far)]])
     assert "White matter of the brain." in shown  # which words have found
     assert not any("White matter" in text for text in encoder.encoded)
 
@@ -91,7 +97,7 @@ def test_the_words_of_a_query_are_shown_and_marked(query: str, text: str, before
     whole = f"{before * FILLER}{text}. {9 * FILLER}"
     encoder = WordEncoder()
     for shown in (
-        nearest_passages(encoder, [query], [[hit(whole)]])[0][0],
+        passages_near(encoder, [query], [[hit(whole)]])[0][0],
         excerpt(query, whole),
         excerpt(query, whole, 280),
     ):
@@ -120,12 +126,12 @@ def test_words_choose_the_excerpt_beyond_the_parts_to_encode() -> None:
     encoder = WordEncoder()
     texts = [4 * FILLER + "The white matter of brains. " + 3 * FILLER, 9 * FILLER]
     hits = [[hit(text) for text in texts]]
-    ((actual, none),) = nearest_passages(encoder, ["Of WHITE matter"], hits, most_parts=5)
+    ((actual, none),) = passages_near(encoder, ["Of WHITE matter"], hits, most_parts=5)
     assert encoder.encoded == ["Of WHITE matter"]
     assert "The white matter of brains." in actual
     assert none == beginning(hits[0][1])
     encoder.encoded.clear()
-    nearest_passages(encoder, ["white matter"], hits)
+    passages_near(encoder, ["white matter"], hits)
     assert len(encoder.encoded) > 5
 
 

@@ -25,7 +25,7 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.spare import cores, most_cores
 
-from ..tokens import Ids
+from ..tokens import Ids, padded_length
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8")
 """auto: bf16 if the processor multiplies it faster, else fp32."""
@@ -37,6 +37,10 @@ WORTH_WHILE_S = 1.0
 """Seconds of work before a model is compiled for streams, which takes about as long, and 70 MB."""
 QUERY_BATCHES = 8
 """Batches of each call that don't count as such work; the queries of a service have no more."""
+MIXED_TOKENS = 256
+"""Tokens of a batch of unlike texts, which padding to the longest would otherwise double."""
+MIXED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Numbers of texts in such batches."""
 Batch = tuple[Ids, Ids]
 """Ids and mask (n, seq)."""
 TELEMETRY = "openvino_telemetry"
@@ -146,13 +150,17 @@ class OpenVinoRuntime:
         """Run each batch on all cores."""
         for ids, mask in batches:
             with self._lock:  # a request has one output buffer
-                try:
-                    self._request.infer([ids, mask], share_inputs=True)
-                except RuntimeError:  # it would then fail for every batch of that shape
-                    self._request = self._compiled("LATENCY").create_infer_request()
-                    raise
-                output = self._request.get_output_tensor().data.copy()
-            yield output
+                outputs = [self._output(*part) for part in in_few_shapes(ids, mask)]
+            yield outputs[0] if len(outputs) == 1 else np.concatenate(outputs)
+
+    def _output(self, ids: Ids, mask: Ids) -> Matrix:
+        try:
+            self._request.infer([ids, mask], share_inputs=True)
+        except RuntimeError:  # it would then fail for every batch of that shape
+            self._request = self._compiled("LATENCY").create_infer_request()
+            raise
+        output: Matrix = self._request.get_output_tensor().data.copy()
+        return output
 
     def _in_streams(self, batches: Iterator[Batch]) -> Iterator[Matrix]:
         """Run batches side by side once there is work enough to compile the model for that.
@@ -185,6 +193,32 @@ class OpenVinoRuntime:
         compiled = openvino_core().compile_model(self._network, "CPU", options)
         self._is_new = True
         return compiled
+
+
+def in_few_shapes(ids: Ids, mask: Ids) -> Iterator[Batch]:
+    """Split a batch of unlike texts, or of a few, into batches of few shapes.
+
+    OpenVINO plans every new shape, and keeps 1 MB of most plans: a service of queries would soon
+    have a hundred.
+
+    >>> lengths = np.array([[9], [8], [7], [4], [3]])
+    >>> ids = np.ones((5, 12), dtype=np.int64)
+    >>> [part.shape for part, _ in in_few_shapes(ids, np.arange(12) < lengths)]
+    [(4, 12), (1, 4)]
+    """
+    count, longest = ids.shape
+    lengths = mask.sum(axis=1)
+    widths = [min(padded_length(int(length)), longest) for length in lengths]
+    if min(widths) == longest and (count + 1) * longest > CPU_TOKENS:
+        yield ids, mask  # a full one of documents
+        return
+    start = 0
+    while start < count:
+        width = max(widths[start:])
+        most = min(max(MIXED_TOKENS // width, 1), count - start)
+        end = start + max(size for size in MIXED_SIZES if size <= most)
+        yield ids[start:end, :width], mask[start:end, :width]
+        start = end
 
 
 class _Streams:

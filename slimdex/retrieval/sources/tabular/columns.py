@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import duckdb
-
 from slimdex.indexes.errors import InputError
 
 from ...documents import OWN_COLUMNS
-from ...duckdb_library import connected, identifier, literal
+from ...duckdb_library import connected, duckdb, identifier, literal
 
 NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 """DuckDB's numeric types."""

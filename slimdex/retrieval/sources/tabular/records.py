@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, time
+from importlib import import_module
 from itertools import chain
 from typing import Any, NamedTuple
-
-import duckdb
 
 from slimdex.indexes.errors import InputError, shortened
 
 from ...column_types import restored
 from ...documents import Document, check_columns, id_text
-from ...duckdb_library import connected
+from ...duckdb_library import connected, duckdb
 from .columns import (
     USUAL_NAMES,
     has_zone,
@@ -67,12 +66,13 @@ def as_documents(given: Any) -> Records:
         given = given.set_axis(unique_names(given.columns), axis=1)
     if _has_objects(given):
         given = given.astype(object).where(given.notna(), None).to_dict("records")
-    if isinstance(given, duckdb.DuckDBPyRelation):
+    if type(given).__module__.partition(".")[0] == "duckdb" and hasattr(given, "project"):
         read, columns, zoned = _selection(given)
         with _refused(given):
             rows = given.project(read).fetchall()
         return Records(_documents([rows], columns), [columns], zoned)
     if hasattr(given, "__arrow_c_stream__"):
+        import_module("duckdb")  # the package adds relations to the connections of its extension
         connection = connected()
         with _refused(given):
             read, columns, zoned = _selection(connection.from_arrow(given))

@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
-import duckdb
-
 from slimdex.indexes.arrays import batches
 from slimdex.indexes.errors import InputError, shortened
 from slimdex.indexes.suggestions import did_you_mean
 
 from ...column_types import restored
 from ...documents import Document, check_columns
-from ...duckdb_library import connected, identifier
+from ...duckdb_library import connected, duckdb, identifier
 from ...store.column_fit import misfits
 from ..files.input_files import UNREADABLE, InputFile, Reading, unreadable
 from .columns import (

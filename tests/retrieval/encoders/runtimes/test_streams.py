@@ -17,7 +17,9 @@ from slimdex.retrieval.encoders.runtimes.openvino_runtime import (
     QUERY_BATCHES,
     Batch,
     OpenVinoRuntime,
+    in_few_shapes,
 )
+from slimdex.retrieval.encoders.tokens import token_batches
 from slimdex.retrieval.encoders.transformer import TransformerEncoder
 
 TEXTS = [
@@ -61,6 +63,30 @@ def test_queries_are_not_worth_a_compilation(
     assert runtime_of(encoder)._streams is None
     list(encoder._runtime.run(batches[: QUERY_BATCHES + 2]))
     assert runtime_of(encoder)._streams is not None
+
+
+def test_batches_of_queries_have_few_shapes_and_the_vectors_of_each_alone(
+    encoder: TransformerEncoder,
+) -> None:
+    rng, shapes, tokens = np.random.default_rng(0), set[tuple[int, ...]](), [0, 0]
+    for count in range(1, 65):
+        ids = [[5] * n for n in rng.integers(3, 40, count).tolist()]
+        for rows in token_batches([*map(len, ids)], 512):
+            whole = encoder._tokenizer.padded([ids[i] for i in rows])
+            parts = [*in_few_shapes(*whole)]
+            assert sum(mask.sum() for _, mask in parts) == whole[1].sum()
+            assert [len(part) for part, _ in parts] == [len(mask) for _, mask in parts]
+            shapes |= {part.shape for part, _ in parts}
+            tokens = [tokens[0] + whole[0].size, tokens[1] + sum(part.size for part, _ in parts)]
+    assert len({n * width for n, width in shapes}) < 40  # of 128 multiples of 4
+    assert tokens[1] < tokens[0]
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS[:40]])
+    together = np.concatenate([*encoder._runtime.run([padded(encoder, TEXTS[:40])])])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def padded(encoder: TransformerEncoder, texts: list[str]) -> Batch:
+    return encoder._tokenizer.padded(encoder._tokenizer.ids(texts))
 
 
 def failing(batches: list[Batch]) -> Iterator[Batch]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta, timezone
 from pathlib import Path
@@ -155,3 +157,17 @@ def test_one_frame_is_read_by_parts() -> None:
     assert read.columns == [{"row_": "BIGINT"}]
     assert [d.id for d in found] == [str(i) for i in range(5000)]
     assert found[-1].metadata == {"row_": 4999}
+
+
+def test_tables_are_read_in_a_process_that_has_not_imported_duckdb() -> None:
+    program = """
+import sys, pyarrow
+from slimdex.retrieval.sources.tabular.records import as_documents
+assert not {"duckdb", "_duckdb"} & {*sys.modules}
+(document,) = as_documents(pyarrow.table({"id": ["a"], "text": ["b"]})).documents
+print(document.id, document.text)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "a b\n", done.stderr
