@@ -30,7 +30,7 @@ def top_k(scores: Matrix, rows: Rows, k: int) -> tuple[Matrix, Rows]:
 def _best_places(scores: NDArray[np.float32], k: int) -> Rows:
     """Places of the k best scores (n,), best first; equal ones in the order of their places."""
     falling = -scores
-    if k and len(falling) > SORTED_AT_ONCE:
+    if len(falling) > SORTED_AT_ONCE and 0 < k < len(falling):
         near = np.flatnonzero(falling <= np.partition(falling, k - 1)[k - 1])
         return near[np.argsort(falling[near], kind="stable")[:k]]
     return np.argsort(falling, kind="stable")[:k]

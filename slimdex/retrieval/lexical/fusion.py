@@ -105,9 +105,12 @@ class Candidates(NamedTuple):
         out[rows >= 0] = np.where(self.is_named[place], NAME, by)
         return out
 
-    def order(self, fused: NDArray[np.floating]) -> Rows:
-        """Positions by fused scores (n,), best first; ties by cosine, then by row number."""
-        return np.lexsort((-self.cosines, -fused))
+    def order(self, fused: NDArray[np.floating], k: int | None = None) -> Rows:
+        """Positions by fused scores (n,), best first, all or k; ties by cosine, then by row."""
+        best = np.arange(len(fused))
+        if k is not None and k < len(fused):
+            best = np.flatnonzero(fused >= np.partition(fused, -k)[-k])
+        return best[np.lexsort((-self.cosines[best], -fused[best]))[:k]]
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from slimdex.indexes.arrays import contains
+
 from .word_index import ScoredRows
 
 FLOOR_RANK = 100
@@ -112,5 +114,5 @@ def weight_of(terms: int, rank: int) -> float:
 
 def rank_of(near: ScoredRows, words: ScoredRows) -> int:
     """Number of rows with a better BM25 than the nearest; `WORDED` if its words do not count."""
-    found = words.scores[np.isin(words.rows, near.rows[:1])]
+    found = words.scores[contains(near.rows[:1], words.rows)]
     return int((words.scores > found[0]).sum()) if len(found) else WORDED

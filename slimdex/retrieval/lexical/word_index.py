@@ -191,7 +191,7 @@ class WordIndex:
                 kept &= ~contains(hidden, hits.rows)
             if kept.sum() >= k or len(hits.rows) < ask:
                 best = hits.rows[kept][:k]
-                named = best[np.isin(best, named)]
+                named = best[contains(np.sort(named), best)]
                 scores, ideal = hits.scores[kept][:k], sum(idfs.values())
                 return ScoredRows(scores, best, named, ideal, len(idfs))
             ask = min(8 * ask, len(self) + 1)

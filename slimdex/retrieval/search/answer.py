@@ -177,17 +177,20 @@ def candidates(
 ) -> list[Candidates]:
     """Rows that a request for k finds for queries (q, d), by either search."""
     near = rows.near(wholes, queries, k)
-    missing = [
-        without(union(whole.words.rows, whole.near.rows), np.sort(found.rows))
-        for whole, found in zip(wholes, near, strict=True)
-    ]
+    missing = [_others(*each) for each in zip(wholes, near, strict=True)]
     each = zip(near, rows.scored(queries, missing), wholes, strict=True)
     return [Candidates.joined(*parts) for parts in each]
 
 
+def _others(whole: Whole, found: ScoredRows) -> Rows:
+    """Rows of the whole collection by either search that were not found, sorted."""
+    near = () if found is whole.near else (whole.near.rows,)
+    return without(union(whole.words.rows, *near), np.sort(found.rows))
+
+
 def in_order(joined: Sequence[Candidates], fusion: Fusion, k: int) -> tuple[Matrix, Rows]:
     """Cosines and rows (q, k or fewer) of each query's candidates, in the order of a fusion."""
-    best = [each.order(fusion.scores(each))[:k] for each in joined]
+    best = [each.order(fusion.scores(each), k) for each in joined]
     each = [
         (candidates.cosines[None, first], candidates.rows[None, first])
         for candidates, first in zip(joined, best, strict=True)

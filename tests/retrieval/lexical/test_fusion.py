@@ -89,6 +89,17 @@ def test_found_by() -> None:
     assert candidates.rows[equal].tolist() == [2, 4, 7, 9]  # by cosine, then by row
 
 
+@given(near=COSINES, words=SCORES, k=st.integers(1, 9))
+def test_the_first_of_an_order(near: dict[int, float], words: dict[int, float], k: int) -> None:
+    """Equal scores, which many rows without words have, are in the order of cosines and rows."""
+    candidates = joined(near, words)
+    fused = candidates.bm25.round().astype(np.float64)
+    keys = zip(-fused, -candidates.cosines, candidates.rows, strict=True)
+    expected = [row for _, _, row in sorted(keys)]
+    assert candidates.rows[candidates.order(fused)].tolist() == expected
+    assert candidates.rows[candidates.order(fused, k)].tolist() == expected[:k]
+
+
 @given(near=COSINES, words=SCORES, allowed=ALLOWED)
 def test_scores_do_not_depend_on_the_filter(
     near: dict[int, float], words: dict[int, float], allowed: set[int]
