@@ -248,8 +248,11 @@ class DocumentStore:
             return self._tables(session, self._schema(session))
 
     def _tables(self, session: Session, schema: str) -> Tables:
-        files = [(each.name, session.columns(each)) for each in self.segments]
-        tables: Tables = [(f"{identifier(name)}.main.documents", own) for name, own in files]
+        names = [identifier(each.name) for each in self.segments]
+        columns = session.columns(self.segments)
+        tables: Tables = [
+            (f"{name}.main.documents", own) for name, own in zip(names, columns, strict=True)
+        ]
         state = self.manifest.state
         if state.lines is not None and state.covered < self.rows:
             tables.append((f"memory.{schema}.{TRAILING}", state.lines.columns))

@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -102,31 +102,41 @@ class Session:
             cursor.execute(f"CREATE VIEW {name} AS {sql}")
         self.give_back(cursor, schema)
 
-    def columns(self, segment: Segment) -> dict[str, str]:
-        """The columns of a segment's documents: name -> type; it is attached if necessary.
+    def columns(self, segments: Sequence[Segment]) -> list[dict[str, str]]:
+        """The columns of each segment's documents, name -> type; new ones are attached.
 
-        Raises `CorruptError` if it is missing, damaged, or not made by slimdex.
+        Raises `CorruptError` if one is missing, damaged, or not made by slimdex.
         """
-        if segment.name not in self._columns:
-            path = self._folder / segment.name
-            segment.check_size(self._folder)
-            try:
-                self._connection.execute(
-                    f"ATTACH {literal(str(path.absolute()))} AS {identifier(segment.name)} "
-                    "(TYPE duckdb, READ_ONLY)"
-                )
+        new = [each for each in segments if each.name not in self._columns]
+        with ExitStack() as failed:
+            for segment in new:
+                self._attach(segment)
+                failed.callback(self._detach, segment.name)
+            if new:
+                files = {each.name: self._folder / each.name for each in new}
                 try:
-                    self._columns[segment.name] = checked_columns(self._connection, segment.name)
-                except BaseException:
-                    self._connection.execute(f"DETACH {identifier(segment.name)}")
-                    raise
-            except duckdb.Error as error:
-                if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
-                    raise disk_error(path, error) from error
-                raise CorruptError(f"{path}: damaged ({one_line(error)})") from error
-            except CorruptError as error:
-                raise CorruptError(f"{path}: not a segment of slimdex: {error}") from error
-        return self._columns[segment.name]
+                    self._columns |= checked_columns(self._connection, files)
+                except duckdb.Error as error:
+                    raise CorruptError(f"{self._folder}: damaged ({one_line(error)})") from error
+            failed.pop_all()
+        return [self._columns[segment.name] for segment in segments]
+
+    def _attach(self, segment: Segment) -> None:
+        path = self._folder / segment.name
+        segment.check_size(self._folder)
+        try:
+            self._connection.execute(
+                f"ATTACH {literal(str(path.absolute()))} AS {identifier(segment.name)} "
+                "(TYPE duckdb, READ_ONLY)"
+            )
+        except duckdb.Error as error:
+            if any(os.strerror(number) in str(error) for number in DISK_NUMBERS):
+                raise disk_error(path, error) from error
+            raise CorruptError(f"{path}: damaged ({one_line(error)})") from error
+
+    def _detach(self, name: str) -> None:
+        with suppress(duckdb.Error):  # after some errors it rejects all statements
+            self._connection.execute(f"DETACH {identifier(name)}")
 
     def end(self, schema: str, segments: Sequence[str]) -> None:
         """Drop a schema soon.
@@ -147,8 +157,7 @@ class Session:
         """Detach the segments that no schema reads, once a new one has been made."""
         for name in [name for name in self._columns if self._users[name] <= 0]:
             del self._users[name], self._columns[name]
-            with suppress(duckdb.Error):  # after some errors it rejects all statements
-                self._connection.execute(f"DETACH {identifier(name)}")
+            self._detach(name)
 
     def taken(self, schema: str) -> duckdb.DuckDBPyConnection:
         """A connection that uses a schema."""

@@ -53,52 +53,69 @@ Values = Sequence[tuple[str, str, Sequence[Any]]]
 Origins = Mapping[int, str | None]
 """Document -> its origin, if that differs from the one in its segment."""
 _KINDS = {
-    "view": "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal",
-    "index": "SELECT index_name FROM system.main.duckdb_indexes() WHERE true",
-    "constraint": "SELECT constraint_text FROM system.main.duckdb_constraints() WHERE true",
-    "trigger": "SELECT trigger_name FROM system.main.duckdb_triggers() WHERE true",
-    "schema": "SELECT schema_name FROM system.main.duckdb_schemas() "
+    "view": "SELECT database_name, view_name FROM system.main.duckdb_views() WHERE NOT internal",
+    "index": "SELECT database_name, index_name FROM system.main.duckdb_indexes() WHERE true",
+    "constraint": "SELECT database_name, constraint_text FROM system.main.duckdb_constraints() "
+    "WHERE true",
+    "trigger": "SELECT database_name, trigger_name FROM system.main.duckdb_triggers() WHERE true",
+    "schema": "SELECT database_name, schema_name FROM system.main.duckdb_schemas() "
     "WHERE NOT internal AND schema_name <> 'main'",
-    "computed column": "SELECT column_name FROM system.main.duckdb_columns() "
+    "computed column": "SELECT database_name, column_name FROM system.main.duckdb_columns() "
     "WHERE NOT internal AND (is_generated OR column_default IS NOT NULL)",
 }
 """Kinds of objects that a valid segment lacks, and the queries that list them."""
 _COLUMNS = """
-    SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
-    WHERE NOT internal AND database_name =
+    SELECT database_name, table_name, column_name, data_type FROM system.main.duckdb_columns()
+    WHERE NOT internal
 """
 
 
-def checked_columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[str, str]:
-    """The user's columns of an attached file: name -> DuckDB type.
+def checked_columns(
+    connection: duckdb.DuckDBPyConnection, files: Mapping[str, Path]
+) -> dict[str, dict[str, str]]:
+    """The user's columns of each attached file, by its name there: name -> DuckDB type.
 
     Raises `CorruptError` unless its tables are those of `TABLES`, plus the user's columns, and
-    nothing else is in it; evaluates none of it.
+    nothing else is in it; evaluates none of it. All files are asked about at once, since each
+    question goes through all that are attached.
     """
+    inside = f"AND database_name IN ({', '.join(map(literal, files))})"
     each = " UNION ALL ".join(
-        f"SELECT {literal(kind)}, * FROM ({sql} AND database_name = {literal(file)})"
-        for kind, sql in _KINDS.items()
+        f"SELECT {literal(kind)}, * FROM ({sql} {inside})" for kind, sql in _KINDS.items()
     )
-    for kind, name in connection.execute(each).fetchall():
-        raise CorruptError(f"it has a {kind}, {name!r}; expected plain tables")
-    tables, columns = _expected(), _columns(connection, file)
+    for kind, file, name in connection.execute(each).fetchall():
+        raise _foreign(files[file], f"it has a {kind}, {name!r}; expected plain tables")
+    found = _columns(connection, inside)
+    return {file: _checked(path, found.get(file, {})) for file, path in files.items()}
+
+
+def _checked(path: Path, columns: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    tables = _expected()
     if columns.keys() != tables.keys():
-        raise CorruptError(f"its tables are {', '.join(columns)}; expected {', '.join(tables)}")
-    for table, expected in tables.items():
-        missing = expected.items() - columns[table].items()
-        more = columns[table].keys() - expected.keys() if table != "documents" else set()
+        found, expected = ", ".join(columns), ", ".join(tables)
+        raise _foreign(path, f"its tables are {found}; expected {expected}")
+    for table, expected_columns in tables.items():
+        missing = expected_columns.items() - columns[table].items()
+        more = columns[table].keys() - expected_columns.keys() if table != "documents" else set()
         if missing or more:
             odd = min([*more, *(name for name, _ in missing)])
-            raise CorruptError(f"column {odd!r} of the table {table!r} was not made by slimdex")
+            raise _foreign(path, f"column {odd!r} of the table {table!r} was not made by slimdex")
     own = tables["documents"]
     return {name: type_ for name, type_ in columns["documents"].items() if name not in own}
 
 
-def _columns(connection: duckdb.DuckDBPyConnection, file: str) -> dict[str, dict[str, str]]:
-    types: dict[str, dict[str, str]] = {}
-    for table, column, type_ in connection.execute(_COLUMNS + literal(file)).fetchall():
-        types.setdefault(table, {})[column] = type_
-    return types
+def _foreign(path: Path, why: str) -> CorruptError:
+    return CorruptError(f"{path}: not a segment of slimdex: {why}")
+
+
+def _columns(
+    connection: duckdb.DuckDBPyConnection, inside: str
+) -> dict[str, dict[str, dict[str, str]]]:
+    """File -> table -> column -> type."""
+    files: dict[str, dict[str, dict[str, str]]] = {}
+    for file, table, column, type_ in connection.execute(_COLUMNS + inside).fetchall():
+        files.setdefault(file, {}).setdefault(table, {})[column] = type_
+    return files
 
 
 @cache
@@ -107,7 +124,7 @@ def _expected() -> dict[str, dict[str, str]]:
     with connected() as connection:
         for table, columns in TABLES.items():
             connection.execute(f"CREATE TABLE {table}({columns})")
-        return _columns(connection, "memory")
+        return _columns(connection, "AND database_name = 'memory'")["memory"]
 
 
 def attaching(new: Path, name: str, rows: int) -> str:
