@@ -73,9 +73,9 @@ def find(path: Path, role: str) -> Path:
     return file
 
 
-def change_segments(path: Path, *statements: str) -> None:
-    """Execute statements in each segment, as its author could."""
-    for segment in path.glob("segment-*.duckdb"):
+def change_segments(path: Path, *statements: str, name: str = "segment-*.duckdb") -> None:
+    """Execute statements in each segment, or those of a name, as their author could."""
+    for segment in path.glob(name):
         with duckdb.connect(str(segment)) as connection:
             for statement in statements:
                 connection.execute(statement)
@@ -200,6 +200,22 @@ def test_a_segment_with_anything_but_plain_tables_is_refused(
     change_segments(path, *statements)
     with Collection.open(path) as collection, pytest.raises(CorruptError, match=match):
         collection.count("id = 'x'")
+
+
+def test_the_one_foreign_segment_of_several_is_named(path: Path) -> None:
+    with Collection.open(path, WordEncoder()) as collection:
+        for first in (0, 300, 600):
+            collection.add([Document(f"n{first + n}", f"rain {n}") for n in range(300)])
+    names = sorted(each.name for each in path.glob("segment-*.duckdb"))
+    assert len(names) == 4
+    change_segments(path, "CREATE VIEW more AS SELECT 1", name=names[2])
+    with Collection.open(path) as collection:
+        for _ in range(2):  # a refused one is attached again, and refused again
+            with pytest.raises(CorruptError, match=f"{names[2]}: .* view, 'more'"):
+                collection.count("id = 'x'")
+        change_segments(path, "DROP VIEW more", name=names[2])
+    with Collection.open(path) as collection:
+        assert collection.count("starts_with(id, 'n')") == 900
 
 
 def test_macros_and_types_of_a_segment_are_not_ours(path: Path) -> None:
