@@ -208,8 +208,7 @@ class WordIndex:
 
     def count_faults(self, rows: int) -> list[str]:
         """List a fault if the number of rows is not as expected."""
-        count = len(self)
-        return [] if count == rows else [f"{self.path}: words of {count} rows; expected {rows}"]
+        return _count_faults(self.path, len(self), rows)
 
     def _row_faults(self) -> list[str]:
         """List a fault unless each row occurs once; an untrusted index may hold anything."""
@@ -290,9 +289,13 @@ def write_extended(
         publish(work, path, names)
 
 
+def _count_faults(path: Path, count: int, rows: int) -> list[str]:
+    return [] if count == rows else [f"{path}: words of {count} rows; expected {rows}"]
+
+
 def _check_count(path: Path, count: int, rows: int) -> None:
-    if count != rows:
-        raise CorruptError(f"{path}: words of {count} rows; expected {rows}")
+    for fault in _count_faults(path, count, rows):
+        raise CorruptError(fault)
 
 
 def idfs_of(counts: Mapping[str, int], total: int) -> dict[str, float]:
