@@ -81,8 +81,8 @@ MUTATIONS = [
     Mutation("if request.scope[RIGHT] < right:", "if False:", "retrieval/server"),
     Mutation("            self.size -= size", "            pass", "retrieval/server"),
     Mutation(
-        " else STOPPED_MESSAGE)\n            raise SystemExit(INTERRUPT_CODE)",
-        " else STOPPED_MESSAGE)\n            raise SystemExit(2)",
+        "say(stopped_message())\n            raise SystemExit(INTERRUPT_CODE)",
+        "say(stopped_message())\n            raise SystemExit(2)",
         "retrieval/cli",
     ),
     Mutation('f"{hit.id}#{number}"', 'f"{hit.id}"', "retrieval/exporting"),

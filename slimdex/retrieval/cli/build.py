@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from . import console
 from .click_commands import Answer
 from .default_index import INDEX_FOLDER, INDEX_VARIABLE, new_index
 from .encoders import EncoderOptions
-from .errors import StoppedError, is_interrupt
+from .interrupts import say_when_stopped
 from .options import RayOptions, SourceOptions, Vectors, WriteOptions
 from .settings import SettingsOptions, StorageOptions, TargetOptions
 
@@ -73,25 +72,25 @@ def build(
         given = opened.vectors if encoder.model is None else None
         return encoder.opened() if given is None else GivenEncoder(given.dim)
 
-    with _kept_if_built(path):
-        with cluster.started() as workers, console.progress():
-            collection, added = build_index(
-                path,
-                opened,
-                make_encoder,
-                wanted,
-                wait=writing.wait,
-                vector_dtype=storage.vector_dtype,
-                passages=storage.passage_tokens,
-                lexical=not storage.no_lexical,
-                workers=workers,
-                shared_filesystem=writing.shared_filesystem,
-            )
-        remember_sources(collection.path, asked, collection.index.state.origins, began)
-        with collection, console.progress():
-            notes = choose_settings(collection, aim, keep_metric=settings.has_metric)
-            added.notes.extend(notes)
-            facts = with_addition(collection, added)
+    say_when_stopped(lambda: _that_it_is_built(path))
+    with cluster.started() as workers, console.progress():
+        collection, added = build_index(
+            path,
+            opened,
+            make_encoder,
+            wanted,
+            wait=writing.wait,
+            vector_dtype=storage.vector_dtype,
+            passages=storage.passage_tokens,
+            lexical=not storage.no_lexical,
+            workers=workers,
+            shared_filesystem=writing.shared_filesystem,
+        )
+    remember_sources(collection.path, asked, collection.index.state.origins, began)
+    with collection, console.progress():
+        notes = choose_settings(collection, aim, keep_metric=settings.has_metric)
+        added.notes.extend(notes)
+        facts = with_addition(collection, added)
 
     def show() -> None:
         console.line(console.index_line(facts))
@@ -101,17 +100,11 @@ def build(
     return Answer(facts, show)
 
 
-@contextmanager
-def _kept_if_built(path: Path) -> Iterator[None]:
-    """After Ctrl-C, say so if all documents are committed: the same command would be refused."""
-    try:
-        yield
-    except BaseException as error:
-        if not (is_interrupt(error) and _holds_documents(path)):
-            raise
-        raise StoppedError(
-            f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
-        ) from error
+def _that_it_is_built(path: Path) -> str | None:
+    """A message, once all documents are committed: the same command would be refused."""
+    if not _holds_documents(path):
+        return None
+    return f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
 
 
 def _holds_documents(path: Path) -> bool:

@@ -15,16 +15,12 @@ from contextlib import contextmanager
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from .interrupts import INTERRUPT_CODE, STOPPED_MESSAGE, was_interrupted
+from .interrupts import INTERRUPT_CODE, stopped_message, was_interrupted
 from .safe_text import visible
 
 BAD_INPUT = 2
 DUCKDB_INTERRUPTED = "Query interrupted"
 """Message of the plain RuntimeError that DuckDB raises for Ctrl-C during a query."""
-
-
-class StoppedError(Exception):
-    """Ctrl-C after which the same command must not run again; the message says what to do."""
 
 
 @contextmanager
@@ -43,7 +39,7 @@ def one_line_errors() -> Iterator[None]:
         raise SystemExit(BAD_INPUT) from None
     except (Exception, KeyboardInterrupt) as error:
         if is_interrupt(error):
-            say(str(error) if isinstance(error, StoppedError) else STOPPED_MESSAGE)
+            say(stopped_message())
             raise SystemExit(INTERRUPT_CODE) from None
         line = explained(error)
         if line is None:
@@ -54,7 +50,7 @@ def one_line_errors() -> Iterator[None]:
 
 def is_interrupt(error: BaseException) -> bool:
     """Return whether an error is Ctrl-C, also in the forms that Click and DuckDB give it."""
-    if was_interrupted() or isinstance(error, KeyboardInterrupt | click.Abort | StoppedError):
+    if was_interrupted() or isinstance(error, KeyboardInterrupt | click.Abort):
         return True
     return type(error) is RuntimeError and str(error) == DUCKDB_INTERRUPTED
 

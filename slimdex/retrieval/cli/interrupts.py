@@ -9,10 +9,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
+
+from .safe_text import visible
 
 INTERRUPT_CODE = 130
 """Exit code for Ctrl-C, as of shells."""
@@ -22,6 +24,8 @@ SAME_INTERRUPT_SECONDS = 1.0
 passes on what the terminal has sent already."""
 _received: float | None = None
 """When the first interrupt was received."""
+_message: Callable[[], str | None] | None = None
+"""What a stopped command says, if it is not `STOPPED_MESSAGE`."""
 
 
 @contextmanager
@@ -32,6 +36,7 @@ def interruptible() -> Iterator[None]:
     it is one. A process that was started to ignore Ctrl-C goes on ignoring it.
     """
     global _received
+    say_when_stopped(None)
     _received, before = None, signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
     if before is not signal.default_int_handler or not is_main:
@@ -50,6 +55,17 @@ def interruptible() -> Iterator[None]:
         raise SystemExit(INTERRUPT_CODE) from None
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def say_when_stopped(message: Callable[[], str | None] | None) -> None:
+    """Set what this command says if it is stopped; None: that it can be run again."""
+    global _message
+    _message = message
+
+
+def stopped_message() -> str:
+    """What this command says now that it is stopped."""
+    return (_message and _message()) or STOPPED_MESSAGE
 
 
 def was_interrupted() -> bool:
@@ -80,4 +96,5 @@ def _end() -> None:
 
 
 def _say() -> None:
-    os.write(2, f"error: {STOPPED_MESSAGE}\n".encode())  # not by a file object, which may be in use
+    line = f"error: {visible(stopped_message())}\n"
+    os.write(2, line.encode())  # not by a file object, which may be in use

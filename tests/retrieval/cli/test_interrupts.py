@@ -13,6 +13,7 @@ import pytest
 
 from slimdex.retrieval.atomic_files import publish_folder, remove_folder
 from slimdex.retrieval.cli.interrupts import STOPPED_MESSAGE
+from slimdex.retrieval.collection import Collection
 from tests import ctrl_c, forked
 from tests.chance import CHANCE, sweep
 
@@ -36,6 +37,15 @@ from slimdex.__main__ import main
 main()
 """
 """The command line, which Ctrl-C hits twice: after so many seconds of the processor's work."""
+
+WHILE_PRINTING = """
+import os, signal, sys
+from slimdex.retrieval.cli import console
+console.index_line = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+sys.argv[0] = "slimdex"
+from slimdex.__main__ import main
+main()
+"""
 
 
 def interrupted(program: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -87,6 +97,17 @@ def test_a_removal_cut_short_leaves_nothing_under_the_name(tmp_path: Path) -> No
     assert len(list(left.iterdir())) == 7
     publish_folder(folder, lambda new: (new / "made").touch())
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_build_stopped_while_it_prints_says_that_all_is_in(tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_text('{"id": 1, "text": "cat"}\n{"id": 2, "text": "dog"}\n')
+    np.save(tmp_path / "v.npy", np.eye(2, dtype=np.float32))
+    words = str(tmp_path / "d.jsonl"), "--vectors", str(tmp_path / "v.npy")
+    done = interrupted(WHILE_PRINTING, "build", *words, "--out", str(tmp_path / "x"))
+    assert (done.returncode, done.stdout) == (130, "")
+    assert f"all documents are in {tmp_path / 'x'}" in done.stderr
+    with Collection.open(tmp_path / "x") as collection:
+        assert len(collection) == 2
 
 
 @sweep
