@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean
+from typing import Any
 
 from slimdex.retrieval.encoders.models import DEFAULT_MODEL
 
@@ -58,6 +59,21 @@ STORE = (
 )
 
 
+FEWEST_JUDGED = 100
+"""Queries below which a table says nothing of the quality of answers."""
+
+
+def _judged(name: str) -> Callable[[Row], Any]:
+    return lambda row: row[name] if row.get("queries", FEWEST_JUDGED) >= FEWEST_JUDGED else None
+
+
+def _defaults(rows: Rows) -> list[Row]:
+    """Rows of the default index, of the largest set."""
+    found = [row for row in measured(rows) if is_default(row)]
+    most = max((row["documents"] for row in found), default=0)
+    return [row for row in found if row["documents"] == most]
+
+
 def _stores(rows: Rows) -> list[Row]:
     """Fastest row of each store, of those on one processor with the most of them."""
     groups = grouped(measured(rows), *full.search.by).values()
@@ -76,17 +92,19 @@ search = together(
             *_of(full.search.columns, "memory, MB", "disk, bytes each", "build s"),
         ),
         "{set}, {documents:,} documents",
-        lines=lambda rows: [row for row in measured(rows) if is_default(row)],
+        lines=_defaults,
     ),
     Declared(
         "Beside other stores",
         (
-            *_of(full.search.columns, "", "agreement", "nDCG@10"),
+            *_of(full.search.columns, ""),
+            Column("agreement", _judged("agreement@10"), ".3f"),
+            Column("nDCG@10", _judged("ndcg@10"), ".2f"),
             *_of(full.search.columns, "text to documents, p50 ms", "p99 ms", "searches/s"),
             *STORE,
             *_of(full.search.columns, "disk, bytes each", "build s"),
         ),
-        lambda rows: "{set}, {model}, {processor}".format_map(_stores(rows)[0]),
+        lambda rows: "{set}, {documents:,} documents, {model}".format_map(_stores(rows)[0]),
         lines=_stores,
     ),
 )
