@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -272,6 +273,9 @@ def test_a_state_survives_json() -> None:
         fit={"documents": 3, "rows": 4, "code_error": 0.5},
     )
     assert State.from_json(state.to_json()) == state
+    assert "moments_deleted" not in state.to_json()
+    later = replace(state, rows=2, moments_deleted=[1])
+    assert State.from_json(later.to_json()) == later
     more = {
         "norms-000001.f32",
         "vectors-000001.f16",
