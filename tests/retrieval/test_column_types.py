@@ -67,26 +67,22 @@ def test_values_of_pandas(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "value", "message"),
+    ("value", "message"),
     [
-        (None, object(), "document 'd1', column 'v': metadata of object"),
-        (None, {(1, 2): 3}, "document 'd1', column 'v': metadata of dict"),
-        (None, [date(2024, 1, 2), "x"], "document 'd1', column 'v': metadata of list"),
-        (1, 2**70, "document 'd1': 1180591620717411303424 in column 'v'; expected BIGINT"),
-        (
-            Decimal(1),
-            Decimal("1e40"),
-            "document 'd1': 1E+40 in column 'v'; expected DECIMAL(38,10)",
-        ),
-        (b"a", "no base64!", "document 'd1': 'no base64!' in column 'v'; expected BLOB"),
-        (None, float("-inf"), "document 'd1', column 'v': -inf; expected a finite number"),
-        (None, [1.5, float("inf")], "document 'd1', column 'v': inf; expected a finite number"),
+        (object(), "document 'd1', column 'v': metadata of object"),
+        ({(1, 2): 3}, "document 'd1', column 'v': metadata of dict"),
+        ([date(2024, 1, 2), "x"], "document 'd1', column 'v': metadata of list"),
+        (2**70, "document 'd1': 1180591620717411303424 in column 'v'; expected BIGINT"),
+        (Decimal("1e40"), "document 'd1': 1E+40 in column 'v'; expected DECIMAL(38,10)"),
+        (float("-inf"), "document 'd1', column 'v': -inf; expected a finite number"),
+        ([1.5, float("inf")], "document 'd1', column 'v': inf; expected a finite number"),
     ],
 )
 def test_values_that_can_not_be_kept_name_their_document(
-    tmp_path: Path, first: Any, value: Any, message: str
+    tmp_path: Path, value: Any, message: str
 ) -> None:
+    first = {"v": type(value)(1) if isinstance(value, int | Decimal) else None}
     with pytest.raises(InputError) as raised:
-        kept(tmp_path, {"v": first}, {"v": value})
+        kept(tmp_path, first, {"v": value})
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
