@@ -246,8 +246,8 @@ def _with_old_moments(change: Change, state: State, gone: Rows) -> State | None:
     old, before = change.base.state, change.base.manifest
     deleted = without(gone[gone < old.counted], before.textless).tolist()
     deleted = sorted([*old.moments_deleted, *deleted])
-    # others were deleted before the file was written
-    in_file = old.counted - np.searchsorted(before.deleted, old.counted) + len(old.moments_deleted)
+    gone_before = int(np.searchsorted(before.deleted, old.counted)) - len(old.moments_deleted)
+    in_file = old.counted - gone_before
     if state.rows - old.counted > max(MOST_UNCOUNTED, old.counted // UNCOUNTED_SHARE) or len(
         deleted
     ) > min(MOST_UNCOUNTED, in_file // DELETED_SHARE):
