@@ -20,6 +20,7 @@ from slimdex.indexes.suggestions import did_you_mean
 from .collection import Collection
 from .documents import Document, document_json, hit_json, id_text, json_of
 from .encoders.base import encode_queries
+from .search.answer import rows_for
 from .search.request import SearchRequest
 
 if TYPE_CHECKING:
@@ -195,6 +196,7 @@ def search(
     names = chosen_columns(columns, list(collection.index.snapshot.columns))
     texts = None
     if excerpts and request.texts is not None:
+        collection.index.read(rows_for, request)  # errors, before a model is loaded
         state = collection.index.state
         encoder = collection.index.encoder_of(state)
         vectors = encode_queries(encoder, request.texts)

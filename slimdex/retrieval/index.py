@@ -304,11 +304,12 @@ class Index:
         """Context of a change, within the turn: it is discarded unless it commits."""
         self._is_changing = True
         try:
-            with self.failing(change), syncing_later():
+            # Its thread may write until it is discarded: files to sync are closed after that.
+            with syncing_later(), self.failing(change):
                 yield change
         finally:
+            self._is_changing = False  # first: Ctrl-C may end the wait for the thread
             change.discard()
-            self._is_changing = False
 
     @contextmanager
     def failing(self, change: Change) -> Iterator[None]:

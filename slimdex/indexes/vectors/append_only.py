@@ -42,7 +42,11 @@ class _Later:
         """Sync all files; raises `OSError` if one can't be."""
         if self._descriptors:
             with ThreadPoolExecutor(len(self._descriptors)) as pool:
-                list(pool.map(_sync, self._descriptors, self._descriptors.values()))
+                try:
+                    list(pool.map(_sync, self._descriptors, self._descriptors.values()))
+                except RuntimeError:  # Python is ending, but for threads such as this one
+                    for file in self._descriptors.items():
+                        _sync(*file)
         self.close()
 
     def close(self) -> None:

@@ -40,8 +40,8 @@ from .staging import Staged
 
 MOST_UNCOUNTED, UNCOUNTED_SHARE, DELETED_SHARE = 1024, 64, 8
 """Most last rows that are missing from the file of moments, or one row in so many, if that is more;
-most deleted rows that are still in it, or one row in so many, if that is less. Whoever needs the
-moments adds and subtracts these."""
+most deleted rows that are still in it, or one in so many of its rows, if that is less. Whoever
+needs the moments adds and subtracts these."""
 
 
 @dataclass(frozen=True)
@@ -243,12 +243,14 @@ def _with_old_moments(change: Change, state: State, gone: Rows) -> State | None:
 
     `gone` are the rows to delete.
     """
-    old = change.base.state
-    deleted = without(gone[gone < old.counted], change.base.manifest.textless).tolist()
+    old, before = change.base.state, change.base.manifest
+    deleted = without(gone[gone < old.counted], before.textless).tolist()
     deleted = sorted([*old.moments_deleted, *deleted])
+    gone_before = int(np.searchsorted(before.deleted, old.counted)) - len(old.moments_deleted)
+    in_file = old.counted - gone_before
     if state.rows - old.counted > max(MOST_UNCOUNTED, old.counted // UNCOUNTED_SHARE) or len(
         deleted
-    ) > min(MOST_UNCOUNTED, old.counted // DELETED_SHARE):
+    ) > min(MOST_UNCOUNTED, in_file // DELETED_SHARE):
         return None
     return replace(state, moments_rows=old.counted, moments_deleted=deleted)
 

@@ -55,14 +55,22 @@ def answer(
     Raises `InputError` for an unfinished build, if `where` is invalid, or if there is no lexical
     index to fuse with.
     """
-    if unfinished := snapshot.unfinished:
-        raise InputError(f"{snapshot.path} holds no documents yet; {unfinished}")
     first, state = first_stage(request), snapshot.state
-    rows = IndexRows.of(snapshot, first)  # filter and fusion: errors before a model is loaded
+    rows = rows_for(snapshot, first)
     vectors = vectors_of(first, lambda: encoder_of(state), state.epoch)
     wholes = rows.whole(first.texts or (), vectors) if rows.fusion else []
     found = hits(snapshot, *nearest(rows, first, vectors, wholes))
     return reranked(request, kept(found, request.min_score))
+
+
+def rows_for(snapshot: Snapshot, request: SearchRequest) -> IndexRows:
+    """The rows that a request may find: its errors are raised before a model is loaded.
+
+    Raises `InputError` as `answer`, which evaluates a condition only once if it is asked before.
+    """
+    if unfinished := snapshot.unfinished:
+        raise InputError(f"{snapshot.path} holds no documents yet; {unfinished}")
+    return IndexRows.of(snapshot, request)
 
 
 def related(snapshot: Snapshot, id: str, limit: int = 10, where: str | None = None) -> list[Hit]:

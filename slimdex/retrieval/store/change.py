@@ -130,7 +130,10 @@ class Change:
 
     def write_meanwhile(self, write: Callable[[], None]) -> None:
         """Let a thread write files, which must exist when the change is committed."""
-        self._written.append(self._thread.submit(copy_context().run, write))
+        try:
+            self._written.append(self._thread.submit(copy_context().run, write))
+        except RuntimeError:  # Python is ending, but for threads such as this one
+            write()
 
     def commit(
         self,

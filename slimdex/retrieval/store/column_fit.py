@@ -206,6 +206,13 @@ def _day(value: Any) -> date:
     return day
 
 
+def _bytes(value: Any) -> bytes:
+    """Bytes, or text in base64."""
+    if isinstance(value, str):
+        return b64decode(value, validate=True)
+    return bytes(_is(bytes, value))
+
+
 def _as(type_: type, read: Callable[[str], Any], name: str, value: Any) -> Any:
     """Accept a value of a Python type, or text that DuckDB can convert to it."""
     return _read(value, read, name) if isinstance(value, str) else _is(type_, value)
@@ -286,7 +293,7 @@ _FITS: Mapping[str, Fit] = {
         _as, timedelta, lambda text: _read_by_duckdb(text.replace(",", ""), "INTERVAL"), "INTERVAL"
     ),
     "uuid": partial(_as, UUID, UUID, "UUID"),
-    "blob": partial(_as, bytes, partial(b64decode, validate=True), "NULL"),
+    "blob": _bytes,
 }
 
 

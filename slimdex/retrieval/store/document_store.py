@@ -49,8 +49,9 @@ COLUMNS_AT_ONCE = 500
 IDS_AT_ONCE = 65_536
 MOST_RECENT = 4096
 """Largest number of hashes that are kept unsorted beside the sorted ones."""
-MOST_FROM_LINES = 4096
-"""Most documents that a change reads from the lines: a query of more takes less time."""
+MOST_FROM_LINES, MOST_BYTES = 4096, 1 << 26
+"""Most documents that a change reads from the lines, and their bytes there: a query of more takes
+less time, and need not read their texts."""
 COMPARED, COMPARED_CHARACTERS = 100_000, 100
 """Most rows whose ids are compared with an unknown one, which takes some milliseconds; its most
 characters."""
@@ -318,13 +319,15 @@ class DocumentStore:
     def in_lines(self, rows: Collection[int]) -> dict[int, Document] | None:
         """Documents with the values that the segments have, such as JSON as text.
 
-        None if they have to be read by a query: they are many, or their lines can't be read.
+        None if they have to be read by a query: they are many or long, or their lines can't be
+        read.
         """
         if not rows:  # as of new ids: the files stay closed
             return {}
         if len(rows) <= MOST_FROM_LINES:
             with suppress(CorruptError, OSError):  # others may have removed the files
-                if (file := self.document_file()) is not None:
+                file = self.document_file()
+                if file is not None and file.size(rows) <= MOST_BYTES:
                     return file.documents(sorted(rows), dict.fromkeys(self.columns, ""))
         return None
 

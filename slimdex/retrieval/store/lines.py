@@ -283,6 +283,12 @@ class DocumentFile:
         has_json = "JSON" in columns.values()
         return self._read(rows, lambda line: _document(line, columns, has_json))
 
+    def size(self, rows: Iterable[int]) -> int:
+        """Bytes that the lines of documents take, given one row of each."""
+        _, offsets = self._maps
+        check_length(offsets, self._offsets.path)
+        return sum(ENTRY.unpack_from(offsets, row * ENTRY.size)[1] for row in rows)
+
     def values(self, rows: Sequence[int]) -> dict[int, list[Any]]:
         """Read id, title, text and the columns' values of uncut documents, as they were appended.
 

@@ -354,8 +354,12 @@ class State:
         return file_name(held, self.generation, ending)
 
     def to_json(self) -> str:
-        """Serialise for the manifest."""
-        return json.dumps(vars(self), default=vars)
+        """Serialise for the manifest, with `moments_deleted` only if there are any.
+
+        Earlier development versions, which subtract no rows, refuse that.
+        """
+        values = {n: v for n, v in vars(self).items() if v or n != "moments_deleted"}
+        return json.dumps(values, default=vars)
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -113,3 +115,32 @@ def test_a_filter_does_not_restart_at_each_commit(
             hits = late.search("tea", limit=20, where="n < 5 OR n IS NULL")
         assert waits == ["one"]
         assert {hit.id for hit in hits} == {str(n) for n in range(5)}
+
+
+AFTER_THE_MAIN_THREAD = """
+import sys, threading
+from slimdex import Collection, Document
+from tests.encoders import WordEncoder
+
+def change():
+    threading.main_thread().join()
+    collection.add([Document(str(i), f"tea {i}") for i in range(200)])
+    collection.delete("7")
+    print(len(collection), collection.verify())
+
+collection = Collection.create(sys.argv[1], WordEncoder())
+collection.add([Document("a", "tea"), Document("b", "cake")])
+threading.Thread(target=change).start()
+"""
+
+
+def test_a_thread_changes_an_index_after_the_main_thread_has_ended(tmp_path: Path) -> None:
+    """Python begins no other threads then."""
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_THE_MAIN_THREAD, str(tmp_path / "x")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout == "201 []\n", done.stderr

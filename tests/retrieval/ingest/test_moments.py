@@ -101,6 +101,21 @@ def test_many_rows_that_go_are_subtracted(path: Path) -> None:
         assert (file_of(collection) != name, collection.index.state.moments_deleted) == (True, [])
 
 
+def test_rows_deleted_before_the_file_was_written_are_none_of_it(path: Path) -> None:
+    """Else the mean of the rows in the file would be that of rows that are long gone."""
+    with opened(path) as collection:
+        ids = [id for id, text in TEXTS.items() if LONG not in text]
+        collection.delete(ids[24:])
+        name, rows = file_of(collection), collection.index.snapshot.moments().n
+        most = rows // writer.DELETED_SHARE
+        collection.delete(ids[:most])
+        check(collection)
+        assert (file_of(collection), len(collection.index.state.moments_deleted)) == (name, most)
+        collection.delete(ids[most : most + 1])
+        check(collection)
+        assert (file_of(collection) != name, collection.index.state.moments_deleted) == (True, [])
+
+
 any_changes = st.lists(
     st.tuples(st.just("add"), st.sets(st.integers(0, 90), min_size=1, max_size=6))
     | st.tuples(st.just("delete"), st.sets(st.integers(0, 90), min_size=1, max_size=4))

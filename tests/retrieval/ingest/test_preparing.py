@@ -27,6 +27,8 @@ from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
 from slimdex.indexes.tensors import load_tensors, save_tensors
+from slimdex.indexes.vectors.append_only import sync_all
+from slimdex.retrieval.atomic_files import MANIFEST
 from slimdex.retrieval.building import build
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
@@ -286,17 +288,18 @@ def test_a_prepared_addition_reads_nothing_back(
 def test_a_change_ends_after_the_thread_that_writes_for_it(
     path: Path, error: type[BaseException] | None
 ) -> None:
-    """Its error is the commit's; a change that fails waits for it, too."""
-    ended = threading.Event()
+    """Its error is the commit's; a change that fails waits for it, too, and closes its files."""
+    ended, files = threading.Event(), Path("/proc/self/fd")
 
     def write() -> None:
         sleep(0.1)
+        sync_all([path / MANIFEST])
         ended.set()
         if error is OSError:
             raise OSError(errno.ENOSPC, "full")
 
     with Collection.open(path) as collection:
-        before = collection.version
+        before, is_open = collection.version, files.is_dir() and len(os.listdir(files))
         with suppress(KeyboardInterrupt, OSError), collection.index.change() as change:
             change.write_meanwhile(write)
             if error is KeyboardInterrupt:
@@ -305,6 +308,7 @@ def test_a_change_ends_after_the_thread_that_writes_for_it(
             assert ended.is_set()
         assert ended.is_set()
         assert collection.version == before + (error is None)
+        assert not files.is_dir() or len(os.listdir(files)) == is_open
 
 
 def test_an_addition_while_the_encoder_is_replaced(path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 import slimdex
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval import commands
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document, Hit
 from slimdex.retrieval.encoders.base import Encoder
@@ -47,11 +48,18 @@ def not_loaded(state: State) -> Encoder:
     ],
 )
 def test_errors_are_raised_before_a_model_is_loaded(
-    collection: Collection, request_: SearchRequest, message: str
+    collection: Collection,
+    monkeypatch: pytest.MonkeyPatch,
+    request_: SearchRequest,
+    message: str,
 ) -> None:
     collection.index_lexical(False)
     with pytest.raises(InputError, match=message):
         answer(collection.index.snapshot, request_, not_loaded)
+    monkeypatch.setattr(collection.index, "encoder_of", not_loaded)
+    for excerpts in (False, True):
+        with pytest.raises(InputError, match=message):
+            commands.search(collection, request_, excerpts=excerpts)
 
 
 @pytest.mark.parametrize(

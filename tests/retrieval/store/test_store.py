@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -83,9 +84,10 @@ def test_listed_folders_are_whole_levels(documents: dict[str, int], most: int) -
 
 
 def test_a_value_that_does_not_fit_its_column(index: Index) -> None:
-    add(index, Document("a", "one", metadata={"n": 4}))
-    with pytest.raises(InputError, match="'b': 'many' in column 'n'; expected BIGINT"):
-        add(index, Document("b", "two", metadata={"n": "many"}))
+    add(index, Document("a", "one", metadata={"n": 4, "base64": b"4"}))
+    for column, type_ in (("n", "BIGINT"), ("base64", "BLOB")):
+        with pytest.raises(InputError, match=f"'b': 'few' in column '{column}'; expected {type_}"):
+            add(index, Document("b", "two", metadata={column: "few"}))
     for name in ("Text", "", 5):
         with pytest.raises(InputError, match=f"metadata {name!r}; expected a name other than row"):
             add(index, Document("b", "two", metadata={name: "many"}))  # type: ignore[dict-item]
@@ -272,6 +274,9 @@ def test_a_state_survives_json() -> None:
         fit={"documents": 3, "rows": 4, "code_error": 0.5},
     )
     assert State.from_json(state.to_json()) == state
+    assert "moments_deleted" not in state.to_json()
+    later = replace(state, rows=2, moments_deleted=[1])
+    assert State.from_json(later.to_json()) == later
     more = {
         "norms-000001.f32",
         "vectors-000001.f16",

@@ -352,6 +352,24 @@ def test_a_small_addition_asks_duckdb_nothing(
         assert verify(collection.path) == []
 
 
+def test_long_documents_are_not_read_for_their_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with made(tmp_path / "x", DOCUMENTS[:40]) as collection:
+        store, lines = collection.index.store, collection.index.state.lines
+        file = store.document_file()
+        assert file is not None
+        assert lines is not None
+        assert file.size(range(40)) == lines.bytes
+        monkeypatch.setattr(document_store, "MOST_BYTES", file.size([1, 5]))
+        assert [*(store.in_lines([5, 1]) or ())] == [1, 5]
+        assert store.in_lines([1, 5, 7]) is None
+        assert collection.add([DOCUMENTS[1], replace(DOCUMENTS[7], text="another")]).unchanged == 1
+        assert collection.delete(["id1", "id5", "id7"]) == 3
+        assert "id7" not in collection
+        assert verify(collection.path) == []
+
+
 def changed(document: Document, place: int) -> Document:
     """The document with another title, text or value, or without a value."""
     names = [*document.metadata]
