@@ -13,7 +13,7 @@ from . import console
 from .click_commands import Answer
 from .default_index import INDEX_FOLDER, INDEX_VARIABLE, new_index
 from .encoders import EncoderOptions
-from .interrupts import say_when_stopped
+from .interrupts import STOPPED_MESSAGE, say_when_stopped
 from .options import RayOptions, SourceOptions, Vectors, WriteOptions
 from .settings import SettingsOptions, StorageOptions, TargetOptions
 
@@ -72,7 +72,7 @@ def build(
         given = opened.vectors if encoder.model is None else None
         return encoder.opened() if given is None else GivenEncoder(given.dim)
 
-    say_when_stopped(lambda: _that_it_is_built(path))
+    say_when_stopped(lambda: _stopped_message(path))
     with cluster.started() as workers, console.progress():
         collection, added = build_index(
             path,
@@ -100,11 +100,11 @@ def build(
     return Answer(facts, show)
 
 
-def _that_it_is_built(path: Path) -> str | None:
-    """A message, once all documents are committed: the same command would be refused."""
-    if not _holds_documents(path):
-        return None
-    return f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
+def _stopped_message(path: Path) -> str:
+    """Message of a stopped build: once all documents are committed, it can't be run again."""
+    if _holds_documents(path):
+        return f"stopped; all documents are in {path} and can be searched (`slimdex tune` goes on)"
+    return STOPPED_MESSAGE
 
 
 def _holds_documents(path: Path) -> bool:

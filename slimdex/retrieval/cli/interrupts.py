@@ -24,8 +24,14 @@ SAME_INTERRUPT_SECONDS = 1.0
 passes on what the terminal has sent already."""
 _received: float | None = None
 """When the first interrupt was received."""
-_message: Callable[[], str | None] | None = None
-"""What a stopped command says, if it is not `STOPPED_MESSAGE`."""
+
+
+def _run_again() -> str:
+    return STOPPED_MESSAGE
+
+
+_message: Callable[[], str] = _run_again
+"""Makes the message of a command that was stopped."""
 
 
 @contextmanager
@@ -36,7 +42,7 @@ def interruptible() -> Iterator[None]:
     it is one. A process that was started to ignore Ctrl-C goes on ignoring it.
     """
     global _received
-    say_when_stopped(None)
+    say_when_stopped(_run_again)
     _received, before = None, signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
     if before is not signal.default_int_handler or not is_main:
@@ -57,15 +63,15 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def say_when_stopped(message: Callable[[], str | None] | None) -> None:
-    """Set what this command says if it is stopped; None: that it can be run again."""
+def say_when_stopped(message: Callable[[], str]) -> None:
+    """Replace the message of this command for the case that it is stopped."""
     global _message
     _message = message
 
 
 def stopped_message() -> str:
-    """What this command says now that it is stopped."""
-    return (_message and _message()) or STOPPED_MESSAGE
+    """Return the message of this command, which was stopped."""
+    return _message()
 
 
 def was_interrupted() -> bool:
