@@ -25,6 +25,7 @@ from slimdex.retrieval.quality.labels import Qrels, read_qrels
 from slimdex.retrieval.sources.source import open_source, read_pairs
 
 from . import mixed_folder
+from .identifiers import identifier_questions
 
 if TYPE_CHECKING:
     from slimdex.retrieval.encoders.transformer import TransformerEncoder
@@ -37,6 +38,8 @@ DOCSTRINGS = "docstrings"
 """Set available everywhere: first paragraphs of Python's docstrings are queries for the rest."""
 MIXED = "mixed-folder"
 """Set available everywhere: see `mixed_folder`."""
+IDENTIFIERS = "-identifiers"
+"""End of the name of a set whose queries ask for the identifiers in another set's documents."""
 QUICK_DOCUMENTS, QUICK_QUERIES = 1500, 200
 SHORTEST_REST = 80
 """Minimum number of characters in the rest of a docstring."""
@@ -125,8 +128,16 @@ class Dataset:
 def load_dataset(name: str, data: Path | None) -> Dataset:
     """Load `docstrings` or `mixed-folder`, or a folder in BEIR's layout inside `data`.
 
+    With `-identifiers` after the name, `identifier_questions` replace the set's queries.
+
     Raises `InputError` if there is no such folder, or a file of it is missing.
     """
+    if name.endswith(IDENTIFIERS):
+        base = load_dataset(name.removesuffix(IDENTIFIERS), data)
+        documents = [Document(*pair) for pair in zip(base.ids, base.texts, strict=True)]
+        asked = [*identifier_questions(documents)]
+        labels = {id: {answer: 1} for id, _, answer in asked}
+        return Dataset.of(name, documents, [(id, text) for id, text, _ in asked], labels)
     if name == DOCSTRINGS:
         return _docstrings()
     if name == MIXED:

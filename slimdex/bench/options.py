@@ -26,7 +26,7 @@ class SetOptions:
     sets: Annotated[
         str,
         "Sets in DATA, separated by commas: folders; docstrings, mixed-folder: without DATA; all: "
-        "all folders.",
+        "all folders; NAME-identifiers asks for the codes and names in a set's documents.",
     ] = "docstrings"
     models: Models = "all-MiniLM-L6-v2"
     out: Out = MEASURED

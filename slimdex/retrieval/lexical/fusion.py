@@ -4,7 +4,8 @@ Weighted fusion is ``(1 - w) * cosine' + w * bm25'``, with each score divided by
 query: the cosine above the query's mean cosine with all rows, and BM25. Bruch, Gai and Ingber
 (2023, "An Analysis of Fusion Functions for Hybrid Retrieval") found a weighted sum the best and
 most robust of the functions they compared, whatever constants scale it. The rule adds bonuses to
-cosines, as large as the query suggests (`weighting`). Reciprocal rank fusion (RRF: Cormack, Clarke
+cosines, as large as the query suggests (`weighting`), and more for rare codes and names
+(`rare_words`). Reciprocal rank fusion (RRF: Cormack, Clarke
 and Büttcher 2009) sums ``1 / (60 + rank)``, without scaling or weight. A row whose name equals the
 query comes first.
 
@@ -62,6 +63,7 @@ class Candidates(NamedTuple):
     rows : (n,), sorted.
     cosines : (n,), of every row.
     bm25 : (n,), above 0; 0 for rows that lexical search did not find.
+    rare : (n,), bonuses of the row's rare codes and names, for a mean cosine of 0.
     is_near : (n,), whether semantic search found the row.
     is_named : (n,), whether the row's name equals the query.
     whole : what the whole collection has for the query.
@@ -70,6 +72,7 @@ class Candidates(NamedTuple):
     rows: Rows
     cosines: NDArray[np.float32]
     bm25: NDArray[np.float32]
+    rare: NDArray[np.float64]
     is_near: NDArray[np.bool_]
     is_named: NDArray[np.bool_]
     whole: Whole
@@ -87,10 +90,14 @@ class Candidates(NamedTuple):
         rows, bm25 = rows[order], np.zeros(len(rows), dtype=np.float32)
         words = whole.words
         may_be_found = contains(rows, words.rows)
-        bm25[np.searchsorted(rows, words.rows[may_be_found])] = words.scores[may_be_found]
+        places = np.searchsorted(rows, words.rows[may_be_found])
+        bm25[places] = words.scores[may_be_found]
+        rare = np.zeros(len(rows))
+        if len(words.rare):
+            rare[places] = words.rare[may_be_found]
         is_named = contains(np.sort(words.named), rows)
         cosines = np.concatenate([near.scores, others.scores])[order]
-        return cls(rows, cosines, bm25, order < len(near.rows), is_named, whole)
+        return cls(rows, cosines, bm25, rare, order < len(near.rows), is_named, whole)
 
     def found_by(self, rows: Rows) -> NDArray[np.int64]:
         """Places in `FOUND_BY` of the first rows (k,), padded with -1.
@@ -149,6 +156,7 @@ class Fusion:
             scores = candidates.cosines + word_bonuses(
                 candidates.bm25, candidates.cosines, near, words, mean, total
             )
+            scores += (1 - mean) * candidates.rare
         else:
             scores = (1 - self.weight) * _spread(candidates.cosines, mean, near.scores)
             scores += self.weight * _spread(candidates.bm25, 0.0, words.scores)

@@ -30,7 +30,8 @@ MARKS = "".join(chr(c) for c in range(0x300, 0x1E00) if unicodedata.category(chr
 """Vowel signs and accents, which belong to the letter before them; `re` does not count them as
 letters."""
 _PART = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
-_JOINT = "(?:[-_./@+]|::?)"
+_JOINT = r"(?:[-_./@+]|::?|(?<=\d),(?=\d{3}(?!\d)))"
+"""Signs that join the parts of a name; commas join the digits of a number, as in 1,299.50."""
 _NAME = re.compile(rf"{_PART.pattern}(?:{_JOINT}{_PART.pattern})*+")
 """A name or a single part: one that required a joint would be tried at every letter of a part."""
 _HAS_JOINT = re.compile(_JOINT)

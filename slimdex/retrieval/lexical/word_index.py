@@ -26,6 +26,7 @@ from slimdex.indexes.arrays import Rows, contains
 from slimdex.indexes.errors import CorruptError
 
 from ..atomic_files import size
+from .rare_words import rare_words
 from .segment_folder import (
     file_faults,
     has_memory,
@@ -70,6 +71,7 @@ class ScoredRows(NamedTuple):
     `named` (m,) are the rows whose name equals the query; if it occurs nowhere, within one edit.
     `ideal` is the score of a row of mean length with each word searched once; 0 if unknown.
     `terms` is the number of distinct words searched.
+    `rare` (n,) are the bonuses of the rows' rare codes and names (`rare_words`); empty for none.
     """
 
     scores: NDArray[np.float32]
@@ -77,6 +79,7 @@ class ScoredRows(NamedTuple):
     named: Rows = np.empty(0, np.int64)
     ideal: float = 0.0
     terms: int = 0
+    rare: NDArray[np.float64] = np.empty(0)
 
 
 class WordIndex:
@@ -178,7 +181,8 @@ class WordIndex:
             return ScoredRows(np.empty(0, np.float32), np.empty(0, np.int64))
         self.check_files()
         k = min(k, len(self))  # tantivy allocates memory for as many as it is asked for
-        idfs = idfs_of({word: self._count(STEMS, word) for word in words}, len(self))
+        counts = {word: self._count(STEMS, word) for word in words}
+        idfs = idfs_of(counts, len(self))
         names = self._names(text)
         named = np.concatenate(
             [np.empty(0, np.int64), *(self._searched(name, MOST_NAMED).rows for name in names)]
@@ -193,8 +197,26 @@ class WordIndex:
                 best = hits.rows[kept][:k]
                 named = best[contains(np.sort(named), best)]
                 scores, ideal = hits.scores[kept][:k], sum(idfs.values())
-                return ScoredRows(scores, best, named, ideal, len(idfs))
+                rare = self._rare(best, counts, idfs)
+                return ScoredRows(scores, best, named, ideal, len(idfs), rare)
             ask = min(8 * ask, len(self) + 1)
+
+    def _rare(
+        self, rows: Rows, counts: Mapping[str, int], idfs: Mapping[str, float]
+    ) -> NDArray[np.float64]:
+        """Bonuses of the rare words of rows (n,), from the counts and idfs of a query's words."""
+        bonuses, query = rare_words(counts, idfs, len(self)), _tantivy().Query
+        if not bonuses:
+            return np.zeros(len(rows))
+        schema, should = self._index.schema, _tantivy().Occur.Should
+        terms = [
+            (should, query.const_score_query(query.term_query(schema, STEMS, word), bonus))
+            for word, bonus in bonuses.items()
+        ]
+        most = sum(counts[word] for word in bonuses)
+        found = self._searched(query.boolean_query(terms), most)
+        bonus_of = dict(zip(found.rows.tolist(), found.scores.tolist(), strict=True))
+        return np.array([bonus_of.get(row, 0.0) for row in rows.tolist()])
 
     def faults(self, rows: int) -> list[str]:
         """List faults, one per line, reading every byte.
