@@ -18,7 +18,6 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
 from ...documents import Document
-from .decoding import declared_label, is_guessed
 from .formats.mail import message_id, messages
 from .front_matter import COLUMNS, tags
 from .input_files import Reading, stamp_of
@@ -32,8 +31,6 @@ from .worker import Worker
 BATCH = 64
 """Documents in a batch, unless they are long."""
 BATCH_CHARACTERS = 4 << 20
-GUESSED = ("text", "markdown", "rst", "code")
-"""Kinds that do not state their encoding."""
 MOST_NAMED = 10
 """Files listed by name in a line."""
 JSON_LISTS_ALL = " (`--json` lists all)"
@@ -253,10 +250,11 @@ class FileSource:
             else:
                 most = LARGEST_BOOK if inner in BOOKS else LARGEST_FILE
                 data = _contents(file, opened_, most)
-                is_sure = self._encoding is not None or kind not in GUESSED
                 kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
-                if not is_sure and is_guessed(data, declared_label(data)):
+                if extract.is_guessed and kind != "mail":
                     self._noted.guessed.append(file.relative)
+                if extract.replaced:
+                    self._noted.replaced.append((file.relative, extract.replaced))
                 if extract.text and extract.scanned:
                     pages = extract.facts["pages"]
                     self._noted.scanned.append((file.relative, extract.scanned, pages))
@@ -282,6 +280,9 @@ class FileSource:
                 taken[own] += 1
                 id = f"{file.relative}#{own}" + (f"~{taken[own]}" if taken[own] > 1 else "")
                 kind, extract = worker.read(file.relative, "mail", message, self._encoding)
+                if extract.replaced:
+                    name = f"{file.relative}, message {number:,}"
+                    self._noted.replaced.append((name, extract.replaced))
                 yield self._document(file, id, kind, extract, "")
             except UnreadableError as error:
                 self._noted.unread.append((f"{file.relative}, message {number:,}", str(error)))
@@ -376,12 +377,14 @@ class FileNotes:
     left_out, unread : (path, reason).
     outside : links that lead out of the folder.
     guessed : paths of files whose encoding was guessed.
+    replaced : (path, number of U+FFFD that stand for bytes which can't be decoded).
     scanned : (path, number of scanned pages without text, number of pages).
     """
 
     left_out: list[tuple[str, str]] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     guessed: list[str] = field(default_factory=list)
+    replaced: list[tuple[str, int]] = field(default_factory=list)
     scanned: list[tuple[str, int, int]] = field(default_factory=list)
     unread: list[tuple[str, str]] = field(default_factory=list)
 
@@ -393,10 +396,14 @@ class FileNotes:
         links = _counted(len(self.outside), "link")
         pages = _counted(sum(n for _, n, _ in self.scanned), "scanned page")
         scans = f"{pages} of {_counted(len(self.scanned), 'file')}"
+        broken = _counted(sum(n for _, n in self.replaced), "place")
         named = {
             f"left out: {_counted(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
             f"left out: {links} out of the folder (follow_links=True follows links)": self.outside,
             "not UTF-8, encoding guessed (set it with encoding=latin-1 or another)": self.guessed,
+            f"{broken} can't be decoded, each read as U+FFFD": [
+                f"{name} ({n:,})" for name, n in self.replaced
+            ],
             f"left out: {scans}, without text until `ocrmypdf --skip-text` adds it": [
                 f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned
             ],
@@ -415,6 +422,7 @@ class FileNotes:
             *self.left_out,
             *((name, "a link out of the folder") for name in self.outside),
             *((name, "not UTF-8, encoding guessed") for name in self.guessed),
+            *((name, f"places that can't be decoded: {n:,}") for name, n in self.replaced),
             *((name, f"scanned pages: {n:,} of {all:,}") for name, n, all in self.scanned),
             *self.unread,
         ]

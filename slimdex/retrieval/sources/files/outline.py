@@ -25,6 +25,8 @@ class Extract:
     facts : columns that it fills: author, date, tags, description, language, pages,
         front_matter.
     scanned : number of pages that are pictures without text.
+    is_guessed : whether an encoding was guessed.
+    replaced : number of U+FFFD that stand for bytes which can't be decoded.
     """
 
     title: str
@@ -32,6 +34,8 @@ class Extract:
     parts: Sequence[Part] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     scanned: int = 0
+    is_guessed: bool = False
+    replaced: int = 0
 
 
 DEEPEST = 16

@@ -121,7 +121,15 @@ def _extract(answer: dict[str, Any]) -> Extract:
     facts = dict(answer["facts"])
     if facts.get("date"):
         facts["date"] = datetime.fromisoformat(facts["date"])
-    return Extract(answer["title"], answer["text"], parts, facts, answer["scanned"])
+    return Extract(
+        title=answer["title"],
+        text=answer["text"],
+        parts=parts,
+        facts=facts,
+        scanned=answer["scanned"],
+        is_guessed=answer["is_guessed"],
+        replaced=answer["replaced"],
+    )
 
 
 def main(module: str) -> None:

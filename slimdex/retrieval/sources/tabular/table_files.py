@@ -115,7 +115,7 @@ def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) ->
         skipped, delimiter = layout(file.path)
         options += f", skip={skipped}, delim={literal(delimiter)}{quotes}"
     except UNREADABLE as error:
-        raise InputError(f"{file.name}{unreadable(error)}") from error
+        raise InputError(f"{file.name}{unreadable(error, file.path)}") from error
     if types:
         fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", types={{{fields}}}"

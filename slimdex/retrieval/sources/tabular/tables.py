@@ -366,7 +366,7 @@ class TableSource:
         try:
             broken = None if self.is_typed else first_error(self._file)
         except UNREADABLE as other:
-            return InputError(f"{self.name}{unreadable(other)}")
+            return InputError(f"{self.name}{unreadable(other, self._file.path)}")
         if broken:
             return InputError(f"{self.name}, {broken}")
         return InputError(f"{self.name}: {reason}")

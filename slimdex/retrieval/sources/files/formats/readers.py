@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.unicode_text import check_unicode
 
 from ....extras import install_command
-from ..decoding import declared_label, decoded
+from ..decoding import declared_label, decoded, recorded_losses
 from ..kinds import BY_ENDING, HEAD, ending, kind_of
 from ..limits import UnreadableError
 from ..outline import Extract, Outline
@@ -57,7 +58,9 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
         if kind == "packed":
             data = unpacked(data)
             kind = kind_of(name, data[:HEAD]) or "text"
-        extract = _read(name, kind, data, encoding)
+        with recorded_losses() as losses:
+            extract = _read(name, kind, data, encoding)
+        extract = replace(extract, **vars(losses))
         check_unicode([extract.title, extract.facts], "its metadata")  # its text is by now
         return kind, extract
     except InputError as error:
@@ -116,4 +119,6 @@ def answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
         "parts": [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts],
         "facts": dict(extract.facts),
         "scanned": extract.scanned,
+        "is_guessed": extract.is_guessed,
+        "replaced": extract.replaced,
     }
