@@ -137,7 +137,7 @@ class FileSource:
     def place(self) -> str:
         """Absolute path of the folder or file."""
         alone = self._found.files[0].path if self.is_alone else Path(self._root)
-        return as_unicode(os.path.realpath(alone)).replace(os.sep, "/")
+        return place_of(alone)
 
     @property
     def paths(self) -> list[str]:
@@ -304,6 +304,11 @@ class FileSource:
     def _path(self, relative: str) -> str:
         """Path of a file, including the folder as given."""
         return (PurePosixPath(as_unicode(self._root).replace(os.sep, "/")) / relative).as_posix()
+
+
+def place_of(path: str | Path) -> str:
+    """Unique name of a file's or folder's location: its absolute path, with slashes."""
+    return as_unicode(os.path.realpath(path)).replace(os.sep, "/")
 
 
 def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Document]]:
