@@ -223,7 +223,7 @@ def _check_parts(document: Document) -> None:
             raise InputError(
                 f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
             )
-        start = part.start
+        start = part.lines[-1][0] if part.lines else part.start
 
 
 def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> int:

@@ -205,9 +205,8 @@ def decoded(data: bytes, encoding: str | None = None, label: str | None = None) 
     elif encoding is not None:
         text = _as_told(data, encoding, losses)
     else:
-        text = _declared(data, label, losses) if label else None
-        if text is None:
-            text = _undeclared(data, label, losses)
+        declared = _declared(data, label, losses) if label else None
+        text = _undeclared(data, label, losses) if declared is None else declared
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -115,8 +115,8 @@ def _answer_of(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> di
 
 def _extract(answer: dict[str, Any]) -> Extract:
     parts = [
-        Part(start, tuple(headings), page, anchor)
-        for start, headings, page, anchor in answer["parts"]
+        Part(start, tuple(headings), page, anchor, tuple((at, line) for at, line in lines))
+        for start, headings, page, anchor, lines in answer["parts"]
     ]
     facts = dict(answer["facts"])
     if facts.get("date"):

@@ -93,8 +93,8 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
     if read_text := OF_TEXT.get(kind):
         return read_text(text)
     outline = Outline()
-    outline.add(text)
-    return Extract("", outline.text)
+    outline.add(text, lines=[(0, 1)])
+    return Extract("", outline.text, outline.parts)
 
 
 def _read_xml(data: bytes) -> Extract:
@@ -116,7 +116,10 @@ def answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
         "kind": kind,
         "title": extract.title,
         "text": extract.text,
-        "parts": [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts],
+        "parts": [
+            [part.start, [*part.headings], part.page, part.anchor, [*part.lines]]
+            for part in extract.parts
+        ],
         "facts": dict(extract.facts),
         "scanned": extract.scanned,
         "is_guessed": extract.is_guessed,
