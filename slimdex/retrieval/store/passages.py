@@ -169,6 +169,8 @@ def part_fault(part: Any) -> str | None:
 
 
 def _lines_fault(part: Part) -> str | None:
+    if not isinstance(part.lines, Sequence):
+        return f"lines={part.lines!r}; expected (offset, line) pairs"
     before = (part.start, 1)
     for pair in part.lines:
         is_pair = isinstance(pair, Sequence) and [type(number) for number in pair] == [int, int]

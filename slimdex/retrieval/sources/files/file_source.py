@@ -34,8 +34,9 @@ BATCH_CHARACTERS = 4 << 20
 MOST_NAMED = 10
 """Files listed by name in a line."""
 JSON_LISTS_ALL = " (`--json` lists all)"
-UNSUPPORTED = "unsupported"
-"""Reason for files whose format is not read; they are named, unlike other files left out."""
+UNSUPPORTED, TEXTLESS = "unsupported", "without text"
+NAMED = (UNSUPPORTED, TEXTLESS)
+"""Reasons for which files are named, unlike other files left out."""
 
 
 class FileSource:
@@ -265,7 +266,7 @@ class FileSource:
                 elif kind == "pdf":
                     raise UnreadableError("no text; a scan needs OCR, as by ocrmypdf")
                 else:
-                    reason = "without text" if data.strip() else "empty"
+                    reason = TEXTLESS if data.strip() else "empty"
                     self._noted.left_out.append((file.relative, reason))
 
     def _messages(
@@ -395,15 +396,17 @@ class FileNotes:
 
     def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
         """Lines for the user; the hint follows names that are not all."""
-        counted = Counter(reason for _, reason in self.left_out if reason != UNSUPPORTED)
+        counted = Counter(reason for _, reason in self.left_out if reason not in NAMED)
         reasons = [f"{count:,} {reason}" for reason, count in sorted(counted.items())]
         unsupported = [name for name, reason in self.left_out if reason == UNSUPPORTED]
+        textless = [name for name, reason in self.left_out if reason == TEXTLESS]
         links = _counted(len(self.outside), "link")
         pages = _counted(sum(n for _, n, _ in self.scanned), "scanned page")
         scans = f"{pages} of {_counted(len(self.scanned), 'file')}"
         broken = _counted(sum(n for _, n in self.replaced), "place")
         named = {
             f"left out: {_counted(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
+            f"left out: {_counted(len(textless), 'file')} {TEXTLESS}": textless,
             f"left out: {links} out of the folder (follow_links=True follows links)": self.outside,
             "not UTF-8, encoding guessed (set it with encoding=latin-1 or another)": self.guessed,
             f"{broken} can't be decoded, each read as U+FFFD": [

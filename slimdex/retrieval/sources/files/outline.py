@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from ...documents import Lines, Part, line_at
 from .limits import LARGEST_TEXT, UnreadableError
 
+ANSI = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)|[()][0-9A-Z])")
+"""Codes of a terminal, such as colours and titles."""
 UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 """Invisible characters: controls, lone surrogates and noncharacters."""
 
@@ -193,7 +195,8 @@ def _without_start(lines: Lines, text: str, length: int) -> Lines:
 
 
 def shown(text: str) -> str:
-    """Remove invisible characters."""
+    """Remove invisible characters, and a terminal's codes."""
+    text = ANSI.sub("", text) if "\x1b" in text else text
     return UNSHOWN.sub("", text) if UNSHOWN.search(text) else text
 
 

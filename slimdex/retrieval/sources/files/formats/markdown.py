@@ -6,6 +6,7 @@ them, and MyST's targets, ``(label)=``, are no text.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from . import html_pages
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.rules_core import StateCore
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
@@ -57,6 +59,10 @@ BREAKS = ("<br>", "<br/>", "<br />")
 TAG, WORD = re.compile("<[^<>]*>"), re.compile(r"\w+")
 FARTHEST = 1 << 12
 """Characters of HTML in which the next word of its text is looked for."""
+OBJECT = re.compile(r"<[\w.]+( object)?( at 0x[0-9a-f]+)?>|<Figure size [^<>]*>")
+"""What an object is shown as that has no text."""
+DESCRIPTION = re.compile(rf"^\W*(?:{'|'.join(front_matter.NAMES['description'])})\b", re.M | re.I)
+"""Key of the description in front matter."""
 LONGEST_OUTPUT = 2000
 """Characters kept of a cell's output."""
 
@@ -72,11 +78,22 @@ def read(text: str) -> Extract:
     """
     text = shown(text)
     values, body = front_matter.split(text)
-    outline = Outline()
+    outline, about = Outline(), front_matter.facts(values)
     feed(outline, body, line=1 + text.count("\n", 0, len(text) - len(body)))
     lowered = {key.lower(): value for key, value in values.items()}
     title = front_matter.as_text(lowered.get("title", "")) or outline.top_heading
-    return Extract(title, outline.text, outline.parts, front_matter.facts(values))
+    if not outline.text and "description" in about:  # as in a note on a picture or a link
+        _add_description(outline, about["description"], text)
+    return Extract(title, outline.text, outline.parts, about)
+
+
+def _add_description(outline: Outline, description: str, text: str) -> None:
+    """Add a description, which is in the front matter of a text."""
+    key = DESCRIPTION.search(text)
+    start = key.end() if key else 0
+    line = 1 + text.count("\n", 0, start)
+    lines = lines_within(description, text[start:])
+    outline.add(description, lines=[(offset, line + number) for offset, number in lines])
 
 
 def feed(
@@ -90,7 +107,7 @@ def feed(
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    parser.use(attribute_lists).use(with_spans)
+    parser.use(attribute_lists).use(with_spans).use(footnotes)
     _Reader(outline, Counter() if taken is None else taken, line).read(parser.parse(text))
 
 
@@ -275,6 +292,22 @@ def attribute_lists(parser: MarkdownIt) -> None:
     parser.inline.ruler.push("attribute_lists", _of_spans)
 
 
+def footnotes(parser: MarkdownIt) -> None:
+    """Keep notes such as `[^1]: Ibid.`, which have the form of a link's definition, as text.
+
+    >>> from markdown_it import MarkdownIt
+    >>> MarkdownIt().use(footnotes).render("[^1]: Ibid.")
+    '<p>[^1]: Ibid.</p>\\n'
+    """
+    from markdown_it.rules_block import reference
+
+    def rule(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+        start = state.bMarks[first] + state.tShift[first]
+        return not state.src.startswith("[^", start) and reference(state, first, last, silent)
+
+    parser.block.ruler.at("reference", rule)
+
+
 def with_spans(parser: MarkdownIt) -> None:
     """Give tokens that may contain line breaks their place in the block: (start, end)."""
     from markdown_it.rules_inline import backtick, escape, html_inline, image, link, newline
@@ -430,10 +463,28 @@ def _notebook(book: dict[str, Any]) -> Extract:
         else:
             outline.add(source)
             for output in cell.get("outputs", []):
-                shown = output.get("text") or output.get("data", {}).get("text/plain", "")
-                outline.add(_text(shown)[:LONGEST_OUTPUT])
+                outline.add(_output(output)[:LONGEST_OUTPUT])
     title = _text(book.get("metadata", {}).get("title", "")) or outline.top_heading
     return Extract(title, outline.text, outline.parts)
+
+
+def _output(output: dict[str, Any]) -> str:
+    """Text of a cell's output, of its richest form if the plain one is only a name of an object."""
+    if output.get("output_type") in ("error", "pyerr"):
+        return f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
+    forms = output | {kind.partition("/")[2]: v for kind, v in output.get("data", {}).items()}
+    plain = _text(output.get("text") or forms.get("plain"))
+    if plain.strip() and not OBJECT.fullmatch(plain.strip()):
+        return plain
+    if markdown := _text(forms.get("markdown")):
+        outline = Outline()
+        feed(outline, markdown)
+        return outline.text
+    if html := _text(forms.get("html")):
+        return html_pages.text_of(html)
+    if latex := _text(forms.get("latex")):
+        return latex
+    return json.dumps(forms["json"], ensure_ascii=False) if forms.get("json") else ""
 
 
 def _cells(book: dict[str, Any]) -> list[dict[str, Any]]:
@@ -451,5 +502,7 @@ def _source(cell: dict[str, Any]) -> str:
 
 
 def _text(lines: Any) -> str:
-    """Join a text that may be a list of lines."""
+    """Join a text that may be a list of lines, or null."""
+    if lines is None:
+        return ""
     return "".join(map(str, lines)) if isinstance(lines, list) else str(lines)
