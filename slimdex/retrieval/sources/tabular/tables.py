@@ -39,6 +39,8 @@ from .table_files import (
     READERS,
     TYPED,
     check_keys,
+    describe,
+    describe_json,
     first_error,
     has_mixed_line_endings,
     header,
@@ -238,7 +240,7 @@ class TableSource:
 
     def _describe(self) -> dict[str, str]:
         check_keys(self._connection, self._file)
-        types = {row[0]: row[1] for row in self._described().fetchall()}
+        types = self._described()
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
             raise self._refused("expected JSON objects with fields, found none")
         if self.is_json:
@@ -262,16 +264,20 @@ class TableSource:
         empty = {column for column, count in zip(unnamed, counts, strict=True) if not count}
         return {column: type_ for column, type_ in types.items() if column not in empty}
 
-    def _described(self) -> duckdb.DuckDBPyConnection:
-        """Describe the columns, if necessary in a copy with uniform line endings."""
-        sql = "DESCRIBE SELECT * FROM "
+    def _described(self) -> dict[str, str]:
+        """Types of the columns, if necessary in a copy with uniform line endings."""
         try:
-            return self._connection.execute(sql + self._reader(self._file, {}, []))
+            if self.is_json:
+                return describe_json(self._connection, self._file)
+            return describe(self._connection, self._reader(self._file, {}, []))
         except duckdb.Error as error:
             if self._reader is not read_csv or not has_mixed_line_endings(self._file.path):
                 raise self._explained(error) from error
         self._file.unify_line_endings()
-        return self._execute(sql + self._reader(self._file, {}, []))
+        try:
+            return describe(self._connection, self._reader(self._file, {}, []))
+        except duckdb.Error as error:
+            raise self._explained(error) from error
 
     def _requested_types(self, types: Mapping[str, str]) -> dict[str, str]:
         for column in (self._text, self._id, self._title):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import subprocess
 import sys
@@ -30,6 +32,36 @@ from tests.encoders import WordEncoder
 MOMENT = "TIMESTAMPTZ '2024-05-01 22:00:00+09'"
 NAIVE = datetime(2024, 5, 1, 13)
 ONE_ID = "00000000-0000-0000-0000-000000000001"
+ALIKE: list[list[Any]] = [
+    [{"Host": "a", "host": "b"}],
+    [{"Host": "a"}, {"host": "b"}, None],
+    [[{"K": 1}, {"k": 2}]],
+    [{"a": {"b": [{"It's": 1.5, "IT'S": "é"}]}}, {"a": {}}],
+    [{"Ä": 1, "a": {"x": 1, "X": None}}],
+]
+"""Values of objects whose keys differ in case only."""
+
+
+@pytest.mark.parametrize("values", ALIKE)
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.jsonl.gz"])
+def test_nested_keys_may_differ_in_case_only(tmp_path: Path, name: str, values: list[Any]) -> None:
+    rows = [
+        {"id": str(i), "day": "2024-05-01", "m": value, "tags": ["a"], "text": "x", "n": {"i": i}}
+        for i, value in enumerate(values)
+    ]
+    text = json.dumps(rows) if name == "a.json" else "\n".join(map(json.dumps, rows))
+    data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+    (tmp_path / name).write_bytes(data)
+    source = open_source(str(tmp_path / name))
+    types = {"day": "DATE", "m": "JSON", "tags": "VARCHAR[]", "n": "STRUCT(i BIGINT)"}
+    assert source.columns == types
+    (documents,) = source.batches()
+    own = {"day": date(2024, 5, 1), "tags": ["a"]}
+    assert [document.metadata for document in documents] == [
+        {**own, "m": value, "n": {"i": i}} for i, value in enumerate(values)
+    ]
+
+
 VALUES: dict[str, tuple[str, Any]] = {
     MOMENT: ("TIMESTAMP", NAIVE),
     "'22:00:00+09'::TIMETZ": ("TIME", time(13)),
