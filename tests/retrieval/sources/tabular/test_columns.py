@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from pyarrow.csv import write_csv
 
 from slimdex import Collection, Document
 from slimdex.retrieval.sources.source import ColumnNames, open_source
@@ -32,6 +33,39 @@ from tests.encoders import WordEncoder
 MOMENT = "TIMESTAMPTZ '2024-05-01 22:00:00+09'"
 NAIVE = datetime(2024, 5, 1, 13)
 ONE_ID = "00000000-0000-0000-0000-000000000001"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["9/18/2015 19:39", "12/5/2016 8:00", ""],
+        ["28.05.2016 7:30", "1.6.2016"],
+        ["5/28/16", "12/31/16 11:59 pm"],
+        ["28 May 2016", "1 Jun. 2016"],
+        ["May 28, 2016", "June 1, 2016"],
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_dates_that_stay_text_are_noted(tmp_path: Path, name: str, values: list[str]) -> None:
+    others = {"version": "1.2.3", "code": "12/5", "said": "on 9/18/2015"}
+    rows = [{"text": "x", "at": value, **others} for value in values]
+    table = pyarrow.Table.from_pylist(rows)
+    if name == "a.parquet":
+        parquet.write_table(table, tmp_path / name)
+    elif name == "a.jsonl":
+        (tmp_path / name).write_text("\n".join(map(json.dumps, rows)))
+    else:
+        write_csv(table, tmp_path / name)
+    source = open_source(str(tmp_path / name))
+    assert source.columns["at"] == "VARCHAR"
+    dates = [note for note in source.notes if "date" in note]
+    assert [note.partition(":")[0] for note in dates] == [
+        "column 'at' is stored as text, not as a date"
+    ]
+    typed = open_source(str(tmp_path / name), ColumnNames(types={"at": "VARCHAR"}))
+    assert not [note for note in typed.notes if "date" in note]
+
+
 ALIKE: list[list[Any]] = [
     [{"Host": "a", "host": "b"}],
     [{"Host": "a"}, {"host": "b"}, None],
