@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64, a2b_qp
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from email import message_from_bytes
 from email.message import Message
 from email.policy import Compat32
@@ -23,7 +23,10 @@ from . import html_pages
 
 MESSAGES = ("message/rfc822", "message/global", "message/news")
 """Types of parts that are messages themselves."""
-ENCODINGS = {"base64": a2b_base64, "quoted-printable": a2b_qp}
+ENCODINGS: Mapping[str, Callable[[bytes], bytes]] = {
+    "base64": a2b_base64,
+    "quoted-printable": a2b_qp,
+}
 MOST_PARTS = 1000
 """Largest number of parts of a message to read."""
 PIECE = 1 << 16
