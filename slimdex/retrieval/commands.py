@@ -6,6 +6,7 @@ so that searches do not wait for those of others.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,7 @@ from slimdex.indexes.execution.progress import note
 from slimdex.indexes.suggestions import did_you_mean
 
 from .collection import Collection
-from .documents import Document, document_json, hit_json, id_text, json_of
+from .documents import Document, Lines, document_json, hit_json, id_text, json_of, line_starts
 from .encoders.base import encode_queries
 from .search.answer import rows_for
 from .search.request import SearchRequest
@@ -183,8 +184,8 @@ def search(
 ) -> dict[str, Any]:
     """Answer a search request without reranking.
 
-    Returns the "hits" of each query, "excerpts" of their texts, the "chance_score" of random
-    documents, and the "columns" to show.
+    Returns the "hits" of each query, the `Excerpt` of each of their texts in "excerpts", the
+    "chance_score" of random documents, and the "columns" to show.
 
     Parameters
     ----------
@@ -245,8 +246,9 @@ def read_lines(
     """Read lines of documents, in the order asked for, at most `longest` characters of each.
 
     Each is a document, named as by `fetch`, and the numbers of its first and last line, from 1;
-    None is the document's end. Of more than `longest` characters, the first lines are
-    returned; or, if the first line is longer, its beginning.
+    None is the document's end. They are lines of its file, or of its text if these are not known.
+    Of more than `longest` characters, the first lines are returned; or, if the first line is
+    longer, its beginning.
 
     Raises `InputError` if there are no such lines.
     """
@@ -259,24 +261,44 @@ def read_lines(
 
 def _lines(document: Document, first: int, last: int | None, longest: int) -> dict[str, Any]:
     """Lines of a document, and where they are in its text."""
-    lines = document.text.split("\n")
-    if not 1 <= first <= len(lines) or (last is not None and last < first):
+    starts = line_starts(document.text, document.lines)
+    total = starts[-1][1]
+    if not 1 <= first <= total or (last is not None and last < first):
         asked = f"lines {first}-{'' if last is None else last} of {document.id!r}"
-        raise InputError(f"{asked}; expected FIRST-LAST, within its lines 1-{len(lines)}")
-    text = "\n".join(lines[first - 1 : last])
+        raise InputError(f"{asked}; expected FIRST-LAST, within its lines 1-{total}")
+    begin, stop = _between(starts, first, last)
+    start = starts[begin][0]
+    # The break before the next line is not part of this one.
+    end = starts[stop][0] - 1 if stop < len(starts) else len(document.text)
+    text = document.text[start : max(start, end)]
     if len(text) > longest:
-        end = text.rfind("\n", 0, longest + 1)
-        text = text[: longest if end < 0 else end]
+        cut = text.rfind("\n", 0, longest + 1)
+        text = text[: longest if cut < 0 else cut]
+        stop = bisect_right(starts, start + len(text), key=lambda pair: pair[0])
     return {
         "id": document.id,
         "title": document.title,
         "text": text,
-        "line": first,
-        "last_line": first + text.count("\n"),
-        "lines": len(lines),
-        "start": sum(map(len, lines[: first - 1])) + first - 1,
+        "line": starts[begin][1] if begin < stop else first,
+        "last_line": starts[stop - 1][1] if begin < stop else first,
+        "lines": total,
+        "start": start,
         "metadata": dict(document.metadata),
     }
+
+
+def _between(starts: Lines, first: int, last: int | None) -> tuple[int, int]:
+    """Which of the lines that begin at `starts` are those from `first` to `last` of the file.
+
+    None are, if the text does not have these, as front matter.
+    """
+    begin = bisect_left(starts, first, key=lambda pair: pair[1])
+    # An empty line that only the text has, between two blocks, is counted as the next one.
+    while begin + 1 < len(starts) and starts[begin + 1][1] == starts[begin][1]:
+        begin += 1
+    if last is None:
+        return begin, len(starts)
+    return begin, bisect_right(starts, last, key=lambda pair: pair[1])
 
 
 def related(

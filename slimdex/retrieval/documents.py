@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from base64 import b64encode
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -25,6 +27,14 @@ MOST_COLUMNS = 10_000
 """Columns of an index: DuckDB takes megabytes and milliseconds for each hundred of them."""
 SHOWN = 60
 """Characters of the text in a hit's repr."""
+WITHOUT_LINES = frozenset(
+    ["docx", "epub", "html", "mail", "notebook", "odp", "odt", "pdf", "pptx", "xml"]
+)
+"""Kinds of files whose lines are not known, since their text is extracted."""
+
+Lines = Sequence[tuple[int, int]]
+"""Offsets in a text, in characters, and the lines of its file that begin there, in order: those
+that do not follow from the lines before, one for each line break."""
 
 
 def id_text(id: Any) -> str:
@@ -78,12 +88,15 @@ class Part:
     headings : headings above it, outermost first.
     page : page number from 1, if the text has pages.
     anchor : fragment of a link to it, after ``#``.
+    lines : (offset in the text, line of the file) where lines of the file begin that do not follow
+        from the lines before, as in Markdown, whose text has no front matter.
     """
 
     start: int
     headings: Sequence[str] = ()
     page: int | None = None
     anchor: str = ""
+    lines: Lines = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +131,42 @@ class Document:
         """Text to encode: title, a space, text (the BEIR convention)."""
         return content(self.title, self.text)
 
+    @property
+    def lines(self) -> Lines:
+        """Lines of its file, of all parts."""
+        return [pair for part in self.parts for pair in part.lines]
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether lines of its file are known; a text without a file has lines of its own."""
+        return self.metadata.get("kind") not in WITHOUT_LINES
+
+
+def line_at(text: str, lines: Lines, offset: int) -> int:
+    r"""Line of the file that has the character at an offset.
+
+    >>> text = "Tea\n\nBoil water. Wait."  # of the lines 4, 6 and 7 of a file
+    >>> [line_at(text, [(0, 4), (17, 7)], offset) for offset in (2, 5, 17)]
+    [4, 6, 7]
+    """
+    place = bisect_right(lines, offset, key=lambda pair: pair[0]) - 1
+    start, line = lines[place] if place >= 0 else (0, 1)
+    return line + text.count("\n", start, offset)
+
+
+def line_starts(text: str, lines: Lines) -> list[tuple[int, int]]:
+    r"""Where each line of a text begins, and its line of the file.
+
+    >>> line_starts("Tea\n\nBoil water. Wait.", [(0, 4), (17, 7)])
+    [(0, 4), (4, 5), (5, 6), (17, 7)]
+    """
+    breaks = {found.end() for found in re.finditer("\n", text)}
+    known, starts, line = dict(lines), list[tuple[int, int]](), 0
+    for offset in sorted({0, *breaks, *known}):
+        line = known.get(offset, line + 1)
+        starts.append((offset, line))
+    return starts
+
 
 @dataclass(frozen=True, repr=False)
 class Hit:
@@ -128,11 +177,14 @@ class Hit:
     score : a cosine, higher is nearer; hits of hybrid search are not in its order.
     text : the passage.
     start, end : its offsets in the document's text, in characters.
-    line : line of the text in which it begins, from 1.
+    line, last_line : lines of the file in which it begins and ends, from 1; of the text, if that is
+        from no file; None if the lines of the file are not known, as of a PDF or a web page.
     page : page on which it begins, if known.
     headings : headings above all of it, outermost first.
     anchor : fragment of a link to it, after ``#``, if known.
     found_by : "meaning", "words", "both", or "name", if that equals the query.
+    lines : (offset in `text`, line of the file) where lines of the file begin that do not follow
+        from the lines before, one for each line break.
     """
 
     id: str
@@ -142,11 +194,19 @@ class Hit:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     start: int = 0
     end: int = 0
-    line: int = 1
+    line: int | None = 1
+    last_line: int | None = 1
     page: int | None = None
     headings: Sequence[str] = ()
     anchor: str = ""
     found_by: str = "meaning"
+    lines: Lines = ()
+
+    def line_at(self, offset: int) -> int | None:
+        """Line of the file at an offset in `text`; None if not known."""
+        if self.line is None:
+            return None
+        return line_at(self.text, [(0, self.line), *self.lines], offset)
 
     def __repr__(self) -> str:
         """Id, score, and the beginning of the text, for notebooks.
@@ -177,7 +237,11 @@ def content(title: str, text: str) -> str:
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Convert a hit to JSON-serialisable values."""
-    values = {"headings": [*hit.headings], "metadata": dict(hit.metadata)}
+    values = {
+        "headings": [*hit.headings],
+        "lines": [[*pair] for pair in hit.lines],
+        "metadata": dict(hit.metadata),
+    }
     return {**vars(hit), **values, "score": round(hit.score, 6)}
 
 
@@ -197,7 +261,10 @@ def document_json(document: Document) -> dict[str, Any]:
         "title": document.title,
         "text": document.text,
         "metadata": dict(document.metadata),
-        "parts": [vars(part) | {"headings": [*part.headings]} for part in document.parts],
+        "parts": [
+            vars(part) | {"headings": [*part.headings], "lines": [[*pair] for pair in part.lines]}
+            for part in document.parts
+        ],
         "passages": [{"start": start, "end": end} for start, end in document.passages],
     }
 

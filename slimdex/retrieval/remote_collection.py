@@ -247,7 +247,13 @@ def _parts(documents: Iterator[Document]) -> Iterator[list[Any]]:
 def _document(said: Mapping[str, Any]) -> Document:
     """The document that `document_json` has written."""
     parts = tuple(
-        Part(part["start"], tuple(part["headings"]), part["page"], part["anchor"])
+        Part(
+            start=part["start"],
+            headings=tuple(part["headings"]),
+            page=part["page"],
+            anchor=part["anchor"],
+            lines=tuple((offset, line) for offset, line in part.get("lines", ())),
+        )
         for part in said["parts"]
     )
     passages = [(one["start"], one["end"]) for one in said["passages"]]

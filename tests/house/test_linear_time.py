@@ -16,9 +16,10 @@ import pytest
 
 import slimdex
 from slimdex.retrieval.cli.safe_text import visible
+from slimdex.retrieval.documents import Hit
 from slimdex.retrieval.lexical import tokens
 from slimdex.retrieval.quality.query_pools import sentences
-from slimdex.retrieval.search.excerpts import excerpt, word_places
+from slimdex.retrieval.search.excerpts import nearest_by_words, word_places
 from slimdex.retrieval.sources.files import decoding, front_matter, kinds
 from slimdex.retrieval.sources.files.formats import html_pages, markdown
 
@@ -242,7 +243,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "words": tokens.words_in,
     "names": tokens.id_terms,
     "names of a query": lambda text: (tokens.name_forms(text), tokens.misspelt_form(text)),
-    "excerpts": lambda text: (excerpt(text[:200], text), word_places(text, text)),
+    "excerpts": lambda text: (
+        nearest_by_words(text[:200], Hit("7", 1.0, text)),
+        word_places(text, text),
+    ),
     "sentences": sentences,
     "escapes": visible,
     "an attribute of HTML": raw(lambda data: html_pages.read(b"<meta content='" + data + b"'>")),

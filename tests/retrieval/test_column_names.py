@@ -36,7 +36,8 @@ TEXTS = {"tea": "Boil the water.", "long": LONG, "rain": "rain and snow", "void"
 FAILED = ["tokens", "read", "starts", "ends", "contexts", "new", "old"]
 ODD = ["t", "c0", "documents", "rowid", 'a"b', "a'b", "a.b", "a b", "Äpfel", "-- x", "*", "?", "$1"]
 SQL = re.compile(r"\b(SELECT|FROM|WHERE|JOIN|UPDATE|INSERT|ALTER|CREATE|WITH|BIGINT)\b")
-PASSAGE = ["vector", "passage_id", "passage", "start", "end", "line", "page", "headings", "anchor"]
+PASSAGE = ["vector", "passage_id", "passage", "start", "end", "line", "headings", "anchor"]
+PASSAGE += ["last_line", "page"]
 NOT_METADATA = {*OWN_COLUMNS, *ID_NAMES, *TEXT_NAMES}
 
 

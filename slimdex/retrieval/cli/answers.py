@@ -10,7 +10,14 @@ from typing import Any
 from rich.text import Text
 
 from ..documents import Hit, hit_json
-from ..search.excerpts import are_by_chance, excerpt, on_one_line, shortened, word_places
+from ..search.excerpts import (
+    Excerpt,
+    are_by_chance,
+    nearest_by_words,
+    on_one_line,
+    shortened,
+    word_places,
+)
 from ..search.places import file_of
 from .console import hanging, line
 from .safe_text import visible
@@ -24,7 +31,7 @@ LISTED_QUERIES, QUERY_CHARACTERS = 3, 40
 def show_hits(
     query: str,
     hits: Sequence[Hit],
-    texts: Sequence[str] | None = None,
+    excerpts: Sequence[Excerpt] | None = None,
     columns: Sequence[str] = (),
     *,
     is_text: bool = True,
@@ -33,7 +40,7 @@ def show_hits(
 
     Parameters
     ----------
-    texts : the excerpt of each hit's text; default: the part with the query's words.
+    excerpts : of each hit's text; default: the part with the query's words.
     columns : names of metadata to show.
     is_text : whether the query is a text; its words are then bold in the excerpts.
     """
@@ -41,12 +48,12 @@ def show_hits(
     if not hits:
         line("  nothing found")
     asked = query if is_text else ""
-    texts = texts or [excerpt(asked, on_one_line(hit.text)) for hit in hits]
-    for hit, text in zip(hits, texts, strict=True):
+    excerpts = excerpts or [nearest_by_words(asked, hit) for hit in hits]
+    for hit, excerpt in zip(hits, excerpts, strict=True):
         score, file = Text(f"{hit.score:6.3f}  ", style="cyan"), file_of(hit.metadata.get("path"))
-        hanging(score, _named(hit, file))
-        body = _with_words(text, asked)
-        shown = (_place(hit, file), _columns(hit, columns), body)
+        hanging(score, _named(hit, file, excerpt))
+        body = _with_words(excerpt.text, asked)
+        shown = (_place(hit, file, excerpt), _columns(hit, columns), body)
         for part in filter(None, shown):
             hanging(Text(" " * len(score)), part)
 
@@ -97,11 +104,11 @@ def by_chance(
     return [f"{said} (they reach {score:.3f}) for {some}{more}"]
 
 
-def _named(hit: Hit, file: Path | None) -> Text:
+def _named(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
     """Return a hit's id, its title if that differs, and how it was found if not by its meaning."""
     named = Text(visible(shortened(hit.id, LONGEST_ID)), style="green")
     if file is not None and _is_named_by(hit.id, file):
-        named.append(_colon_line(hit), style="default")
+        named.append(_colon_line(hit, excerpt), style="default")
     title = on_one_line(hit.title)
     if title and not _says_title(hit.id, hit.title):
         named.append("  " + visible(shortened(title)), style="default")
@@ -124,19 +131,19 @@ def _with_words(text: str, query: str) -> Text:
     return shown.append(visible(text[end:]))
 
 
-def _place(hit: Hit, file: Path | None) -> Text:
-    """Return a passage's place: its file (unless the id names it), headings, and page or line."""
+def _place(hit: Hit, file: Path | None, excerpt: Excerpt) -> Text:
+    """Return a passage's place: its file (unless the id names it), headings, and page or lines."""
     headings = hit.headings[1:] if [*hit.headings[:1]] == [hit.title] else hit.headings
     place = [on_one_line(heading) for heading in headings]
     if hit.page is not None:
         place.append(f"page {hit.page:,}")
-    elif hit.start and not (file is not None and _colon_line(hit)):
-        place.append(f"line {hit.line:,}")
+    elif not (file is not None and _colon_line(hit, excerpt)):
+        place += _lines(hit, excerpt)
     shown = Text(visible(shortened(" > ".join(place))), style="dim")
     if file is None or _is_named_by(hit.id, file):
         return shown
     path = Text(visible(shortened(str(file), LONGEST_ID)), style="green")
-    path.append(_colon_line(hit), style="default")
+    path.append(_colon_line(hit, excerpt), style="default")
     return Text.assemble(path, "  " if shown else "", shown)
 
 
@@ -158,9 +165,18 @@ def _says_title(id: str, title: str) -> bool:
     return id == title or id.rpartition("/")[2].startswith(f"{title}.")
 
 
-def _colon_line(hit: Hit) -> str:
+def _lines(hit: Hit, excerpt: Excerpt) -> list[str]:
+    """Return the lines of an excerpt, if known and not at the beginning of a text."""
+    first, last = excerpt.line, excerpt.last_line
+    if first is None or last is None or not hit.start + excerpt.start:
+        return []
+    return [f"line {first:,}" if first == last else f"lines {first:,}-{last:,}"]
+
+
+def _colon_line(hit: Hit, excerpt: Excerpt) -> str:
     """Format a line number as editors accept it after a path, for code only."""
-    return f":{hit.line}" if hit.start and hit.metadata.get("kind") == "code" else ""
+    is_code = hit.metadata.get("kind") == "code"
+    return f":{excerpt.line}" if is_code and hit.start + excerpt.start else ""
 
 
 def _columns(hit: Hit, columns: Sequence[str]) -> Text:

@@ -102,6 +102,7 @@ def _fields(hit: Hit, number: int, *, is_cut: bool) -> dict[str, Any]:
         "start": hit.start,
         "end": hit.end,
         "line": hit.line,
+        "last_line": hit.last_line,
         "page": hit.page,
         "headings": [*hit.headings],
         "anchor": hit.anchor or None,
@@ -157,7 +158,7 @@ def _passages(hits: Sequence[Hit], numbers: Sequence[int]) -> dict[str, Any]:
 
     fields = [_fields(hit, i, is_cut=True) for hit, i in zip(hits, numbers, strict=True)]
     types = dict.fromkeys(("text", "passage_id"), pa.string())
-    types |= dict.fromkeys(("passage", "start", "end", "line", "page"), pa.int64())
+    types |= dict.fromkeys(("passage", "start", "end", "line", "last_line", "page"), pa.int64())
     types |= {"headings": pa.list_(pa.string()), "anchor": pa.string()}
     return {name: pa.array([row[name] for row in fields], kind) for name, kind in types.items()}
 

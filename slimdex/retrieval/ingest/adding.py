@@ -67,6 +67,7 @@ def add_sources(
             sources.vectors,
             ids.known_origins,
             ids.origins,
+            ids.moved,
             missing(ids) if missing else None,
         )
         try:

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from os.path import isdir
 from pathlib import PurePath, PurePosixPath
 
 from ..documents import Document
-from ..sources.files.file_source import FileSource
+from ..sources.files.file_source import FileSource, place_of
 from ..sources.files.input_files import Reading, place_digest
 from ..sources.source import Source
 from ..store.document_store import DocumentStore
@@ -32,22 +33,26 @@ LISTED_FILES = 3
 class SourceIds:
     """Prefixes of the sources' ids.
 
-    `origins` are `known_origins`, which are the state's, with those of these sources.
+    `origins` are `known_origins`, which are the state's, with those of these sources. `moved` are
+    places of folders before they moved -> their places now.
     """
 
     readings: Sequence[Reading] = ()
     known_origins: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    moved: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
     @classmethod
     def of(cls, sources: Sequence[Source], state: State, store: DocumentStore) -> SourceIds:
         """Choose the prefixes of sources to add to an index."""
         origins, readings, notes = dict(state.origins), list[Reading](), list[str]()
-        taken = set[str]()
+        moved, taken = dict[str, str](), set[str]()
         for source in sources:
             if isinstance(source, FileSource):
                 reading, key, note = _of_folder(source, origins, store)
+                if origins.get(key, reading.place) != reading.place:
+                    moved[origins[key]] = reading.place
                 origins[key] = reading.place
                 readings.append(reading)
                 notes += [note] if note else []
@@ -67,7 +72,8 @@ class SourceIds:
                 origins[prefix] = digest
                 taken.add(prefix)
             readings.append(Reading(prefix, digest))
-        return cls(readings, state.origins, origins, [*_notes(sources, readings), *notes])
+        notes = [*_notes(sources, readings), *notes]
+        return cls(readings, state.origins, origins, moved, notes)
 
 
 def _names(given: str, place: PurePath | None) -> Iterator[str]:
@@ -105,14 +111,18 @@ def _of_folder(
         )
         note = f"{source.name}: its id is {id}: {given} is another file's"
         return Reading(id, mark), id, "" if id == given else note
-    for key in filter(_is_folder, origins):
-        if _has_moved(source, key, origins[key], store):
+    folders = {key: before for key, before in origins.items() if _is_folder(key)}
+    for key, before in folders.items():
+        if _has_moved(source, key, before, store):
             return Reading(key, mark), key, f"{source.name}: taken for a folder that has moved"
-    if not any(map(_is_folder, origins)):
+    if not folders:
         return Reading("", mark), "", ""
     names = (f"{name}/" for name in _names(place.name, place) if name)
     prefix = next(name for name in names if name not in origins)
     note = f"{source.name}: ids are {prefix}..., since others are of another folder"
+    left = [before for key, before in folders.items() if _has_left(source, key, before, store)]
+    if count := sum(map(store.count_of_place, left)):
+        note += f"; if that has become this one, build again, since its {count:,} documents stay"
     return Reading(prefix, mark), prefix, note
 
 
@@ -124,18 +134,35 @@ def _is_folder(key: str) -> bool:
 def _has_moved(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
     """True if a folder's files are mostly documents of another place, with the same contents.
 
-    Only a sample is read; nothing is lost if they replace the others.
+    Only a sample is read. A folder that is still at the other place has not moved, unless it has
+    been copied together with the index in it.
     """
+    is_around_index = place_of(store.path).startswith(f"{source.place}/")
     known = store.known_ids([prefix + path for path in source.paths])
-    if 2 * len(known) < max(len(source.paths), store.count_of_place(place)):
+    # A few files may be a copy of some, except around the index.
+    all_files = 0 if is_around_index else store.count_of_place(place)
+    if 2 * len(known) < max(len(source.paths), all_files):
         return False
     paths = [path for path in source.paths if prefix + path in known]
     read = {prefix + document.id: document for document in source.some(paths, SAMPLED_FILES)}
-    old = store.read([known[id] for id in read])
-    return bool(read) and all(
-        (read[stored.id].title, read[stored.id].text) == (stored.title, stored.text)
-        for stored in old.values()
-    )
+    old = store.read([known[id] for id in read]).values()
+    same = sum((read[each.id].title, read[each.id].text) == (each.title, each.text) for each in old)
+    is_still_there = not is_around_index and any(_is_at(place, each, prefix) for each in old)
+    return 2 * same > len(read) and not is_still_there
+
+
+def _has_left(source: FileSource, prefix: str, place: str, store: DocumentStore) -> bool:
+    """True if a folder has files of another place, where there is no folder any more."""
+    known = store.known_ids([prefix + path for path in source.paths])
+    old = store.read([*known.values()][:SAMPLED_FILES]).values()
+    return bool(old) and not any(_is_at(place, each, prefix) for each in old)
+
+
+def _is_at(place: str, document: Document, prefix: str) -> bool:
+    """True if the folder from which a document was read is still there."""
+    path, relative = str(document.metadata.get("path", "")), document.id.removeprefix(prefix)
+    folder = path.removesuffix(relative) or "."
+    return path.endswith(relative) and place_digest(place_of(folder)) == place and isdir(folder)
 
 
 def _is_harmless(source: Source, prefix: str, store: DocumentStore) -> bool:

@@ -82,6 +82,7 @@ class Addition:
     vectors: GivenVectors | None = None  # one for each document; by default the encoder's
     known_origins: Mapping[str, str] = field(default_factory=dict)  # see `SourceIds`
     origins: Mapping[str, str] = field(default_factory=dict)
+    moved: Mapping[str, str] = field(default_factory=dict)
     missing: Callable[[DocumentStore, int], Rows] | None = None
     are_checked: bool = False  # True for documents of `checked_document`
 
@@ -122,6 +123,8 @@ def stage(change: Change, addition: Addition, tokens_of: Count) -> Staged:
     if count and not is_unique and (twice := store.duplicate_id(first)):
         id, row, other = twice
         raise DuplicateKeyError(id, row - first, other - first)
+    for before, now in addition.moved.items():
+        store.move_place(before, now)
     gone = missing(store, first) if missing else NO_ROWS
     moved = store.count_moved(first, gone) if len(gone) else 0
     unchanged = _unchanged(change, first, stop, vectors)
@@ -220,7 +223,7 @@ def _check_parts(document: Document) -> None:
             raise InputError(
                 f"{name}: a part starts at {part.start}; expected {start} to {len(document.text)}"
             )
-        start = part.start
+        start = part.lines[-1][0] if part.lines else part.start
 
 
 def cut_staged(change: Change, first: int, staged: int, count: Count | None) -> int:

@@ -27,7 +27,7 @@ from slimdex.indexes.execution.spare import beside
 from slimdex.indexes.ranking import compacted, stacked
 from slimdex.indexes.search.reduced_index import ReducedIndex
 
-from ..documents import Document, Hit
+from ..documents import Document, Hit, line_at
 from ..encoders.base import Encoder, encode_queries
 from ..lexical.fusion import AUTO, FOUND_BY, MEANING, Candidates, Fusion, Whole, fusion_of
 from ..lexical.weighting import WORDED
@@ -400,22 +400,26 @@ def hit_of(document: Document, number: int, score: float, found_by: str = "meani
             f"document {document.id!r}: {len(passages)} passages; expected {number + 1} or more"
         )
     start, end = passages[number]
-    text = document.text[start:end]
-    line = 1 + document.text.count("\n", 0, start) if start else 1
     part = part_at(document.parts, start) if document.parts else None
+    lines, line, last_line = document.lines, None, None
+    if document.has_lines:
+        line = line_at(document.text, lines, start)
+        last_line = line_at(document.text, lines, max(start, end - 1))
     return Hit(
-        document.id,
-        score,
-        text,
-        document.title,
-        document.metadata,
-        start,
-        end,
-        line,
-        part.page if part else None,
-        headings_of(document.parts, start, end),
-        part.anchor if part else "",
-        found_by,
+        id=document.id,
+        score=score,
+        text=document.text[start:end],
+        title=document.title,
+        metadata=document.metadata,
+        start=start,
+        end=end,
+        line=line,
+        last_line=last_line,
+        page=part.page if part else None,
+        headings=headings_of(document.parts, start, end),
+        anchor=part.anchor if part else "",
+        found_by=found_by,
+        lines=[(offset - start, line) for offset, line in lines if start < offset < end],
     )
 
 

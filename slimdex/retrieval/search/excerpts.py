@@ -41,15 +41,41 @@ COMMON = frozenset([
 ])  # fmt: skip
 """Words that are in any English text, and tell nothing."""
 CUT = "…"
+_WORDS = re.compile(r"\S+")
 _UNSEEN = INVISIBLE.pattern.removesuffix("+")
 _WORD = re.compile(rf"\w(?:[\w{MARKS}]|{_UNSEEN})*+")
 _SENTENCE_END = re.compile(r"[.!?](?= )|[。！？]")
 
 
 @dataclass(frozen=True)
-class _Text:
-    """Text of a hit, its parts and their scores, and the parts that meaning has to compare."""
+class Excerpt:
+    """Part of a hit's text.
 
+    Attributes
+    ----------
+    text : on one line, marked where it is cut.
+    start, end : offsets in the hit's text, in characters.
+    line, last_line : lines of the file in which it begins and ends; None if these are not known.
+    """
+
+    text: str
+    start: int
+    end: int
+    line: int | None
+    last_line: int | None
+
+    @classmethod
+    def of(cls, hit: Hit, shown: str, start: int, end: int) -> Self:
+        """The excerpt start .. end of a hit's text."""
+        last_line = hit.line_at(max(start, end - 1))
+        return cls(shown, start, end, hit.line_at(start), last_line)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Text of a hit on one line, its parts and scores, and the parts to compare by meaning."""
+
+    hit: Hit
     text: str
     parts: Sequence[slice]
     scores: Matrix
@@ -60,18 +86,19 @@ class _Text:
         """Score the parts by the query's words; an encoder has read so many characters."""
         text = on_one_line(hit.text)
         if place := _verbatim(query, text):
-            return cls(text, [_around(text, place, LENGTH)], np.zeros(1, dtype=np.float32))
+            part = _around(text, place, LENGTH)
+            return cls(hit, text, [part], np.zeros(1, dtype=np.float32))
         each = [*parts(text[:LONGEST_READ])]
         scores = _shares(query, [text[part] for part in each])
         end = max(read - len(hit.title), 1)  # it read the title first; at least the first part
         least = scores.max() - BEHIND
         close = [i for i, part in enumerate(each) if part.start < end and scores[i] >= least]
-        return cls(text, each, scores, close if len(close) > 1 else ())
+        return cls(hit, text, each, scores, close if len(close) > 1 else ())
 
     @property
-    def shown(self) -> str:
+    def excerpt(self) -> Excerpt:
         """The best part."""
-        return _shown(self.text, self.parts[int(np.argmax(self.scores))])
+        return _on_one_line(self.hit, self.text, self.parts[int(np.argmax(self.scores))])
 
 
 def nearest_passages(
@@ -80,7 +107,7 @@ def nearest_passages(
     vectors: Matrix,
     found: Sequence[Sequence[Hit]],
     most_parts: int = MOST_PARTS,
-) -> list[list[str]]:
+) -> list[list[Excerpt]]:
     """For each hit of each query, given as text and vector, the part of its text closest to it.
 
     That is the place of the query itself, if the text has it. Otherwise parts are compared by their
@@ -89,7 +116,7 @@ def nearest_passages(
     """
     read = CHARACTERS_PER_TOKEN * getattr(encoder, "max_length", DEFAULT_LENGTH)
 
-    def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> list[str]:
+    def nearest(query: str, vector: Matrix, hits: Sequence[Hit]) -> list[Excerpt]:
         texts = [_Text.of(hit, query, read) for hit in hits]
         compared, left = list[_Text](), most_parts
         for text in texts:
@@ -102,16 +129,51 @@ def nearest_passages(
             ends = np.cumsum([len(text.close) for text in compared])
             for text, own in zip(compared, np.split(cosines, ends[:-1]), strict=True):
                 text.scores[text.close] += own
-        return [text.shown for text in texts]
+        return [text.excerpt for text in texts]
 
     each = zip(queries, normalize_rows(vectors), found, strict=True)
     return [nearest(*one) for one in each]
 
 
-def beginning(hit: Hit) -> str:
-    """The first part of a hit's text, on one line."""
+def beginning(hit: Hit) -> Excerpt:
+    """The first part of a hit's text."""
     text = on_one_line(hit.text)
-    return _shown(text, next(parts(text)))
+    return _on_one_line(hit, text, next(parts(text)))
+
+
+def nearest_by_words(query: str, hit: Hit) -> Excerpt:
+    """The part of a hit's text with the query's words; see `part_with`."""
+    text = on_one_line(hit.text)
+    return _on_one_line(hit, text, part_with(query, text))
+
+
+def quoted(query: str, hit: Hit, length: int) -> Excerpt:
+    """A part of a hit's text as it is, with its line breaks; see `part_with`."""
+    part = part_with(query, hit.text, length)
+    return Excerpt.of(hit, _shown(hit.text, part), part.start, part.stop)
+
+
+def _on_one_line(hit: Hit, text: str, part: slice) -> Excerpt:
+    """An excerpt from a part of a hit's text on one line."""
+    start, last = _places(hit.text, part.start, max(part.start, part.stop - 1))
+    return Excerpt.of(hit, _shown(text, part), start, last + 1)
+
+
+def _places(text: str, *offsets: int) -> list[int]:
+    r"""Offsets in a text, in order, from those in the same text on one line.
+
+    >>> _places("  It\n  rained. ", 0, 3, 9)
+    [2, 7, 13]
+    """
+    places, done, last = list[int](), 0, 0
+    waiting = [*reversed(offsets)]
+    for word in _WORDS.finditer(text):
+        while waiting and waiting[-1] < done + len(word[0]) + 1:
+            places.append(word.start() + waiting.pop() - done)
+        if not waiting:
+            break
+        done, last = done + len(word[0]) + 1, word.end()
+    return places + [last] * len(waiting)
 
 
 def part_with(query: str, text: str, length: int = LENGTH) -> slice:
@@ -125,11 +187,6 @@ def part_with(query: str, text: str, length: int = LENGTH) -> slice:
         return _around(text, place, length)
     each = [*parts(text[:LONGEST_READ], length)]
     return each[int(np.argmax(_shares(query, [text[part] for part in each])))]
-
-
-def excerpt(query: str, text: str, length: int = LENGTH) -> str:
-    """The part of a text with the query's words, marked where it is cut; see `part_with`."""
-    return _shown(text, part_with(query, text, length))
 
 
 def word_places(text: str, query: str) -> list[tuple[int, int]]:

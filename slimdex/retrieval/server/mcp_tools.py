@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path, PureWindowsPath
@@ -28,7 +29,7 @@ from slimdex.retrieval import commands
 
 from ..commands import Command
 from ..documents import Hit, hit_from_json, hit_json
-from ..search.excerpts import are_by_chance, excerpt
+from ..search.excerpts import are_by_chance, quoted
 from ..search.places import file_of, link_of
 from ..search.request import SearchRequest, narrowed
 from ..sources.asked_sources import AskedSources
@@ -87,9 +88,12 @@ class Passage(Placed):
     text: str
     score: float = Field(description="A cosine: higher is nearer.")
     found_by: str = Field(description="meaning, words, both, or name.")
-    start: int = Field(description="Offset in the document, in characters.")
-    line: int = Field(description="Line of the document in which it begins, from 1.")
-    last_line: int
+    start: int = Field(description="Offset of the text in the document, in characters.")
+    line: int | None = Field(
+        description="Line of the file in which the text begins, from 1; null where lines are not "
+        "known, as in a PDF or a web page: fetch reads from `start`."
+    )
+    last_line: int | None = Field(description="Line of the file in which the text ends.")
     page: int | None
     headings: list[str]
     metadata: dict[str, Any]
@@ -113,7 +117,7 @@ class Text(Noted):
 
 
 class LineRange(Named):
-    """Lines of a document to read."""
+    """Lines of a document to read: those of its file, or of its text if these are not known."""
 
     id: str | int = Field(description="Id of a document, from a search, or the path of its file.")
     line: int = Field(1, ge=1, description="First line, from 1.")
@@ -126,9 +130,9 @@ class LinesRead(Placed):
     id: str
     title: str
     text: str
-    line: int
+    line: int = Field(description="The first line here.")
     last_line: int = Field(description="The last line here; if lines are missing, ask again.")
-    lines: int = Field(description="Lines of the whole document.")
+    lines: int = Field(description="The last line of the whole document.")
     start: int = Field(description="Offset of the text in the document, in characters.")
     metadata: dict[str, Any]
 
@@ -423,13 +427,21 @@ def agents_app(server: MCPServer[Any]) -> ASGIApp:
 
 
 def _passages(hits: Sequence[Hit], index: Path | None, query: str, note: str) -> Passages:
-    passages = [
-        hit_json(hit)
-        | _placed(hit, index)
-        | {"text": excerpt(query, hit.text, QUOTED), "last_line": hit.line + hit.text.count("\n")}
-        for hit in hits
-    ]
+    passages = [_quoted(hit, index, query) for hit in hits]
     return Passages.model_validate({"passages": passages, "note": note})
+
+
+def _quoted(hit: Hit, index: Path | None, query: str) -> dict[str, Any]:
+    """A hit's passage, or the part of it with the query's words, and its place."""
+    part = quoted(query, hit, QUOTED)
+    own = replace(
+        hit,
+        text=part.text,
+        start=hit.start + part.start,
+        line=part.line,
+        last_line=part.last_line,
+    )
+    return hit_json(own) | _placed(own, index)
 
 
 def _placed(hit: Hit, index: Path | None) -> dict[str, Any]:

@@ -145,6 +145,7 @@ def last_sources(index: Path, origins: Mapping[str, str]) -> AskedSources:
     if not is_known:
         raise InputError(
             f"{index}: no sources of its build or of an earlier sync; expected files or folders"
+            + f", such as {index.parent}" * (index.name == ".slimdex")
         )
     if Path.cwd() == folder:
         return sources

@@ -156,7 +156,7 @@ class TextSource:
                 )
                 yield from in_batches(documents, BATCH)
         except UNREADABLE as error:
-            raise InputError(f"{self.name}{unreadable(error)}") from error
+            raise InputError(f"{self.name}{unreadable(error, self.origin.path)}") from error
 
 
 def read_pairs(path: str) -> list[tuple[str, str]]:

@@ -695,6 +695,12 @@ class Draft(DocumentStore):
             )
         )
 
+    def move_place(self, before: str, now: str) -> None:
+        """Give all documents of a place another one, without stamps."""
+        self._change_origins(
+            self.fetch(f"""SELECT "row", ? || '/' FROM origins WHERE {PLACE} = ?""", [now, before])
+        )
+
     def count_moved(self, first_row: int, gone: Rows) -> int:
         """Number of the documents to delete whose content recurs from `first_row` on under another
         id."""

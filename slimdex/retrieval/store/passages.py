@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from slimdex.indexes.arrays import Rows
 from slimdex.indexes.json_text import parsed
 
-from ..documents import Document, Part
+from ..documents import Document, Lines, Part
 from ..passages import Passage
 
 
@@ -116,22 +117,40 @@ class Cut:
 def parts_written(parts: Iterable[Part]) -> str | None:
     """Serialise parts for a segment; None if there are none.
 
-    >>> parts_written([Part(0, ["A"], 1)])
-    '[[0,["A"],1,""]]'
+    >>> parts_written([Part(0, ["A"], 1), Part(7, lines=[(7, 12), (30, 14)])])
+    '[[0,["A"],1,""],[7,[],null,"",[0,12,23,2]]]'
     """
-    values = [[part.start, [*part.headings], part.page, part.anchor] for part in parts]
+    values = [_part_written(part) for part in parts]
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")) if values else None
+
+
+def _part_written(part: Part) -> list[Any]:
+    """Values of a part; lines, which are many, by what they are more than those before."""
+    written: list[Any] = [part.start, [*part.headings], part.page, part.anchor]
+    if part.lines:
+        pairs = pairwise([(part.start, 0), *part.lines])
+        written.append([more for one, other in pairs for more in np.subtract(other, one).tolist()])
+    return written
 
 
 def parts_read(values: Iterable[Any]) -> tuple[Part, ...]:
     """Convert parsed JSON of `parts_written` to parts; raises `ValueError` if it is invalid."""
     parts = list[Part]()
-    for start, headings, page, anchor in values:
-        part = Part(start, tuple(headings), page, anchor)
+    for start, headings, page, anchor, *lines in values:
+        part = Part(start, tuple(headings), page, anchor, _lines_read(start, *lines))
         if why := part_fault(part):
             raise ValueError(why)
         parts.append(part)
     return tuple(parts)
+
+
+def _lines_read(start: int, written: Sequence[int] = ()) -> Lines:
+    """The lines of a part from what `_part_written` has written."""
+    offset, line, pairs = start, 0, list[tuple[int, int]]()
+    for further, lines in zip(written[::2], written[1::2], strict=True):
+        offset, line = offset + further, line + lines
+        pairs.append((offset, line))
+    return tuple(pairs)
 
 
 def part_fault(part: Any) -> str | None:
@@ -146,6 +165,18 @@ def part_fault(part: Any) -> str | None:
         return f"page={part.page!r}; expected a whole number or None"
     if not isinstance(part.anchor, str):
         return f"anchor={part.anchor!r}; expected a str"
+    return _lines_fault(part)
+
+
+def _lines_fault(part: Part) -> str | None:
+    if not isinstance(part.lines, Sequence):
+        return f"lines={part.lines!r}; expected (offset, line) pairs"
+    before = (part.start, 1)
+    for pair in part.lines:
+        is_pair = isinstance(pair, Sequence) and [type(number) for number in pair] == [int, int]
+        if not is_pair or pair[0] < before[0] or pair[1] < before[1]:
+            return f"lines={part.lines!r}; expected (offset, line), which grow, from {before}"
+        before = (pair[0], pair[1])
     return None
 
 

@@ -31,7 +31,7 @@ def test_a_title_or_heading_is_not_repeated(capsys: pytest.CaptureFixture[str]) 
 def test_a_line_of_code_follows_its_path(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Only of code are the text's lines the file's, and only a file that is there has a path."""
+    """Only a file that is there has a path."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b.py").touch()
     columns = {"path": f"{tmp_path}/a/b.py", "kind": "code"}

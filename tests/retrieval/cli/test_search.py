@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,26 @@ def test_meaning_ranks_what_patterns_leave(slimdex: Runner) -> None:
     both = ("--glob", "*.py", "--regex", "^import", "--where")
     assert found(*both, "folder = 'deep' OR true") == {"deep/valve.py"}
     assert found(*both, "folder = '' -- no file") == set()
+
+
+def test_the_lines_shown_are_those_of_the_file(slimdex: Runner) -> None:
+    """Of the excerpt, not of the passage in which it is."""
+    Path("notes").mkdir()
+    front_matter = ["---", "title: House", "tags: [seed]", "---", "", "# House", ""]
+    filler = ["A cat sat on the mat", "all day.", ""] * 60
+    wanted = ["The boiler has", "its valve here.", ""]
+    file = [*front_matter, *filler, *wanted, *filler]
+    Path("notes/house.md").write_text("\n".join(file))
+    assert slimdex("build notes --out x").code == 0
+    first = file.index(wanted[0]) + 1
+    shown = slimdex("search x the boiler has its valve here").out
+    found = re.search(r"lines ([\d,]+)-([\d,]+)", shown)
+    assert found is not None
+    begin, end = (int(number.replace(",", "")) for number in found.groups())
+    assert begin <= first < first + 1 <= end < begin + 15
+    (hit,) = slimdex.found("x the boiler has its valve here")
+    lines = file[hit["line"] - 1 : hit["last_line"]]
+    assert " ".join(lines).removeprefix("# ").split() == hit["text"].split()
 
 
 def test_a_best_hit_no_nearer_than_chance_is_noted(bare: Runner) -> None:

@@ -268,6 +268,9 @@ PARTS: list[tuple[Any, str]] = [
     ([Part(0, None)], "headings=None; expected texts"),  # type: ignore[arg-type]
     ([Part(0, (), "3")], "page='3'; expected a whole number"),  # type: ignore[arg-type]
     (["x"], "'x'; expected a Part"),
+    ([Part(2, lines=[(1, 4)])], r"lines=\[\(1, 4\)\]; expected \(offset, line\)"),
+    ([Part(0, lines=[(0, 4), (3, 2)])], "which grow"),
+    ([Part(0, lines=[(0, "4")])], "which grow"),  # type: ignore[list-item]
 ]
 
 

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,11 @@ def added_to(*specs: str, index: str = "x") -> Added:
         return add(collection, Sources.open(specs))
 
 
+def synced(*specs: str, index: str = "x") -> Added:
+    with Collection.open(index, WordEncoder()) as collection:
+        return sync(collection.index, Sources.open(specs))
+
+
 def contents(index: str = "x") -> dict[str, str]:
     with Collection.open(index, WordEncoder()) as collection:
         return {document.id: document.text for document in collection}
@@ -88,14 +94,15 @@ def test_another_folder_with_the_same_paths() -> None:
 
 @pytest.mark.slow
 def test_three_folders_of_one_name() -> None:
-    shutil.copytree("job", "more/job")
     built("home/notes", "job/notes")
+    Path("more").mkdir()
+    os.rename("job", "more/job")
     added = added_to("more/job/notes")
-    assert (added.documents, added.replaced) == (2, 2)  # the same: it has moved, or is a copy
+    assert (added.documents, added.replaced) == (2, 2)
     assert "more/job/notes: taken for a folder that has moved" in added.notes
-    Path("job/notes/tea.md").write_text("# tea.md\n\nat once")
+    shutil.copytree("more/job", "job")
     assert added_to("job/notes").notes[0].startswith("job/notes: ids are job/notes/...")
-    assert last_words() == {**FOLDERS, "job/notes/tea.md": "once", "job/notes/plans/a.md": "job"}
+    assert last_words() == {**FOLDERS, "job/notes/tea.md": "job", "job/notes/plans/a.md": "job"}
 
 
 def test_a_folder_that_has_moved_keeps_its_ids() -> None:
@@ -106,6 +113,74 @@ def test_a_folder_that_has_moved_keeps_its_ids() -> None:
     assert set(last_words()) == {"tea.md", "plans/a.md"}
     Path("home/papers/new.md").write_text("new")
     assert added_to("home/papers").documents == 1
+
+
+def test_what_left_a_folder_before_it_moved_goes() -> None:
+    for i in range(4):
+        Path(f"home/notes/{i}.md").write_text(f"note {i} home")
+    built("home/notes")
+    os.rename("home/notes", "home/papers")
+    Path("home/papers/0.md").unlink()
+    os.rename("home/papers/1.md", "home/papers/one.md")
+    Path("home/papers/2.md").write_text("another note")
+    assert added_to("home/papers").documents == 5  # an addition deletes nothing
+    assert "0.md" in last_words()
+    assert synced("home/papers").deleted == 2
+    kept = {
+        "2.md": "note",
+        "3.md": "home",
+        "one.md": "home",
+        "plans/a.md": "home",
+        "tea.md": "home",
+    }
+    assert last_words() == kept
+    Path("home/papers/3.md").unlink()
+    assert synced("home/papers").deleted == 1
+
+
+@pytest.mark.parametrize("change", [os.rename, shutil.copytree])
+@pytest.mark.parametrize("spec", [".", "here", "plans"])
+def test_a_folder_with_its_index_moves_as_one(
+    change: Callable[[str, str], object], spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moved, restored, or copied; around its index, a folder is known by its last notes."""
+    sources = str(Path("home/notes").absolute()) if spec == "here" else spec
+    monkeypatch.chdir("home/notes")
+    for i in range(4):
+        Path(f"plans/{i}.md").write_text(f"note {i} home")
+    built(sources, index=".slimdex")
+    monkeypatch.chdir("../..")
+    change("home/notes", "copy")
+    monkeypatch.chdir("copy")
+    gone = 1 if spec == "plans" else 3
+    for i in range(gone):
+        Path(f"plans/{i}.md").unlink()
+    added = synced("plans" if spec == "plans" else ".", index=".slimdex")
+    assert added.deleted == gone
+    left = {"1.md", "2.md", "3.md", "a.md"} if gone == 1 else {"plans/3.md", "plans/a.md", "tea.md"}
+    assert set(contents(".slimdex")) == left
+
+
+def test_a_folder_that_is_still_there_has_not_moved() -> None:
+    """Two versions of a folder with mostly the same files are two folders."""
+    for i in range(8):
+        Path(f"home/notes/{i}.md").write_text(f"note {i} home")
+    built("home/notes")
+    shutil.copytree("home/notes", "newer/notes")
+    Path("newer/notes/tea.md").write_text("newer")
+    Path("newer/notes/0.md").unlink()
+    done = synced("newer/notes")
+    assert (done.documents, done.replaced, done.deleted) == (9, 0, 0)
+    assert done.notes == [
+        "newer/notes: ids are notes/..., since others are of another folder",
+    ]
+    shutil.rmtree("home")
+    Path("late/notes").mkdir(parents=True)
+    Path("late/notes/tea.md").write_text("much later")
+    assert synced("late/notes").notes == [
+        "late/notes: ids are late/notes/..., since others are of another folder; if that has "
+        "become this one, build again, since its 10 documents stay",
+    ]
 
 
 def test_a_copy_of_a_few_files_is_another_folder() -> None:

@@ -13,10 +13,11 @@ from slimdex.retrieval.documents import Hit
 from slimdex.retrieval.search.excerpts import (
     LENGTH,
     beginning,
-    excerpt,
+    nearest_by_words,
     nearest_passages,
     on_one_line,
     parts,
+    quoted,
     word_places,
 )
 from tests.encoders import WordEncoder
@@ -31,7 +32,8 @@ def hit(text: str, title: str = "") -> Hit:
 def passages_near(
     encoder: WordEncoder, queries: list[str], hits: list[list[Hit]], most_parts: int = 80
 ) -> list[list[str]]:
-    return nearest_passages(encoder, queries, encoder.encode(queries), hits, most_parts)
+    found = nearest_passages(encoder, queries, encoder.encode(queries), hits, most_parts)
+    return [[each.text for each in own] for own in found]
 
 
 def test_excerpts_equal_brute_force_over_all_parts() -> None:
@@ -69,7 +71,7 @@ def test_only_what_the_encoder_read_is_compared_by_meaning() -> None:
     encoder = WordEncoder()
     far = 20 * FILLER + "White matter of the brain."
     ((shown,),) = passages_near(encoder, ["white matter"], [[hit(far[:300], "t" * 5000)]])
-    assert shown == beginning(hit(far[:300]))
+    assert shown == beginning(hit(far[:300])).text
     ((shown,),) = passages_near(encoder, ["brains"], [[hit(far)]])
     assert "White matter of the brain." in shown  # which words have found
     assert not any("White matter" in text for text in encoder.encoded)
@@ -98,8 +100,8 @@ def test_the_words_of_a_query_are_shown_and_marked(query: str, text: str, before
     encoder = WordEncoder()
     for shown in (
         passages_near(encoder, [query], [[hit(whole)]])[0][0],
-        excerpt(query, whole),
-        excerpt(query, whole, 280),
+        nearest_by_words(query, hit(whole)).text,
+        quoted(query, hit(whole), 280).text,
     ):
         marked = {shown[start:end] for start, end in word_places(shown, query)}
         assert marked == {text[start:end] for start, end in word_places(text, query)} != set()
@@ -110,8 +112,9 @@ def test_the_place_of_a_query_is_shown_whole_whatever_is_before_it() -> None:
     for letters in range(0, 400, 6):
         text = ("x " * 300)[:letters] + query + " y" * 300
         for length in (60, LENGTH, 280):
-            assert query in excerpt(query, text, length)
-            assert len(excerpt(query, text, length)) <= length + 2
+            shown = quoted(query, hit(text), length).text
+            assert query in shown
+            assert len(shown) <= length + 2
 
 
 def test_of_a_query_the_telling_words_are_marked() -> None:
@@ -129,7 +132,7 @@ def test_words_choose_the_excerpt_beyond_the_parts_to_encode() -> None:
     ((actual, none),) = passages_near(encoder, ["Of WHITE matter"], hits, most_parts=5)
     assert encoder.encoded == ["Of WHITE matter"]
     assert "The white matter of brains." in actual
-    assert none == beginning(hits[0][1])
+    assert none == beginning(hits[0][1]).text
     encoder.encoded.clear()
     passages_near(encoder, ["white matter"], hits)
     assert len(encoder.encoded) > 5

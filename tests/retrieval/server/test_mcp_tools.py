@@ -142,6 +142,34 @@ async def test_tools_over_stdin_and_stdout(notes: Path) -> None:
         assert (await called(client, "info"))["documents"] == 2
 
 
+async def test_lines_of_notes_are_those_of_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    word_vectors(tmp_path)
+    Path("notes").mkdir()
+    wrapped = "the cat sat\non the mat\n\n" * 90 + "a dog slept\non the rug\n\n" * 90
+    note = f"---\ntitle: Pets\ntags: [cat]\n---\n\n# Pets\n\n{wrapped}"
+    Path("notes/pets.md").write_text(note)
+    Path("notes/page.html").write_text("\n\n\n<title>x</title>\n\n<p>stocks\nfell")
+    slimdex("build", "notes", "--model", "words.txt", "--out", "i")
+    lines = note.split("\n")
+    async with agent(tmp_path / "i") as client:
+        found = await called(client, "search", query="a dog slept on the rug", limit=2)
+        (pets,) = (one for one in found["passages"] if one["id"] == "pets.md")
+        assert len(pets["text"]) < len(note) / 2
+        quoted = " ".join(lines[pets["line"] - 1 : pets["last_line"]]).split()
+        assert pets["text"].strip("…").split() == quoted
+        asked = [{key: pets[key] for key in ("id", "line", "last_line")}]
+        (read,) = (await called(client, "get", documents=asked))["documents"]
+        assert read["text"].split() == quoted
+        assert (read["line"], read["last_line"]) == (pets["line"], pets["last_line"])
+        whole = await called(client, "fetch", id="pets.md", start=pets["start"])
+        assert whole["text"].startswith(pets["text"].strip("…"))
+        (page,) = (one for one in found["passages"] if one["id"] == "page.html")
+        assert (page["line"], page["last_line"]) == (None, None)
+
+
 async def test_passages_have_files_lines_and_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -293,10 +293,10 @@ NESTED = '{{"text": "x", "v": {{}}}}\n{{"text": "y", "v": {}}}\n'
             "which column is the text? Name one by text=NAME: a, b",
         ),
         ("a.jsonl", '{"id": null, "text": "y"}\n', "row 1 has no 'id'"),
-        ("a.txt", b"one\ntwo\xff", "a.txt: not UTF-8 text (invalid start byte"),
-        ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "encoding=latin-1"),
+        ("a.txt", b"one\ntwo\xff", "a.txt, line 2: not UTF-8 text (invalid start byte"),
+        ("a.csv", b"id,text\n1,a\n2,caf\xe9\n", "a.csv, line 3: not UTF-8 text"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": "\xe9"}\n', "a.jsonl, line 2: not UTF-8 text"),
         ("a.csv", 'id,text,"n', "line 1: broken CSV (unexpected end of data)"),
-        ("a.jsonl", '{"id": 1, "text": "x", "s": {"X": 1, "x": 2}}\n', 'Duplicate name "'),
         ("a.jsonl", '{"text": "x", "Name": 1}\n{"text": "y", "name": 2}\n', "keys 'Name', 'name'"),
         ("a.jsonl", NESTED.format("[" * 150 + "]" * 150), "maximum recursion depth of 128"),
         (

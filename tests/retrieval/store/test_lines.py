@@ -174,7 +174,8 @@ def test_documents_are_read_as_appended(
 
 
 def test_all_rows_of_a_document_have_its_line(tmp_path: Path) -> None:
-    parts = (Part(0, ("A",)), Part(3, ("A", "B"), 2, "b"))
+    lines = ((3, 7), (4, 7), (6, 1_000_000))
+    parts = (Part(0, ("A",)), Part(3, ("A", "B"), 2, "b", lines), Part(8, lines=((9, 10**12),)))
     cut = Cut([Passage(0, 3), Passage(4, 7), Passage(8, 9)], parts)
     written = [("a", "", "x"), ("b", "t", cut_text("one two 3", cut)), ("c", "", "y")]
     file = empty(tmp_path).append(written, {})

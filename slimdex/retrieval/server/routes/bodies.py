@@ -159,7 +159,8 @@ class SearchBody(Body):
     excerpts: bool = Field(
         False,
         description="Also return the `excerpt` of each text with the query's words, and the places "
-        "of these, `marks`: pairs of offsets in the text, in characters.",
+        "of these, `marks`: pairs of offsets in the text, in characters; and its first and last "
+        "line, `excerpt_lines`.",
     )
 
 
@@ -172,13 +173,16 @@ class HitBody(BaseModel):
     text: str
     start: int
     end: int
-    line: int
+    line: int | None
+    last_line: int | None
     page: int | None
     headings: list[str]
     anchor: str
     found_by: str
+    lines: list[tuple[int, int]]
     metadata: dict[str, Any]
     excerpt: tuple[int, int] | None = None
+    excerpt_lines: tuple[int, int] | None = None
     marks: list[tuple[int, int]] | None = None
 
 

@@ -15,7 +15,7 @@ from slimdex.indexes.errors import InputError
 from ...collection import Collection
 from ...commands import listing
 from ...documents import Hit, document_json, hit_json
-from ...search.excerpts import part_with, word_places
+from ...search.excerpts import quoted, word_places
 from ...search.request import SearchRequest, narrowed
 from ...store.columns import column_facts
 from ..access import Right
@@ -74,9 +74,12 @@ def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
     if not body.excerpts:
         return hit_json(hit)
     asked = query if body.vector is None and body.vectors is None else ""
-    part = part_with(asked, hit.text, EXCERPT)
-    marks = word_places(hit.text, asked)
-    return hit_json(hit) | {"excerpt": [part.start, part.stop], "marks": marks}
+    part = quoted(asked, hit, EXCERPT)
+    return hit_json(hit) | {
+        "excerpt": [part.start, part.end],
+        "excerpt_lines": None if part.line is None else [part.line, part.last_line],
+        "marks": word_places(hit.text, asked),
+    }
 
 
 def _request(body: SearchBody, where: str | None, reranker: CrossEncoder | None) -> SearchRequest:

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from .limits import UnreadableError
 
@@ -44,6 +48,8 @@ DECLARED = re.compile(
 CERTAIN_UTF_8 = 8
 """Characters outside ASCII from which on text that is valid UTF-8 is UTF-8, whatever its label;
 legacy text that short may be valid UTF-8 by chance."""
+REPLACEMENT = "\ufffd"
+"""Stands for bytes that can't be decoded."""
 MOST_UNDECODABLE = 0.2
 """Share of undecodable characters above which a label is wrong."""
 LABELS = {
@@ -144,22 +150,63 @@ HIGH_BIT = bytes(range(0x21)) + bytes(range(0xA1, 0xFF)) + bytes(range(0x7F, 0x1
 ROMAN = {0x5C: "¥", 0x7E: "‾"}
 
 
+@dataclass
+class Losses:
+    """What was uncertain or lost while texts were decoded.
+
+    Attributes
+    ----------
+    is_guessed : whether an encoding was guessed.
+    replaced : number of U+FFFD that stand for bytes which can't be decoded.
+    """
+
+    is_guessed: bool = False
+    replaced: int = 0
+
+
+_losses: ContextVar[Losses] = ContextVar("losses")
+
+
+@contextmanager
+def recorded_losses() -> Iterator[Losses]:
+    r"""Record what `decoded` guesses and replaces within the block.
+
+    >>> with recorded_losses() as losses:
+    ...     text = decoded("März, Größe".encode() + b" \xc3", label="utf-8")
+    >>> text, losses
+    ('März, Größe \ufffd', Losses(is_guessed=False, replaced=1))
+    """
+    losses = Losses()
+    token = _losses.set(losses)
+    try:
+        yield losses
+    finally:
+        _losses.reset(token)
+
+
 def decoded(data: bytes, encoding: str | None = None, label: str | None = None) -> str:
     r"""Decode a file's text, with "\n" as line ending.
 
     `encoding` is used if the text is not UTF-8 and has no byte order mark. Without it, `label`, the
     charset that the file or its mail declares, is read as by browsers; without both,
-    charset-normalizer guesses. Raises `UnreadableError` if the text is not valid in `encoding`.
+    charset-normalizer guesses. A text that is UTF-8 but for some bytes stays UTF-8, and these
+    become U+FFFD. Raises `UnreadableError` if the text is not valid in `encoding`.
 
     >>> decoded(b"caf\xc3\xa9\r\n"), decoded("café".encode("utf-16"))
     ('café\n', 'café')
     >>> decoded(b"\xd2\xbb", label="gb2312"), decoded(b"caf\xc3\xa9", label="us-ascii")
     ('一', 'café')
     """
+    losses = _losses.get(None) or Losses()
     marked = next((name for mark, name in MARKS.items() if data.startswith(mark)), None)
-    text = _declared(data, label) if label and not (marked or encoding) else None
-    if text is None:
-        text = _undeclared(data, marked, encoding)
+    if marked:
+        text = data.decode(marked, "replace")
+        losses.replaced += text.count(REPLACEMENT)
+    elif encoding is not None:
+        text = _as_told(data, encoding, losses)
+    else:
+        declared = _declared(data, label, losses) if label else None
+        text = _undeclared(data, label, losses) if declared is None else declared
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -173,14 +220,8 @@ def declared_label(data: bytes) -> str | None:
     return next(filter(None, found.groups())).decode("latin-1") if found else None
 
 
-def is_guessed(data: bytes, label: str | None = None) -> bool:
-    """Return whether the encoding can only be guessed: no byte order mark, label or UTF-8."""
-    if any(data.startswith(mark) for mark in MARKS) or (label and _declared(data, label)):
-        return False
-    return not _is_utf_8(data)
-
-
-def _is_utf_8(data: bytes) -> bool:
+def is_utf_8(data: bytes) -> bool:
+    """Return whether these bytes are valid UTF-8."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -188,7 +229,36 @@ def _is_utf_8(data: bytes) -> bool:
     return True
 
 
-def _declared(data: bytes, label: str) -> str | None:
+class _Utf8(NamedTuple):
+    """Bytes read as UTF-8: characters outside ASCII, and places that are not UTF-8."""
+
+    text: str
+    outside: int
+    broken: int
+
+    @classmethod
+    def of(cls, data: bytes) -> _Utf8:
+        text = data.decode("utf-8", "replace")
+        broken = text.count(REPLACEMENT) - data.count(REPLACEMENT.encode())
+        in_ascii = len(text.encode("ascii", "ignore"))
+        return cls(text, len(text) - in_ascii - broken, broken)
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether this is UTF-8 but for some bytes.
+
+        Text in other encodings has a third as many valid characters as broken places or fewer;
+        only a few words may have more by chance.
+        """
+        return self.outside >= self.broken + min(self.broken, CERTAIN_UTF_8)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether this is UTF-8 in spite of another label."""
+        return self.outside >= self.broken + CERTAIN_UTF_8
+
+
+def _declared(data: bytes, label: str, losses: Losses) -> str | None:
     """Decode by a charset label; None if it is unknown or wrong, so that the text decides."""
     codec = codec_of(label)
     is_plain = data.isascii() and b"\0" not in data and codec not in SEVEN_BIT
@@ -196,21 +266,43 @@ def _declared(data: bytes, label: str) -> str | None:
         return None
     text = decode(data, codec)
     outside = len(data) - len(data.translate(None, bytes(range(0x80, 0x100))))
-    is_doubtful = codec == WESTERN or outside >= 2 * CERTAIN_UTF_8 or "\ufffd" in text
-    if is_doubtful and not data.isascii() and _is_utf_8(data):
+    is_doubtful = codec == WESTERN or outside >= 2 * CERTAIN_UTF_8 or REPLACEMENT in text
+    if is_doubtful and not data.isascii() and (is_utf_8(data) or _Utf8.of(data).is_certain):
         return None
-    return text if text.count("\ufffd") <= MOST_UNDECODABLE * len(text) else None
+    replaced = text.count(REPLACEMENT)
+    if replaced > MOST_UNDECODABLE * len(text):
+        return None
+    losses.replaced += replaced
+    return text
 
 
-def _undeclared(data: bytes, marked: str | None, encoding: str | None) -> str:
+def _undeclared(data: bytes, label: str | None, losses: Losses) -> str:
+    """Decode as UTF-8, or as guessed if the text is not UTF-8."""
     try:
-        text = data.decode(marked or "utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        if encoding is not None:
+        first = error.start
+    utf_8 = _Utf8.of(data)
+    is_labelled = label is not None and codec_of(label) == "utf-8"
+    if utf_8.is_likely or (is_labelled and utf_8.outside >= utf_8.broken):
+        losses.replaced += utf_8.broken
+        return utf_8.text
+    losses.is_guessed = True
+    return data.decode(_guessed(data, first), "replace")
+
+
+def _as_told(data: bytes, encoding: str, losses: Losses) -> str:
+    """Decode as UTF-8 if the text is, or else in the encoding that the user names."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        utf_8 = _Utf8.of(data)
+        if not utf_8.is_certain:
             return _decoded_as(data, encoding)
-        return data.decode(_guessed(data, error.start), "replace")
-    if encoding is not None and not marked and ("\0" in text or "\x1b" in text):
-        return _decoded_as(data, encoding)  # may be UTF-16 or ISO-2022
+        losses.replaced += utf_8.broken
+        return utf_8.text
+    if "\0" in text or "\x1b" in text:  # may be UTF-16 or ISO-2022
+        return _decoded_as(data, encoding)
     return text
 
 
@@ -219,8 +311,8 @@ def _decoded_as(data: bytes, encoding: str) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         codec = codec_of(encoding)
-        text = decode(data, codec) if codec and codec != WESTERN else "\ufffd"
-        if "\ufffd" not in text:  # with characters of vendors, as Shift_JIS has them
+        text = decode(data, codec) if codec and codec != WESTERN else REPLACEMENT
+        if REPLACEMENT not in text:  # with characters of vendors, as Shift_JIS has them
             return text
         raise UnreadableError(
             f"byte {error.start + 1:,} is not valid {encoding.upper()}"

@@ -18,7 +18,6 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
 from ...documents import Document
-from .decoding import declared_label, is_guessed
 from .formats.mail import message_id, messages
 from .front_matter import COLUMNS, tags
 from .input_files import Reading, stamp_of
@@ -32,13 +31,12 @@ from .worker import Worker
 BATCH = 64
 """Documents in a batch, unless they are long."""
 BATCH_CHARACTERS = 4 << 20
-GUESSED = ("text", "markdown", "rst", "code")
-"""Kinds that do not state their encoding."""
 MOST_NAMED = 10
 """Files listed by name in a line."""
 JSON_LISTS_ALL = " (`--json` lists all)"
-UNSUPPORTED = "unsupported"
-"""Reason for files whose format is not read; they are named, unlike other files left out."""
+UNSUPPORTED, TEXTLESS = "unsupported", "without text"
+NAMED = (UNSUPPORTED, TEXTLESS)
+"""Reasons for which files are named, unlike other files left out."""
 
 
 class FileSource:
@@ -140,7 +138,7 @@ class FileSource:
     def place(self) -> str:
         """Absolute path of the folder or file."""
         alone = self._found.files[0].path if self.is_alone else Path(self._root)
-        return as_unicode(os.path.realpath(alone)).replace(os.sep, "/")
+        return place_of(alone)
 
     @property
     def paths(self) -> list[str]:
@@ -253,10 +251,11 @@ class FileSource:
             else:
                 most = LARGEST_BOOK if inner in BOOKS else LARGEST_FILE
                 data = _contents(file, opened_, most)
-                is_sure = self._encoding is not None or kind not in GUESSED
                 kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
-                if not is_sure and is_guessed(data, declared_label(data)):
+                if extract.is_guessed and kind != "mail":
                     self._noted.guessed.append(file.relative)
+                if extract.replaced:
+                    self._noted.replaced.append((file.relative, extract.replaced))
                 if extract.text and extract.scanned:
                     pages = extract.facts["pages"]
                     self._noted.scanned.append((file.relative, extract.scanned, pages))
@@ -267,7 +266,7 @@ class FileSource:
                 elif kind == "pdf":
                     raise UnreadableError("no text; a scan needs OCR, as by ocrmypdf")
                 else:
-                    reason = "without text" if data.strip() else "empty"
+                    reason = TEXTLESS if data.strip() else "empty"
                     self._noted.left_out.append((file.relative, reason))
 
     def _messages(
@@ -282,6 +281,9 @@ class FileSource:
                 taken[own] += 1
                 id = f"{file.relative}#{own}" + (f"~{taken[own]}" if taken[own] > 1 else "")
                 kind, extract = worker.read(file.relative, "mail", message, self._encoding)
+                if extract.replaced:
+                    name = f"{file.relative}, message {number:,}"
+                    self._noted.replaced.append((name, extract.replaced))
                 yield self._document(file, id, kind, extract, "")
             except UnreadableError as error:
                 self._noted.unread.append((f"{file.relative}, message {number:,}", str(error)))
@@ -303,6 +305,11 @@ class FileSource:
     def _path(self, relative: str) -> str:
         """Path of a file, including the folder as given."""
         return (PurePosixPath(as_unicode(self._root).replace(os.sep, "/")) / relative).as_posix()
+
+
+def place_of(path: str | Path) -> str:
+    """Unique name of a file's or folder's location: its absolute path, with slashes."""
+    return as_unicode(os.path.realpath(path)).replace(os.sep, "/")
 
 
 def in_batches(documents: Iterable[Document], most: int) -> Iterator[list[Document]]:
@@ -376,27 +383,35 @@ class FileNotes:
     left_out, unread : (path, reason).
     outside : links that lead out of the folder.
     guessed : paths of files whose encoding was guessed.
+    replaced : (path, number of U+FFFD that stand for bytes which can't be decoded).
     scanned : (path, number of scanned pages without text, number of pages).
     """
 
     left_out: list[tuple[str, str]] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     guessed: list[str] = field(default_factory=list)
+    replaced: list[tuple[str, int]] = field(default_factory=list)
     scanned: list[tuple[str, int, int]] = field(default_factory=list)
     unread: list[tuple[str, str]] = field(default_factory=list)
 
     def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
         """Lines for the user; the hint follows names that are not all."""
-        counted = Counter(reason for _, reason in self.left_out if reason != UNSUPPORTED)
+        counted = Counter(reason for _, reason in self.left_out if reason not in NAMED)
         reasons = [f"{count:,} {reason}" for reason, count in sorted(counted.items())]
         unsupported = [name for name, reason in self.left_out if reason == UNSUPPORTED]
+        textless = [name for name, reason in self.left_out if reason == TEXTLESS]
         links = _counted(len(self.outside), "link")
         pages = _counted(sum(n for _, n, _ in self.scanned), "scanned page")
         scans = f"{pages} of {_counted(len(self.scanned), 'file')}"
+        broken = _counted(sum(n for _, n in self.replaced), "place")
         named = {
             f"left out: {_counted(len(unsupported), f'{UNSUPPORTED} file')}": unsupported,
+            f"left out: {_counted(len(textless), 'file')} {TEXTLESS}": textless,
             f"left out: {links} out of the folder (follow_links=True follows links)": self.outside,
             "not UTF-8, encoding guessed (set it with encoding=latin-1 or another)": self.guessed,
+            f"{broken} can't be decoded, each read as U+FFFD": [
+                f"{name} ({n:,})" for name, n in self.replaced
+            ],
             f"left out: {scans}, without text until `ocrmypdf --skip-text` adds it": [
                 f"{name} ({n:,} of {all:,})" for name, n, all in self.scanned
             ],
@@ -415,6 +430,7 @@ class FileNotes:
             *self.left_out,
             *((name, "a link out of the folder") for name in self.outside),
             *((name, "not UTF-8, encoding guessed") for name in self.guessed),
+            *((name, f"places that can't be decoded: {n:,}") for name, n in self.replaced),
             *((name, f"scanned pages: {n:,} of {all:,}") for name, n, all in self.scanned),
             *self.unread,
         ]

@@ -280,11 +280,25 @@ def remove_later(file: InputFile) -> None:
     weakref.finalize(file, file.path.unlink, missing_ok=True)
 
 
-def unreadable(error: Exception) -> str:
-    """Describe why a file can't be read as UTF-8, to append to its name."""
-    if isinstance(error, UnicodeDecodeError):
-        return f": not UTF-8 text ({error.reason}); expected UTF-8, or encoding=latin-1 or another"
-    return f": can't be read ({error})"
+def unreadable(error: Exception, path: Path) -> str:
+    """Describe where and why a file can't be read as UTF-8, to append to its name."""
+    if not isinstance(error, UnicodeDecodeError):
+        return f": can't be read ({error})"
+    expected = "expected UTF-8, or encoding=latin-1 or another"
+    return f", line {_first_broken_line(path):,}: not UTF-8 text ({error.reason}); {expected}"
+
+
+def _first_broken_line(path: Path) -> int:
+    """Number from 1 of the first line that is not UTF-8."""
+    decoder, number = codecs.getincrementaldecoder("utf-8")(), 1
+    with open_bytes(path) as file:
+        while piece := file.read(PIECE):
+            try:
+                decoder.decode(piece)
+            except UnicodeDecodeError as error:
+                return number + error.object.count(b"\n", 0, error.start)
+            number += piece.count(b"\n")
+    return number  # the file ends within a character
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ...documents import Part
+from ...documents import Lines, Part, line_at
 from .limits import LARGEST_TEXT, UnreadableError
 
+ANSI = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)|[()][0-9A-Z])")
+"""Codes of a terminal, such as colours and titles."""
 UNSHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 """Invisible characters: controls, lone surrogates and noncharacters."""
 
@@ -25,6 +27,8 @@ class Extract:
     facts : columns that it fills: author, date, tags, description, language, pages,
         front_matter.
     scanned : number of pages that are pictures without text.
+    is_guessed : whether an encoding was guessed.
+    replaced : number of U+FFFD that stand for bytes which can't be decoded.
     """
 
     title: str
@@ -32,6 +36,8 @@ class Extract:
     parts: Sequence[Part] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     scanned: int = 0
+    is_guessed: bool = False
+    replaced: int = 0
 
 
 DEEPEST = 16
@@ -66,6 +72,8 @@ class Outline:
         self._page: int | None = None
         self._anchor: str | None = None
         self._begins, self._top = True, ""
+        self._lines, self._line = list[list[tuple[int, int]]](), 1
+        """Lines of each part, and the line in which the text ends if that follows from them."""
 
     @property
     def text(self) -> str:
@@ -74,9 +82,13 @@ class Outline:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Parts by position; empty if none has a heading, anchor or page."""
-        known = any(part.headings or part.page or part.anchor for part in self._parts)
-        return tuple(self._parts) if known or len(self._parts) > 1 else ()
+        """Parts by position; empty if none has a heading, anchor, page or lines of its own."""
+        parts = tuple(
+            replace(part, lines=tuple(lines)) if lines else part
+            for part, lines in zip(self._parts, self._lines, strict=True)
+        )
+        known = any(part.headings or part.page or part.anchor or part.lines for part in parts)
+        return parts if known or len(parts) > 1 else ()
 
     @property
     def first_heading(self) -> str:
@@ -93,19 +105,36 @@ class Outline:
         outermost = [part.headings[0] if part.headings else "" for part in self._parts]
         return self._top or (outermost[0] if len({*outermost}) == 1 else "")
 
-    def add(self, text: str, separator: str = "\n\n") -> None:
+    def add(self, text: str, separator: str = "\n\n", lines: Lines = ()) -> None:
         """Append a block, unless it is empty.
 
+        `lines` are the lines of its file that begin in the block, where known, as `Part` has them.
         Raises `UnreadableError` if the text becomes too long.
         """
-        text = shown(text).strip("\n").rstrip()
-        if not text.strip():
+        cut = shown(text).strip("\n").rstrip()
+        if not cut.strip():
             return
         if self._length:
             self._append(separator)
+            self._line += separator.count("\n")
         if self._begins:
             self._begin()
-        self._append(text)
+        if lines:
+            self._note_lines(cut, _without_start(lines, text, len(text) - len(text.lstrip("\n"))))
+        else:
+            self._line += cut.count("\n")
+        self._append(cut)
+
+    def _note_lines(self, text: str, lines: Lines) -> None:
+        """Keep the lines of a block that do not follow from those before."""
+        done = 0
+        for offset, line in lines:
+            self._line += text.count("\n", done, offset)
+            done = offset
+            if line != self._line:
+                self._lines[-1].append((self._length + offset, line))
+                self._line = line
+        self._line += text.count("\n", done)
 
     def heading(
         self,
@@ -115,10 +144,11 @@ class Outline:
         separator: str = "\n\n",
         *,
         visible: bool = True,
+        lines: Lines = (),
     ) -> None:
         """Begin a part with a heading, below the last heading of a lower level.
 
-        If `visible`, the heading is included in the text.
+        If `visible`, the heading is included in the text, with its `lines` as in `add`.
         """
         words = " ".join(shown(text).split())
         if not words:
@@ -130,7 +160,7 @@ class Outline:
         self._stack.append(_Heading(level, words, anchor))
         self._begins, self._anchor = True, None
         if visible:
-            self.add(words, separator)
+            self.add(words, separator, lines)
 
     def leave(self, level: int) -> None:
         """End the sections of this level and deeper ones."""
@@ -148,6 +178,7 @@ class Outline:
         own = self._stack[-1].anchor if self._stack else ""
         anchor = own if self._anchor is None else self._anchor
         self._parts.append(Part(self._length, headings, self._page, anchor))
+        self._lines.append([])
         self._begins = False
 
     def _append(self, text: str) -> None:
@@ -157,8 +188,15 @@ class Outline:
         self._pieces.append(text)
 
 
+def _without_start(lines: Lines, text: str, length: int) -> Lines:
+    """Lines of a text from its character `length` on, as offsets from there."""
+    first = (0, line_at(text, lines, length))
+    return [first, *((offset - length, line) for offset, line in lines if offset > length)]
+
+
 def shown(text: str) -> str:
-    """Remove invisible characters."""
+    """Remove invisible characters, and a terminal's codes."""
+    text = ANSI.sub("", text) if "\x1b" in text else text
     return UNSHOWN.sub("", text) if UNSHOWN.search(text) else text
 
 

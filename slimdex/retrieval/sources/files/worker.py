@@ -115,13 +115,21 @@ def _answer_of(process: subprocess.Popen[bytes], head: bytes, data: bytes) -> di
 
 def _extract(answer: dict[str, Any]) -> Extract:
     parts = [
-        Part(start, tuple(headings), page, anchor)
-        for start, headings, page, anchor in answer["parts"]
+        Part(start, tuple(headings), page, anchor, tuple((at, line) for at, line in lines))
+        for start, headings, page, anchor, lines in answer["parts"]
     ]
     facts = dict(answer["facts"])
     if facts.get("date"):
         facts["date"] = datetime.fromisoformat(facts["date"])
-    return Extract(answer["title"], answer["text"], parts, facts, answer["scanned"])
+    return Extract(
+        title=answer["title"],
+        text=answer["text"],
+        parts=parts,
+        facts=facts,
+        scanned=answer["scanned"],
+        is_guessed=answer["is_guessed"],
+        replaced=answer["replaced"],
+    )
 
 
 def main(module: str) -> None:

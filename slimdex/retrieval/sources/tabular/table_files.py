@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -90,6 +91,48 @@ def check_keys(connection: duckdb.DuckDBPyConnection, file: InputFile) -> None:
         raise InputError(f"{file.name}: keys {named}; expected keys that differ in more than case")
 
 
+def describe_json(connection: duckdb.DuckDBPyConnection, file: InputFile) -> dict[str, str]:
+    """Types of the columns of a JSON file; those with keys that DuckDB can't tell apart are JSON.
+
+    DuckDB reads objects as structs, whose names have no case, and refuses `{"Host": 1, "host": 2}`.
+    """
+    try:
+        return describe(connection, read_json(file, {}, []))
+    except duckdb.NotImplementedException:
+        found = connection.execute(
+            f"SELECT json_group_structure(json)::VARCHAR FROM {json_objects(file)}"
+        ).fetchall()
+        structure = json.loads(found[0][0])
+        alike = [column for column, inner in structure.items() if _has_alike_keys(inner)]
+        if not alike:
+            raise
+    others = replace(file, path=temporary(), ending=".jsonl")
+    remove_later(others)
+    patch = literal(json.dumps(dict.fromkeys(alike)))
+    connection.execute(
+        f"COPY (SELECT json_merge_patch(json, {patch}) FROM {json_objects(file)}) "
+        f"TO {literal(str(others.path))} (FORMAT csv, HEADER false, QUOTE '', DELIMITER '\x01')"
+    )
+    types = describe(connection, read_json(others, {}, []))
+    return {column: types.get(column, "JSON") for column in structure}
+
+
+def describe(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+    """Types of the columns of a table in SQL."""
+    described = connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()
+    return {column: type_ for column, type_, *_ in described}
+
+
+def _has_alike_keys(structure: Any) -> bool:
+    """True if objects of a structure as DuckDB describes it have keys that differ only in case."""
+    if isinstance(structure, list):
+        return any(map(_has_alike_keys, structure))
+    if not isinstance(structure, dict):
+        return False
+    keys = {key.lower() for key in structure}
+    return len(keys) < len(structure) or any(map(_has_alike_keys, structure.values()))
+
+
 def narrowed(
     connection: duckdb.DuckDBPyConnection, file: InputFile, types: dict[str, str]
 ) -> dict[str, str]:
@@ -115,7 +158,7 @@ def read_csv(file: InputFile, types: Mapping[str, str], names: Sequence[str]) ->
         skipped, delimiter = layout(file.path)
         options += f", skip={skipped}, delim={literal(delimiter)}{quotes}"
     except UNREADABLE as error:
-        raise InputError(f"{file.name}{unreadable(error)}") from error
+        raise InputError(f"{file.name}{unreadable(error, file.path)}") from error
     if types:
         fields = ", ".join(f"{literal(n)}: {literal(types[n])}" for n in names)
         options += f", types={{{fields}}}"

@@ -28,6 +28,7 @@ from .columns import (
     is_nested,
     is_read_from_text,
     kept_names,
+    looks_like_date,
     loses_digits,
     only_text_column,
     storable,
@@ -39,6 +40,8 @@ from .table_files import (
     READERS,
     TYPED,
     check_keys,
+    describe,
+    describe_json,
     first_error,
     has_mixed_line_endings,
     header,
@@ -52,6 +55,8 @@ BATCH = 1024
 """Documents in a batch."""
 CHECKED_AT_ONCE = 256
 """Columns compared in one query, since DuckDB takes time by the square of their number."""
+LOOKED_AT = 1000
+"""Rows in which text that looks like dates is looked for."""
 EVERY_COLUMN = "all"
 PLACE = re.compile(r' in file "[^"\n]*",?( at byte \d+)?( in (line|record/value) \d+)?')
 """Place of an error in DuckDB's messages about JSON, which counts the values of a buffer."""
@@ -96,6 +101,7 @@ class TableSource:
         renamed = ((c, new) for c, new in self._renamed.items() if c != new)
         self.notes = [*file.notes, *(f"column {c!r} is stored as {new!r}" for c, new in renamed)]
         self.notes += self._keep_as_written()
+        self.notes += self._dates_as_text()
         self.notes += zone_note(self._renamed[c] for c in self._own if has_zone(self._types[c]))
         if named is None:  # without a header, names are the first row
             self.notes.append(f"the text is the column {self._text!r}, the only one with text")
@@ -238,7 +244,7 @@ class TableSource:
 
     def _describe(self) -> dict[str, str]:
         check_keys(self._connection, self._file)
-        types = {row[0]: row[1] for row in self._described().fetchall()}
+        types = self._described()
         if list(types) == ["json"] and types["json"] != "VARCHAR":  # so it names other values
             raise self._refused("expected JSON objects with fields, found none")
         if self.is_json:
@@ -262,16 +268,20 @@ class TableSource:
         empty = {column for column, count in zip(unnamed, counts, strict=True) if not count}
         return {column: type_ for column, type_ in types.items() if column not in empty}
 
-    def _described(self) -> duckdb.DuckDBPyConnection:
-        """Describe the columns, if necessary in a copy with uniform line endings."""
-        sql = "DESCRIBE SELECT * FROM "
+    def _described(self) -> dict[str, str]:
+        """Types of the columns, if necessary in a copy with uniform line endings."""
         try:
-            return self._connection.execute(sql + self._reader(self._file, {}, []))
+            if self.is_json:
+                return describe_json(self._connection, self._file)
+            return describe(self._connection, self._reader(self._file, {}, []))
         except duckdb.Error as error:
             if self._reader is not read_csv or not has_mixed_line_endings(self._file.path):
                 raise self._explained(error) from error
         self._file.unify_line_endings()
-        return self._execute(sql + self._reader(self._file, {}, []))
+        try:
+            return describe(self._connection, self._reader(self._file, {}, []))
+        except duckdb.Error as error:
+            raise self._explained(error) from error
 
     def _requested_types(self, types: Mapping[str, str]) -> dict[str, str]:
         for column in (self._text, self._id, self._title):
@@ -294,6 +304,23 @@ class TableSource:
             f"column {name!r} is stored as text: {shortened(value, 40)} "
             f"{self._why_text(name, typed[name])}"
             for name, value in kept.items()
+        ]
+
+    def _dates_as_text(self) -> list[str]:
+        """Notes on columns of text that look like dates, and would be compared letter by letter."""
+        texts = [c for c in self._own if c not in self._requested and self._found[c] == "VARCHAR"]
+        found = list[str | None]()
+        for few in batches(len(texts), CHECKED_AT_ONCE):
+            columns = ", ".join(map(identifier, texts[few]))
+            checks = ", ".join(map(looks_like_date, texts[few]))
+            rows = f"(SELECT {columns} FROM {self._table()} LIMIT {LOOKED_AT})"
+            found += self._execute(f"SELECT {checks} FROM {rows}").fetchall()[0]
+        return [
+            f"column {self._renamed[c]!r} is stored as text, not as a date: "
+            f"{shortened(value, 40)}; write dates as 2024-12-31, or read these by a query with "
+            "strptime"
+            for c, value in zip(texts, found, strict=True)
+            if value is not None
         ]
 
     def _why_text(self, name: str, type_: str) -> str:
@@ -366,7 +393,7 @@ class TableSource:
         try:
             broken = None if self.is_typed else first_error(self._file)
         except UNREADABLE as other:
-            return InputError(f"{self.name}{unreadable(other)}")
+            return InputError(f"{self.name}{unreadable(other, self._file.path)}")
         if broken:
             return InputError(f"{self.name}, {broken}")
         return InputError(f"{self.name}: {reason}")

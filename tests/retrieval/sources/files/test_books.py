@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -33,14 +33,22 @@ from .office_files import (
 from .reading import pieces, read
 
 
-def pdf_file(pages: list[bytes], *, trailer: bytes = b"", sections: bool = False) -> bytes:
+def pdf_file(
+    pages: list[bytes],
+    *,
+    trailer: bytes = b"",
+    sections: bool = False,
+    annotations: Sequence[bytes] = (),
+) -> bytes:
     """A PDF with these streams of its pages, compressed, and two sections if asked for.
 
-    PDFium finds its objects without a table of them.
+    The last page has the annotations. PDFium finds its objects without a table of them.
     """
     count = len(pages)
+    form = b" ".join(b"%d 0 R" % (1000 + i) for i, a in enumerate(annotations) if b"/FT" in a)
     objects = [
-        b"<< /Type /Catalog /Pages 2 0 R" + (b" /Outlines 4 0 R" if sections else b"") + b" >>",
+        b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [%s] >>%s >>"
+        % (form, b" /Outlines 4 0 R" if sections else b""),
         b"<< /Type /Pages /Kids [%s] /Count %d >>"
         % (b" ".join(b"%d 0 R" % (20 + 2 * i) for i in range(count)), count),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
@@ -60,8 +68,37 @@ def pdf_file(pages: list[bytes], *, trailer: bytes = b"", sections: bool = False
             len(packed),
             packed,
         )
+    own = b" ".join(b"%d 0 R" % (1000 + i) for i in range(len(annotations)))
+    last = 20 + 2 * (count - 1)
+    numbered[last] = numbered[last].removesuffix(b">>") + b"/Annots [%s] >>" % own
+    numbered |= {1000 + i: b"<< /Type /Annot %s >>" % each for i, each in enumerate(annotations)}
     body = b"".join(b"%d 0 obj\n%s\nendobj\n" % each for each in numbered.items())
     return b"%PDF-1.4\n" + body + b"trailer\n<< /Root 1 0 R /Info 7 0 R %s >>\n" % trailer
+
+
+AT = b"/Rect [10 10 90 30] "
+
+
+def test_fields_of_a_form_and_remarks_are_text() -> None:
+    widget = b"/Subtype /Widget " + AT
+    of_forms = [
+        widget + b"/FT /Tx /T (name) /V (Wilhelmina Kettle)",
+        widget + b"/FT /Ch /Ff 131072 /T (fuel) /Opt [(gas) (district heat)] /V (district heat)",
+        widget + b"/FT /Btn /T (yes) /V /Yes /AS /Yes",
+        widget + b"/FT /Tx /T (hidden) /V (secret) /F 2",
+        widget + b"/FT /Tx /T (umlaut) /V <FEFF004D00FC006C006C00650072> /F 4",
+        b"/Subtype /FreeText " + AT + b"/Contents (Handed over)",
+        b"/Subtype /Text " + AT + b"/Contents (Ask about\\rthe deposit)",
+        b"/Subtype /Highlight " + AT + b"/Contents (Is that so?) /QuadPoints [1 1 2 1 1 2 2 2]",
+        b"/Subtype /Popup " + AT + b"/Contents (Is that so?)",
+        b"/Subtype /Link " + AT + b"/Contents (a link)",
+    ]
+    added = "Wilhelmina Kettle\ndistrict heat\nMüller\nHanded over\nAsk about\nthe deposit\n"
+    added += "Is that so?"
+    two = pdf.read(pdf_file([lines(b"One"), lines(b"Name of the tenant:")], annotations=of_forms))
+    assert two.text == f"One\n\nName of the tenant:\n{added}"
+    assert [part.page for part in two.parts] == [1, 2]
+    assert pdf.read(pdf_file([b""], annotations=of_forms)).text == added
 
 
 def lines(*said: bytes) -> bytes:

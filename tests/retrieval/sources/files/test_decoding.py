@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,78 @@ def test_files_whose_encoding_was_guessed_are_named(tmp_path: Path) -> None:
     source = FileSource.of_folder(str(tmp_path), "cp1252")
     assert len([d for batch in source.batches() for d in batch]) == 2
     assert source.left_out() == []
+
+
+GERMAN = "Der Kessel wurde im März geprüft, die Größe blieb gleich. "
+CUT = GERMAN.encode() + b"Gr\xc3... " + GERMAN.encode()  # within a character
+MIXED = GERMAN.encode() + b"M\xfcller " + GERMAN.encode()  # with a name in Latin-1
+MAIL = b"Subject: K\nContent-Type: text/plain; charset=%b\nContent-Transfer-Encoding: 8bit\n\n%b"
+DAMAGED = {
+    "a.md": b"# K\n\n" + CUT,
+    "a.txt": MIXED,
+    "a.log": b"\xef\xbb\xbf" + CUT,
+    "a.rst": CUT,
+    "a.py": b"# -*- coding: latin-1 -*-\n" + MIXED * 3,
+    "a.txt.gz": gzip.compress(CUT),
+    "labelled.html": b'<meta charset="UTF-8"><p>' + CUT,
+    "unlabelled.html": b"<!DOCTYPE html><p>" + MIXED,
+    "wrong.html": b"<meta charset=iso-8859-1><p>" + CUT * 3,
+    "script.html": b"<meta charset=utf-8><script>/* \xf6 */</script><p>" + GERMAN.encode() * 2,
+    "a.xml": b"<a><p>" + CUT + b"</p></a>",
+    "a.eml": MAIL % (b"utf-8", CUT),
+    "wrong.eml": MAIL % (b"iso-8859-1", CUT * 3),
+    "page.eml": MAIL.replace(b"plain", b"html") % (b"utf-8", b"<p>" + MIXED),
+    "a.mbox": b"From - Wed May  1 12:00:00 2024\n" + MAIL % (b"utf-8", CUT),
+}
+"""Files that are UTF-8 but for a byte."""
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_utf_8_with_a_wrong_byte_stays_utf_8(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(DAMAGED[name])
+    source = FileSource.of_folder(str(tmp_path))
+    ((document,),) = source.batches()
+    sentences, broken = (6, 3) if name in ("a.py", "wrong.html", "wrong.eml") else (2, 1)
+    assert document.text.count(GERMAN.strip()) == sentences
+    assert document.text.count("\ufffd") == (0 if name == "script.html" else broken)
+    where = f"{name}, message 1" if name == "a.mbox" else name
+    places = f"{broken} place{'s' * (broken > 1)}"
+    assert source.left_out() == [
+        f"{places} can't be decoded, each read as U+FFFD: {where} ({broken})"
+    ]
+    assert [noted["note"] for noted in source.file_notes()] == [
+        f"places that can't be decoded: {broken}"
+    ]
+
+
+WORLD = "Größe, ещё, Ελλάδα, 漢字と仮名, हिन्दी, «ça», 𝄞 "
+
+
+@given(st.integers(0, len(WORLD.encode()) - 1), st.sampled_from([b"", b"\xff", b"\xe9", b"\xc3"]))
+def test_one_wrong_byte_damages_one_character(place: int, byte: bytes) -> None:
+    whole = WORLD.encode()
+    data = whole + whole[:place] + byte + whole[place + 1 :] + whole
+    for text in (decoded(data), decoded(data, label="utf-8"), decoded(data, "cp1251")):
+        assert text.startswith(WORLD)
+        assert text.endswith(WORLD[1:])
+        assert len(text) - len(WORLD) * 3 in range(-1, 4)  # of four bytes, each may be one
+
+
+def test_a_mark_decides_although_a_byte_is_wrong() -> None:
+    assert decoded("größer".encode("utf-16") + b"\xff") == "größer\ufffd"
+    assert decoded(b"\xef\xbb\xbfa\xff", "latin-1") == "a\ufffd"
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_short_texts_in_older_encodings_are_not_taken_for_utf_8(language: str) -> None:
+    text, encoding = TEXTS[language]
+    if "-" in encoding and encoding != "koi8-r":  # UTF-8 or UTF-16
+        return
+    for start in range(0, len(text), 16):
+        data = text[start : start + 16].encode(encoding)
+        with decoding.recorded_losses() as losses:
+            decoded(data)
+        assert losses == decoding.Losses(is_guessed=not decoding.is_utf_8(data))
 
 
 LABELLED = [  # by the WHATWG encoding standard; a browser is asked about all labels below

@@ -115,9 +115,10 @@ def test_files_of_unsupported_formats_are_named(tmp_path: Path) -> None:
     broken = noted.pop(f"{tmp_path.as_posix()}/j.xml")
     assert broken.startswith("broken: ")
     assert noted == {f"{tmp_path.as_posix()}/{name}": note for name, note in expected.items()}
-    assert source.left_out()[:2] == [
-        "left out: 3 empty, 3 without text",
+    assert source.left_out()[:3] == [
+        "left out: 3 empty",
         "left out: 5 unsupported files: a.doc, b.rtf, c.pages, d.zip, e.djvu",
+        "left out: 3 files without text: k.svg, l.ipynb, m.md",
     ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from binascii import b2a_base64
+from base64 import encodebytes
+from binascii import b2a_base64, b2a_qp
 from datetime import datetime
 from io import BytesIO
 from itertools import pairwise
@@ -394,6 +395,67 @@ def test_code_without_its_grammar(
     assert [part.headings for part in code.parts] == headings
 
 
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ({"data": {"text/plain": ["2"], "text/html": "<b>3</b>"}}, "2"),
+        (
+            {
+                "data": {
+                    "text/plain": "<IPython.core.display.Markdown object>",
+                    "text/markdown": ["**It** ", "leaks"],
+                }
+            },
+            "It leaks",
+        ),
+        ({"data": {"text/html": ["<table><tr><td>a", "<td>b</table>"]}}, "a\tb"),
+        (
+            {
+                "data": {
+                    "text/plain": "<pandas.io.formats.style.Styler at 0x7f0a>",
+                    "text/html": "<p>styled",
+                }
+            },
+            "styled",
+        ),
+        ({"data": {"text/latex": "$x$"}}, "$x$"),
+        ({"data": {"application/json": {"a": ["é"]}}}, '{"a": ["é"]}'),
+        ({"data": {"text/plain": "<Figure size 640x480 with 1 Axes>", "image/png": "AA"}}, ""),
+        ({"output_type": "error", "ename": "E", "evalue": "stuck", "traceback": ["x"]}, "E: stuck"),
+        ({"output_type": "stream", "text": ["\x1b[31mred\x1b[0m\n", "x"]}, "red\nx"),
+        ({"output_type": "pyout", "html": "<p>old", "png": "AA"}, "old"),
+        ({"output_type": "stream", "text": None}, ""),
+    ],
+)
+def test_outputs_of_every_form_are_text(output: dict[str, Any], text: str) -> None:
+    cells = [{"cell_type": "code", "source": None, "outputs": [output]}]
+    assert (
+        readers.read("a.ipynb", "notebook", json.dumps({"cells": cells}).encode())[1].text == text
+    )
+
+
+@pytest.mark.parametrize(
+    "note", ["Ibid.", "https://example.org/a", "<https://x.y>", 'Potter "On Kettles"', "See 2."]
+)
+def test_a_footnote_is_text(note: str) -> None:
+    text = markdown.read(f"# N\n\nA claim[^a] or [two].\n\n[^a]: {note}\n\n[two]: x.md").text
+    assert text == f"N\n\nA claim[^a] or two.\n\n[^a]: {note.strip('<>')}"
+
+
+def test_the_codes_of_a_terminal_are_no_text() -> None:
+    log = "\x1b]0;title\x07\x1b[1;31mE4031\x1b[0m: no \x1b[38;5;208mpressure\x1b(B\x1b[m\n"
+    for name, kind in (("a.log", "text"), ("a.md", "markdown"), ("a.sh", "code"), ("a.rst", "rst")):
+        assert readers.read(name, kind, log.encode())[1].text == "E4031: no pressure"
+
+
+@pytest.mark.parametrize("key", ["description", "Summary", "excerpt"])
+def test_a_description_is_the_text_of_a_note_without_another(key: str) -> None:
+    found = markdown.read(f"---\ntitle: A kettle\ntags: [a]\n{key}: >\n  An old kettle\n---\n\n")
+    assert (found.title, found.text) == ("A kettle", "An old kettle")
+    assert [part.lines for part in found.parts] == [((0, 5),)]
+    assert markdown.read(f"---\n{key}: About\n---\nText").text == "Text"
+
+
 OUTPUTS = [{"output_type": "pyout", "text": ["2"], "png": "AAAA"}]
 NOTEBOOKS: dict[int, dict[str, Any]] = {
     1: {"cells": [{"cell_type": "text", "text": "# Tea"}, {"cell_type": "code", "code": "1 + 1"}]},
@@ -692,6 +754,14 @@ def test_bytes_of_headers_are_of_the_charset_of_the_text() -> None:
     assert (found.title, found.text) == ("朱镕", "Attached: 镕.png")
 
 
+INNER = (
+    "From: Ann <a@b.c>\nSubject: Descaling the kettle\nContent-Type: text/plain; charset=utf-8\n"
+    "Content-Transfer-Encoding: 8bit\n\nIt needs vinegar, a café spoon = one."
+).encode()
+READ = "Descaling the kettle\n\nIt needs vinegar, a café spoon = one."
+ENCODED = b"Content-Type: message/rfc822\nContent-Transfer-Encoding: %b\n\n%b"
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [
@@ -705,7 +775,15 @@ def test_bytes_of_headers_are_of_the_charset_of_the_text() -> None:
         ),
         (b"Content-Transfer-Encoding: base64\n\nVGVh*IQ", "Tea!"),
         (b"Content-Transfer-Encoding: quoted-printable\n\nT=65a =ZZ=\n!", "Tea =ZZ!"),
-        (of_parts("mixed", b"Content-Type: message/rfc822\n\nSubject: A\n\nInner"), "Inner"),
+        (
+            of_parts("mixed", b"\nSee", b"Content-Type: message/rfc822\n\n" + INNER),
+            f"See\n\n{READ}",
+        ),
+        (of_parts("digest", b"\n" + INNER, b"\n" + INNER), f"{READ}\n\n{READ}"),
+        (of_parts("mixed", ENCODED % (b"base64", encodebytes(INNER))), READ),
+        (of_parts("mixed", ENCODED % (b"Quoted-Printable", b2a_qp(INNER))), READ),
+        (of_parts("mixed", ENCODED % (b"base64", b"Subject: A\n\nB")), "A\n\nB"),
+        (b"Subject: Nothing else\n\n", "Nothing else"),
         (
             b"Content-Type: text/plain; format=flowed; delsp=yes\n\nOne \nline\n> A \n> b\n-- \nc",
             "Oneline\n> Ab\n-- \nc",

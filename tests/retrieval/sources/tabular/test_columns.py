@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from pyarrow.csv import write_csv
 
 from slimdex import Collection, Document
 from slimdex.retrieval.sources.source import ColumnNames, open_source
@@ -30,6 +33,69 @@ from tests.encoders import WordEncoder
 MOMENT = "TIMESTAMPTZ '2024-05-01 22:00:00+09'"
 NAIVE = datetime(2024, 5, 1, 13)
 ONE_ID = "00000000-0000-0000-0000-000000000001"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["9/18/2015 19:39", "12/5/2016 8:00", ""],
+        ["28.05.2016 7:30", "1.6.2016"],
+        ["5/28/16", "12/31/16 11:59 pm"],
+        ["28 May 2016", "1 Jun. 2016"],
+        ["May 28, 2016", "June 1, 2016"],
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_dates_that_stay_text_are_noted(tmp_path: Path, name: str, values: list[str]) -> None:
+    others = {"version": "1.2.3", "code": "12/5", "said": "on 9/18/2015"}
+    rows = [{"text": "x", "at": value, **others} for value in values]
+    table = pyarrow.Table.from_pylist(rows)
+    if name == "a.parquet":
+        parquet.write_table(table, tmp_path / name)
+    elif name == "a.jsonl":
+        (tmp_path / name).write_text("\n".join(map(json.dumps, rows)))
+    else:
+        write_csv(table, tmp_path / name)
+    source = open_source(str(tmp_path / name))
+    assert source.columns["at"] == "VARCHAR"
+    dates = [note for note in source.notes if "date" in note]
+    assert [note.partition(":")[0] for note in dates] == [
+        "column 'at' is stored as text, not as a date"
+    ]
+    typed = open_source(str(tmp_path / name), ColumnNames(types={"at": "VARCHAR"}))
+    assert not [note for note in typed.notes if "date" in note]
+
+
+ALIKE: list[list[Any]] = [
+    [{"Host": "a", "host": "b"}],
+    [{"Host": "a"}, {"host": "b"}, None],
+    [[{"K": 1}, {"k": 2}]],
+    [{"a": {"b": [{"It's": 1.5, "IT'S": "é"}]}}, {"a": {}}],
+    [{"Ä": 1, "a": {"x": 1, "X": None}}],
+]
+"""Values of objects whose keys differ in case only."""
+
+
+@pytest.mark.parametrize("values", ALIKE)
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.jsonl.gz"])
+def test_nested_keys_may_differ_in_case_only(tmp_path: Path, name: str, values: list[Any]) -> None:
+    rows = [
+        {"id": str(i), "day": "2024-05-01", "m": value, "tags": ["a"], "text": "x", "n": {"i": i}}
+        for i, value in enumerate(values)
+    ]
+    text = json.dumps(rows) if name == "a.json" else "\n".join(map(json.dumps, rows))
+    data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+    (tmp_path / name).write_bytes(data)
+    source = open_source(str(tmp_path / name))
+    types = {"day": "DATE", "m": "JSON", "tags": "VARCHAR[]", "n": "STRUCT(i BIGINT)"}
+    assert source.columns == types
+    (documents,) = source.batches()
+    own = {"day": date(2024, 5, 1), "tags": ["a"]}
+    assert [document.metadata for document in documents] == [
+        {**own, "m": value, "n": {"i": i}} for i, value in enumerate(values)
+    ]
+
+
 VALUES: dict[str, tuple[str, Any]] = {
     MOMENT: ("TIMESTAMP", NAIVE),
     "'22:00:00+09'::TIMETZ": ("TIME", time(13)),

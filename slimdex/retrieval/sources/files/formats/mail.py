@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64, a2b_qp
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from email import message_from_bytes
 from email.message import Message
 from email.policy import Compat32
+from functools import partial
 from itertools import chain, islice
 from typing import IO, Any, NamedTuple
 
@@ -20,6 +21,12 @@ from ..limits import LARGEST_FILE, UnreadableError, too_large
 from ..outline import Extract, Outline, shown, words
 from . import html_pages
 
+MESSAGES = ("message/rfc822", "message/global", "message/news")
+"""Types of parts that are messages themselves."""
+ENCODINGS: Mapping[str, Callable[[bytes], bytes]] = {
+    "base64": a2b_base64,
+    "quoted-printable": a2b_qp,
+}
 MOST_PARTS = 1000
 """Largest number of parts of a message to read."""
 PIECE = 1 << 16
@@ -84,7 +91,8 @@ def read(data: bytes) -> Extract:
     if date := _header(message, "Date"):
         found["date"] = moment(date)
     facts = {column: value for column, value in found.items() if value}
-    return Extract(_header(message, "Subject"), outline.text, outline.parts, facts)
+    subject = _header(message, "Subject")
+    return Extract(subject, outline.text or subject, outline.parts, facts)
 
 
 def message_id(data: bytes) -> str:
@@ -151,6 +159,11 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
         yield _Leaf(name, "" if INVISIBLE.fullmatch(text) else text)
         return
     inner = [part for part in message.get_payload() if isinstance(part, Message)]
+    if message.get_content_type() in MESSAGES:
+        for attached in map(partial(_attached, message), inner):
+            yield _Leaf("", _header(attached, "Subject"))
+            yield from _leaves(attached)
+        return
     if message.get_content_type() != "multipart/alternative":
         yield from chain.from_iterable(map(_leaves, inner))
         return
@@ -164,6 +177,18 @@ def _leaves(message: Message) -> Iterator[_Leaf]:
             break
         read += leaves
     yield from read
+
+
+def _attached(part: Message, message: Message) -> Message:
+    """A message that a part contains; some programs encode it, although RFC 2046 forbids it."""
+    decode = ENCODINGS.get(str(part.get("Content-Transfer-Encoding", "")).strip().lower())
+    if decode is None:
+        return message
+    encoded = message.as_bytes(policy=message.policy.clone(max_line_length=0))
+    try:
+        return message_from_bytes(decode(encoded.lstrip()), policy=message.policy)
+    except ValueError:  # not what it states
+        return message
 
 
 def _text(part: Message) -> str:

@@ -6,20 +6,25 @@ them, and MyST's targets, ``(label)=``, are no text.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from slimdex.indexes.json_text import parsed
 
+from ....documents import Lines
 from .. import front_matter
 from ..limits import UnreadableError
-from ..outline import Extract, Outline
+from ..outline import Extract, Outline, shown
 from . import html_pages
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.rules_core import StateCore
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
@@ -50,6 +55,14 @@ TITLE = re.compile(
     re.M,
 )
 """A title with a line of punctuation below it, and perhaps one above."""
+BREAKS = ("<br>", "<br/>", "<br />")
+TAG, WORD = re.compile("<[^<>]*>"), re.compile(r"\w+")
+FARTHEST = 1 << 12
+"""Characters of HTML in which the next word of its text is looked for."""
+OBJECT = re.compile(r"<[\w.]+( object)?( at 0x[0-9a-f]+)?>|<Figure size [^<>]*>")
+"""What an object is shown as that has no text."""
+DESCRIPTION = re.compile(rf"^\W*(?:{'|'.join(front_matter.NAMES['description'])})\b", re.M | re.I)
+"""Key of the description in front matter."""
 LONGEST_OUTPUT = 2000
 """Characters kept of a cell's output."""
 
@@ -63,23 +76,39 @@ def read(text: str) -> Extract:
     >>> tea.title, tea.text, tea.facts["tags"], tea.parts[0].anchor
     ('Tea', 'Tea\n\nBoil fresh water.', ['drinks', 'hot'], 'tea')
     """
+    text = shown(text)
     values, body = front_matter.split(text)
-    outline = Outline()
-    feed(outline, body)
+    outline, about = Outline(), front_matter.facts(values)
+    feed(outline, body, line=1 + text.count("\n", 0, len(text) - len(body)))
     lowered = {key.lower(): value for key, value in values.items()}
     title = front_matter.as_text(lowered.get("title", "")) or outline.top_heading
-    return Extract(title, outline.text, outline.parts, front_matter.facts(values))
+    if not outline.text and "description" in about:  # as in a note on a picture or a link
+        _add_description(outline, about["description"], text)
+    return Extract(title, outline.text, outline.parts, about)
 
 
-def feed(outline: Outline, text: str, taken: Counter[str] | None = None) -> None:
+def _add_description(outline: Outline, description: str, text: str) -> None:
+    """Add a description, which is in the front matter of a text."""
+    key = DESCRIPTION.search(text)
+    start = key.end() if key else 0
+    line = 1 + text.count("\n", 0, start)
+    lines = lines_within(description, text[start:])
+    outline.add(description, lines=[(offset, line + number) for offset, number in lines])
+
+
+def feed(
+    outline: Outline, text: str, taken: Counter[str] | None = None, line: int | None = None
+) -> None:
     """Append a text to an outline.
 
-    `taken` are earlier anchors, to number duplicates.
+    `taken` are earlier anchors, to number duplicates; `line` is the line of the file in which the
+    text begins, if these are to be kept.
     """
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).use(attribute_lists)
-    _Reader(outline, Counter() if taken is None else taken).read(parser.parse(text))
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser.use(attribute_lists).use(with_spans).use(footnotes)
+    _Reader(outline, Counter() if taken is None else taken, line).read(parser.parse(text))
 
 
 def slug(heading: str) -> str:
@@ -92,13 +121,14 @@ def slug(heading: str) -> str:
 
 
 class _Reader:
-    def __init__(self, outline: Outline, taken: Counter[str]) -> None:
-        self._outline, self._taken = outline, taken
+    def __init__(self, outline: Outline, taken: Counter[str], line: int | None) -> None:
+        self._outline, self._taken, self._first_line = outline, taken, line
         self._numbers: list[int | None] = []
         self._bullet = ""
         self._heading = self._rows = 0
         self._anchor = ""
         self._cells: list[str] | None = None
+        self._row: Lines = ()
 
     def read(self, tokens: list[Any]) -> None:
         """Read blocks in order."""
@@ -109,11 +139,13 @@ class _Reader:
             elif kind == "heading_close":
                 self._heading = 0
             elif kind == "inline":
-                self._say(_inline(token.children or []))
+                inline = _Inline(token)
+                self._say(inline.text, inline.lines, token)
             elif kind in ("fence", "code_block"):
-                self._say(token.content)
+                self._say(token.content, [(0, 1 if kind == "fence" else 0)], token)
             elif kind == "html_block":
-                self._say(_without_tags(token.content))
+                text = _without_tags(token.content)
+                self._say(text, lines_within(text, token.content), token)
             elif kind in LINES:
                 self._numbers.append(
                     int(token.attrs.get("start", 1)) if token.tag == "ol" else None
@@ -125,11 +157,20 @@ class _Reader:
             elif kind == "table_open":
                 self._rows = 0
             elif kind == "tr_open":
-                self._cells = []
+                self._cells, self._row = [], self._lines([(0, 0)], token)
             elif kind == "tr_close":
                 cells, self._cells = self._cells or [], None
-                self._outline.add("\t".join(cells), "\n" if self._rows else "\n\n")
+                separator = "\n" if self._rows else "\n\n"
+                self._outline.add("\t".join(cells), separator, self._row)
                 self._rows += 1
+
+    def _lines(self, lines: Lines, token: Token, before: int = 0) -> Lines:
+        """Lines of the file from those within a token, whose text is after `before` characters."""
+        if self._first_line is None or token.map is None or not lines:
+            return []
+        first = self._first_line + token.map[0]
+        (_, line), *others = lines
+        return [(0, first + line), *((before + offset, first + n) for offset, n in others)]
 
     def _begin_item(self) -> None:
         number = self._numbers[-1]
@@ -137,38 +178,100 @@ class _Reader:
         if number is not None:
             self._numbers[-1] = number + 1
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, lines: Lines, token: Token) -> None:
+        """Add the text of a token; `lines` are those within the token, from 0."""
         if self._cells is not None:
             self._cells.append(" ".join(text.split()))
         elif self._heading:
-            self._say_heading(text)
+            self._say_heading(text, self._lines(lines, token))
         else:
-            self._outline.add(self._bullet + text, "\n" if self._bullet else "\n\n")
+            separator = "\n" if self._bullet else "\n\n"
+            placed = self._lines(lines, token, len(self._bullet))
+            self._outline.add(self._bullet + text, separator, placed)
             self._bullet = ""
 
-    def _say_heading(self, text: str) -> None:
-        if self._anchor:
-            self._outline.heading(self._heading, text, self._anchor)
-            return
-        anchor = slug(text)
-        before = self._taken[anchor]
-        self._taken[anchor] += 1
-        self._outline.heading(self._heading, text, f"{anchor}-{before}" if before else anchor)
+    def _say_heading(self, text: str, lines: Lines) -> None:
+        anchor = self._anchor
+        if not anchor:
+            anchor = slug(text)
+            before = self._taken[anchor]
+            self._taken[anchor] += 1
+            anchor = f"{anchor}-{before}" if before else anchor
+        self._outline.heading(self._heading, text, anchor, lines=lines)
 
 
-def _inline(tokens: list[Any]) -> str:
-    """Visible text of inline tokens: descriptions of pictures, no tags."""
-    pieces = []
-    for token in tokens:
-        if token.type == "image":
-            pieces.append(_inline(token.children or []))
-        elif token.type == "softbreak":
-            pieces.append(" ")
-        elif token.type == "hardbreak" or token.content.lower() in ("<br>", "<br/>", "<br />"):
-            pieces.append("\n")
-        elif token.type != "html_inline":
-            pieces.append(token.content)
-    return "".join(pieces)
+class _Inline:
+    """Visible text of a block's inline tokens, and the lines of the block, from 0, within it."""
+
+    def __init__(self, block: Token) -> None:
+        kept = block.meta.get("kept")
+        self._kept: Sequence[int] = kept if kept else range(block.content.count("\n") + 1)
+        self._pieces, self._length, self._breaks = list[str](), 0, 0
+        self.lines = [(0, self._kept[0])]
+        self._add(block.children or [], block.content)
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        return "".join(self._pieces)
+
+    def _add(self, tokens: Sequence[Token], source: str) -> None:
+        """Add tokens that were made of a source: a block, or the description of a picture."""
+        before, done = self._breaks, 0
+        for token in tokens:
+            start, end = token.meta.get("span", (done, done))
+            if token.type == "image":
+                self._add(token.children or [], token.content)
+            elif token.type == "code_inline":
+                marker = len(token.markup)
+                self._add_code(token.content, source[start + marker : end - marker])
+            elif token.type == "softbreak":
+                self._append(" ")
+            elif token.type == "hardbreak" or token.content.lower() in BREAKS:
+                self._append("\n")
+            elif token.type != "html_inline":
+                self._append(token.content)
+            if end > done:
+                before += source.count("\n", done, end)
+                done = end
+                self._begin_line(before)
+
+    def _add_code(self, code: str, source: str) -> None:
+        """Add code, of which line breaks, and perhaps a space at both ends, are not kept."""
+        stripped = (len(source) - len(code)) // 2
+        self._breaks += source.count("\n", 0, stripped)
+        first, *others = source[stripped : stripped + len(code)].split("\n")
+        self._append(first)
+        for line in others:
+            self._append(" ")
+            self._begin_line(self._breaks + 1)
+            self._append(line)
+
+    def _append(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._length += len(piece)
+
+    def _begin_line(self, breaks: int) -> None:
+        """Note that the next character follows so many line breaks of the block."""
+        self._breaks = breaks
+        self.lines.append((self._length, self._kept[breaks]))
+
+
+def lines_within(text: str, source: str) -> Lines:
+    """Lines of a piece of HTML, from 0, in which words of a text that is extracted from it are.
+
+    >>> lines_within("Tea\\nBoil it", "<p>\\nTea</p>\\n\\n<p>Boil\\nit</p>")
+    [(0, 1), (4, 3), (9, 4)]
+    """
+    visible = TAG.sub(lambda tag: re.sub("[^\n]", " ", tag[0]), source)
+    lines, done, number = list[tuple[int, int]](), 0, 0
+    for word in WORD.finditer(text):
+        place = visible.find(word[0], done, done + FARTHEST)
+        if place >= 0:
+            number += visible.count("\n", done, place)
+            done = place
+            lines.append((word.start(), number))
+    return [(0, lines[0][1]), *lines[1:]] if lines else []
 
 
 def _without_tags(text: str) -> str:
@@ -189,6 +292,46 @@ def attribute_lists(parser: MarkdownIt) -> None:
     parser.inline.ruler.push("attribute_lists", _of_spans)
 
 
+def footnotes(parser: MarkdownIt) -> None:
+    """Keep notes such as `[^1]: Ibid.`, which have the form of a link's definition, as text.
+
+    >>> from markdown_it import MarkdownIt
+    >>> MarkdownIt().use(footnotes).render("[^1]: Ibid.")
+    '<p>[^1]: Ibid.</p>\\n'
+    """
+    from markdown_it.rules_block import reference
+
+    def rule(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+        start = state.bMarks[first] + state.tShift[first]
+        return not state.src.startswith("[^", start) and reference(state, first, last, silent)
+
+    parser.block.ruler.at("reference", rule)
+
+
+def with_spans(parser: MarkdownIt) -> None:
+    """Give tokens that may contain line breaks their place in the block: (start, end)."""
+    from markdown_it.rules_inline import backtick, escape, html_inline, image, link, newline
+
+    rules = {
+        "newline": newline,
+        "escape": escape,
+        "backticks": backtick,
+        "link": link,
+        "image": image,
+        "html_inline": html_inline,
+    }
+    for name, rule in rules.items():
+        parser.inline.ruler.at(name, partial(_with_span, rule))
+
+
+def _with_span(rule: Callable[..., bool], state: StateInline, silent: bool) -> bool:
+    start, before = state.pos, len(state.tokens)
+    is_found = rule(state, silent)
+    if is_found and len(state.tokens) > before:
+        state.tokens[-1].meta["span"] = (start, state.pos)
+    return is_found
+
+
 def _of_blocks(state: StateCore) -> None:
     """Remove lists at the end of headings and cells, and on lines of their own."""
     heading: Token | None = None
@@ -204,7 +347,8 @@ def _of_blocks(state: StateCore) -> None:
             token.content, _ = _shortened(token.content)
         elif token.type == "inline":
             above = heading if heading and _is_below(token, heading) else None
-            token.content, found = _without_lines(token.content)
+            token.content, found, kept = _without_lines(token.content)
+            token.meta["kept"] = kept
             if above and found and not token.content:
                 above.attrSet("id", found)
             else:
@@ -232,17 +376,18 @@ def _shortened(text: str) -> tuple[str, str]:
     return text, id
 
 
-def _without_lines(text: str) -> tuple[str, str]:
-    """Remove lines that are lists or targets; return the rest with the last id."""
-    lines, id = list[str](), ""
-    for line in text.split("\n"):
+def _without_lines(text: str) -> tuple[str, str, list[int]]:
+    """Remove lines that are lists or targets; return the rest, the last id, and which are left."""
+    lines, id, kept = list[str](), "", list[int]()
+    for number, line in enumerate(text.split("\n")):
         if ATTRIBUTES.fullmatch(line):
             id = _id(line) or id
         elif target := TARGET.fullmatch(line):
             id = target[1]
         else:
             lines.append(line)
-    return "\n".join(lines), id
+            kept.append(number)
+    return "\n".join(lines), id, kept
 
 
 def _id(attributes: str) -> str:
@@ -273,6 +418,7 @@ def read_rst(text: str) -> Extract:
     ('Tea', 'Tea\n\nBoil fresh water.', 'tea')
     """
     outline, styles, done = Outline(), list[tuple[str, bool]](), 0
+    text, line = shown(text), 1
     for found in TITLE.finditer(text):
         title, under = found["title"].strip(), found["under"]
         if len(under) < len(title):
@@ -281,10 +427,13 @@ def read_rst(text: str) -> Extract:
         style = (under[0], is_overlined)
         if style not in styles:
             styles.append(style)
-        outline.add(text[done : found.start(0 if is_overlined else "title")])
-        outline.heading(styles.index(style) + 1, title, slug(title))
+        start = found.start(0 if is_overlined else "title")
+        outline.add(text[done:start], lines=[(0, line)])
+        line += text.count("\n", done, found.start("title"))
+        outline.heading(styles.index(style) + 1, title, slug(title), lines=[(0, line)])
         done = found.end()
-    outline.add(text[done:])
+        line += text.count("\n", found.start("title"), done)
+    outline.add(text[done:], lines=[(0, line)])
     return Extract(outline.first_heading, outline.text, outline.parts)
 
 
@@ -314,10 +463,28 @@ def _notebook(book: dict[str, Any]) -> Extract:
         else:
             outline.add(source)
             for output in cell.get("outputs", []):
-                shown = output.get("text") or output.get("data", {}).get("text/plain", "")
-                outline.add(_text(shown)[:LONGEST_OUTPUT])
+                outline.add(_output(output)[:LONGEST_OUTPUT])
     title = _text(book.get("metadata", {}).get("title", "")) or outline.top_heading
     return Extract(title, outline.text, outline.parts)
+
+
+def _output(output: dict[str, Any]) -> str:
+    """Text of a cell's output, of its richest form if the plain one is only a name of an object."""
+    if output.get("output_type") in ("error", "pyerr"):
+        return f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
+    forms = output | {kind.partition("/")[2]: v for kind, v in output.get("data", {}).items()}
+    plain = _text(output.get("text") or forms.get("plain"))
+    if plain.strip() and not OBJECT.fullmatch(plain.strip()):
+        return plain
+    if markdown := _text(forms.get("markdown")):
+        outline = Outline()
+        feed(outline, markdown)
+        return outline.text
+    if html := _text(forms.get("html")):
+        return html_pages.text_of(html)
+    if latex := _text(forms.get("latex")):
+        return latex
+    return json.dumps(forms["json"], ensure_ascii=False) if forms.get("json") else ""
 
 
 def _cells(book: dict[str, Any]) -> list[dict[str, Any]]:
@@ -335,5 +502,7 @@ def _source(cell: dict[str, Any]) -> str:
 
 
 def _text(lines: Any) -> str:
-    """Join a text that may be a list of lines."""
+    """Join a text that may be a list of lines, or null."""
+    if lines is None:
+        return ""
     return "".join(map(str, lines)) if isinstance(lines, list) else str(lines)

@@ -1,10 +1,15 @@
-"""PDF: text of each page, by PDFium, with headings from the table of contents."""
+"""PDF: text of each page, by PDFium, with headings from the table of contents.
+
+After a page's text come the values of its form fields and its remarks, which PDFium keeps apart.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +23,7 @@ describe any number of objects."""
 BROKEN_WORD = re.compile("[\ufffe\u0002]\r?\n?")
 """Hyphenation at the end of a line."""
 MOST_ENTRIES = 10_000
-"""Largest number of entries of a table of contents to read."""
+"""Largest number of entries of a table of contents, or of fields and remarks of a page, to read."""
 LONGEST_SOUGHT = 200
 """Characters of a title that are searched on its page."""
 REASONS = {4: "encrypted", 5: "encrypted"}
@@ -39,6 +44,7 @@ def _read(data: bytes) -> Extract:
 
     try:
         document = pypdfium2.PdfDocument(data)
+        document.init_forms()
         sections = _sections(document)
     except pypdfium2.PdfiumError as error:
         reason = REASONS.get(getattr(error, "err_code", None) or 0)
@@ -50,6 +56,7 @@ def _read(data: bytes) -> Extract:
         page = document[index]
         text = _text(page)
         scanned += not text.strip() and _has_picture(page)
+        text = "\n".join(filter(None, [text.rstrip(), *_added(document, page)]))
         _add_page(outline, index + 1, text, sections.get(index, []))
         page.close()
     about = document.get_metadata_dict()
@@ -84,6 +91,41 @@ def _text(page: Any) -> str:
     finally:
         text_page.close()
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _added(document: Any, page: Any) -> Iterator[str]:
+    """Values of a page's form fields, and remarks on it."""
+    from pypdfium2 import raw
+
+    form = document.formenv
+    others = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP)
+    with_text = (
+        raw.FPDF_FORMFIELD_TEXTFIELD,
+        raw.FPDF_FORMFIELD_COMBOBOX,
+        raw.FPDF_FORMFIELD_LISTBOX,
+    )
+    for number in range(min(raw.FPDFPage_GetAnnotCount(page), MOST_ENTRIES)):
+        annotation = raw.FPDFPage_GetAnnot(page, number)
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        text = ""
+        if raw.FPDFAnnot_GetFlags(annotation) & raw.FPDF_ANNOT_FLAG_HIDDEN:
+            pass
+        elif kind != raw.FPDF_ANNOT_WIDGET and kind not in others:
+            text = _wide_text(partial(raw.FPDFAnnot_GetStringValue, annotation, b"Contents"))
+        elif form and raw.FPDFAnnot_GetFormFieldType(form, annotation) in with_text:
+            text = _wide_text(partial(raw.FPDFAnnot_GetFormFieldValue, form, annotation))
+        raw.FPDFPage_CloseAnnot(annotation)
+        yield text.replace("\r\n", "\n").replace("\r", "\n").strip()
+
+
+def _wide_text(read: Callable[[Any, int], int]) -> str:
+    """Text of a function of PDFium that fills a buffer with UTF-16, and returns its size."""
+    from pypdfium2 import raw
+
+    size = read(None, 0)
+    buffer = ctypes.create_string_buffer(size)
+    read(ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+    return buffer.raw.decode("utf-16-le", "replace").rstrip("\0")
 
 
 def _has_picture(page: Any) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.unicode_text import check_unicode
 
 from ....extras import install_command
-from ..decoding import declared_label, decoded
+from ..decoding import declared_label, decoded, recorded_losses
 from ..kinds import BY_ENDING, HEAD, ending, kind_of
 from ..limits import UnreadableError
 from ..outline import Extract, Outline
@@ -57,7 +58,9 @@ def read(name: str, kind: str, data: bytes, encoding: str | None = None) -> tupl
         if kind == "packed":
             data = unpacked(data)
             kind = kind_of(name, data[:HEAD]) or "text"
-        extract = _read(name, kind, data, encoding)
+        with recorded_losses() as losses:
+            extract = _read(name, kind, data, encoding)
+        extract = replace(extract, **vars(losses))
         check_unicode([extract.title, extract.facts], "its metadata")  # its text is by now
         return kind, extract
     except InputError as error:
@@ -90,8 +93,8 @@ def _read(name: str, kind: str, data: bytes, encoding: str | None) -> Extract:
     if read_text := OF_TEXT.get(kind):
         return read_text(text)
     outline = Outline()
-    outline.add(text)
-    return Extract("", outline.text)
+    outline.add(text, lines=[(0, 1)])
+    return Extract("", outline.text, outline.parts)
 
 
 def _read_xml(data: bytes) -> Extract:
@@ -113,7 +116,12 @@ def answer(request: dict[str, Any], data: bytes) -> dict[str, Any]:
         "kind": kind,
         "title": extract.title,
         "text": extract.text,
-        "parts": [[p.start, list(p.headings), p.page, p.anchor] for p in extract.parts],
+        "parts": [
+            [part.start, [*part.headings], part.page, part.anchor, [*part.lines]]
+            for part in extract.parts
+        ],
         "facts": dict(extract.facts),
         "scanned": extract.scanned,
+        "is_guessed": extract.is_guessed,
+        "replaced": extract.replaced,
     }

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from html.entities import html5
 from typing import Any, NamedTuple
 
-from ..decoding import codec_of, declared_label, decoded
+from ..decoding import codec_of, declared_label, decoded, is_utf_8
 from ..front_matter import moment
 from ..limits import UnreadableError
 from ..outline import Extract, Outline, words
@@ -43,9 +43,10 @@ def read(data: bytes) -> Extract:
     >>> found.title, found.text, found.parts[0].headings
     ('Tea', 'Tea\n\nBoil it\n\nPour', ('Tea',))
     """
-    outline, mixed, data = Outline(), _Mixed(), _with_known_entities(data)
-    events(data, mixed)
-    events(data, _XmlText(outline, mixed.found))
+    outline, mixed = Outline(), _Mixed()
+    file = _Xml.of(_with_known_entities(data))
+    file.parse(mixed)
+    file.parse(_XmlText(outline, mixed.found))
     return Extract(outline.first_heading, outline.text, outline.parts)
 
 
@@ -168,19 +169,35 @@ class _XmlText:
 
 def events(data: bytes, target: Any) -> None:
     """Parse XML to events of a target, without expanding entities."""
-    from lxml import etree
+    _Xml.of(data).parse(target)
 
-    if not data.strip():
-        return
-    label = declared_label(data) or "utf-8"
-    if is_legacy := codec_of(label) not in (None, "utf-8"):
-        data = decoded(data, label=label).encode("utf-8", "replace")
-    parser = etree.XMLParser(target=target, encoding="utf-8" if is_legacy else None, **PARSING)
-    try:
-        parser.feed(data)
-        parser.close()
-    except etree.XMLSyntaxError as error:
-        raise UnreadableError(f"broken: {error.msg}") from error
+
+class _Xml(NamedTuple):
+    """An XML file to parse; `encoding` replaces the one that it declares."""
+
+    data: bytes
+    encoding: str | None = None
+
+    @classmethod
+    def of(cls, data: bytes) -> _Xml:
+        """Decode a file in a legacy encoding, or with bytes that are not UTF-8."""
+        label = declared_label(data) or "utf-8"
+        if codec_of(label) in (None, "utf-8") and is_utf_8(data):
+            return cls(data)
+        return cls(decoded(data, label=label).encode("utf-8", "replace"), "utf-8")
+
+    def parse(self, target: Any) -> None:
+        """Parse it to events of a target, without expanding entities."""
+        from lxml import etree
+
+        if not self.data.strip():
+            return
+        parser = etree.XMLParser(target=target, encoding=self.encoding, **PARSING)
+        try:
+            parser.feed(self.data)
+            parser.close()
+        except etree.XMLSyntaxError as error:
+            raise UnreadableError(f"broken: {error.msg}") from error
 
 
 def local(tag: str) -> str:
