@@ -35,6 +35,7 @@ from ..lexical.word_index import ScoredRows
 from ..passages import headings_of, part_at
 from ..store.snapshot import Snapshot
 from ..store.state import State
+from .code_ranking import CodeRanking
 from .request import PASSAGE, Hits, SearchRequest, first_stage, reranked
 
 FIRST, MORE = 4, 4
@@ -153,6 +154,9 @@ class SearchedRows(Protocol):
     def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that it may find, and their cosines."""
 
+    def fused(self, text: str, found: Candidates) -> NDArray[np.float64]:
+        """Scores (n,) that order the rows found for a query by either search."""
+
 
 def nearest(
     rows: SearchedRows, request: SearchRequest, vectors: Matrix, wholes: Sequence[Whole] = ()
@@ -173,7 +177,9 @@ def nearest(
             left = best.left.tolist()
             found = candidates(rows, [wholes[i] for i in left], queries, best.ask)
             joined.update(zip(left, found, strict=True))
-            best.add(*in_order(found, fusion, best.ask))
+            texts = request.texts or ()
+            fused = [rows.fused(texts[i], each) for i, each in zip(left, found, strict=True)]
+            best.add(*in_order(found, fused, best.ask))
     found_by = np.full(best.rows.shape, MEANING)
     for i, each in joined.items():
         found_by[i] = each.found_by(best.rows[i])
@@ -196,12 +202,14 @@ def _others(whole: Whole, found: ScoredRows) -> Rows:
     return without(union(whole.words.rows, *near), np.sort(found.rows))
 
 
-def in_order(joined: Sequence[Candidates], fusion: Fusion, k: int) -> tuple[Matrix, Rows]:
-    """Cosines and rows (q, k or fewer) of each query's candidates, in the order of a fusion."""
-    best = [each.order(fusion.scores(each), k) for each in joined]
+def in_order(
+    found: Sequence[Candidates], fused: Sequence[NDArray[np.float64]], k: int
+) -> tuple[Matrix, Rows]:
+    """Cosines and rows (q, k or fewer) of each query's candidates, by their fused scores (n,)."""
+    best = [each.order(scores, k) for each, scores in zip(found, fused, strict=True)]
     each = [
         (candidates.cosines[None, first], candidates.rows[None, first])
-        for candidates, first in zip(joined, best, strict=True)
+        for candidates, first in zip(found, best, strict=True)
     ]
     return stacked(each, max(map(len, best), default=0))
 
@@ -275,6 +283,7 @@ class IndexRows:
     index : of the snapshot, or one that searches the same rows exactly.
     rescored : rows to rescore for each query.
     allowed : sorted rows that the request's condition allows; None without one.
+    code : ranks an index of source code; None for any other.
     """
 
     snapshot: Snapshot
@@ -282,6 +291,7 @@ class IndexRows:
     rescored: int
     allowed: Rows | None = None
     fusion: Fusion | None = None
+    code: CodeRanking | None = None
 
     @classmethod
     def of(cls, snapshot: Snapshot, request: SearchRequest) -> IndexRows:
@@ -295,6 +305,7 @@ class IndexRows:
         fusion = fusion_for(request, state.fusion, lacking)
         if fusion is not None:
             _ = snapshot.words  # raises an error if damaged
+        code = CodeRanking.of(snapshot) if fusion is not None else None
         allowed, rescored = None, request.candidates
         if rescored is None:
             rescored = index.candidates_for(request.limit)
@@ -303,7 +314,7 @@ class IndexRows:
             with stage("filter"):
                 documents = snapshot.documents_where(request.where)
                 allowed = snapshot.document_rows.all_rows(documents)
-        return cls(snapshot, index, rescored, allowed, fusion)
+        return cls(snapshot, index, rescored, allowed, fusion, code)
 
     def best(self, queries: int, k: int) -> BestRows:
         """Return empty results, for the k best documents of so many queries."""
@@ -359,6 +370,15 @@ class IndexRows:
                 return [ScoredRows(self._of_codes(queries[i : i + 1], own), own) for i, own in each]
             probes = zip(metric.probes(queries).each(), rows, strict=True)
             return [ScoredRows(metric.scores(probe, own)[0], own) for probe, own in probes]
+
+    def fused(self, text: str, found: Candidates) -> NDArray[np.float64]:
+        """Scores (n,) that order the rows found for a query, ranked as code if they are that."""
+        assert self.fusion is not None
+        scores = self.fusion.scores(found)
+        if self.code is None:
+            return scores
+        unrelated = found.whole.mean if self.fusion.weight == AUTO else 0.0
+        return self.code.scores(text, found, scores, unrelated)
 
     def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
         (scores,), (found,) = self.index.search(query, len(rows), rows, candidates=0)
