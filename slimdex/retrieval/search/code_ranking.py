@@ -9,8 +9,9 @@ above that of an unrelated one is multiplied by factors of its file:
 - a file's name in the query counts up to half more: the square of the share of its words;
 - several good passages of a file: each one adds to the best half as much as the one before.
 
-A row that defines a name in the query comes before all others: one of the same letters and
-qualifiers before one that differs in these, and tests last.
+A row that defines a name in the query counts up to double. If the query is that name, or asks where
+it is defined, the row comes before all others. Of several, one with the same letters and qualifiers
+counts most, and tests least.
 
 Factors depend on the query, the file and the whole collection, so the order of two rows depends on
 neither filter nor limit.
@@ -36,7 +37,7 @@ ASIDE = 0.5
 NAMED = 0.5
 """Most that the words of a file's name add to its scores, as a share of these."""
 DEFINES = 10.0
-"""Added to a row that defines a name in the query; exceeds any other score."""
+"""Added to a row that defines the name that the query consists of; exceeds any other score."""
 TEST_WORDS = frozenset([
     "benchmark", "benchmarks", "demo", "demos", "example", "examples", "fixture", "fixtures",
     "mock", "mocks", "sample", "samples", "spec", "specs", "test", "tested", "testing", "tests",
@@ -52,8 +53,9 @@ TEXT_WORDS = frozenset([
 _NAME = r"[A-Za-z_$][\w$]*(?:(?:\.|::?|#|->)[A-Za-z_$][\w$]*)*"
 _ONE_NAME = re.compile(rf"\W*({_NAME})(?:\(\))?\W*")
 _QUOTED = re.compile(rf"`({_NAME})(?:\(\))?`|\b({_NAME})\(")
-_SAID = re.compile(rf"(?<=\w )([A-Z][a-z]\w+)|({_NAME}) (?:is )?(?:defined|declared)\b")
-"""A capitalised word within a sentence, and one whose definition is asked for."""
+_DEFINED = re.compile(rf"({_NAME}) (?:is )?(?:defined|declared)\b")
+_CAPITALISED = re.compile(r"(?<=\w )[A-Z][a-z]\w+")
+"""A capitalised word within a sentence."""
 _HAS_STRUCTURE = re.compile(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]|[A-Za-z\d]_[A-Za-z\d]|::|#|->|\w\.\w")
 """What tells a name from a word: an inner capital, an underscore or a qualifier."""
 
@@ -71,7 +73,8 @@ def names_in(query: str) -> list[tuple[str, ...]]:
     if one := _ONE_NAME.fullmatch(query):
         found = [one[1]]
     else:
-        found = ["".join(names) for names in _QUOTED.findall(query) + _SAID.findall(query)]
+        found = ["".join(names) for names in _QUOTED.findall(query)]
+        found += _DEFINED.findall(query) + _CAPITALISED.findall(query)
         found += [name for name in re.findall(_NAME, query) if _HAS_STRUCTURE.search(name)]
     paths = dict.fromkeys(tuple(parts_of_name(name)) for name in found)
     return [path for path in paths if len(path) == 1 or f".{path[-1].lower()}" not in CODE]
@@ -111,7 +114,9 @@ class CodeRanking:
 
         for file, first in zip(files, documents.tolist(), strict=True):
             for passage, weight in asked.defined_in(file).items():
-                out[found.rows == first + passage] += DEFINES * weight
+                row = found.rows == first + passage
+                own = np.maximum(out[row] - unrelated, 0)
+                out[row] += weight * (DEFINES if asked.is_for_definition else own)
         return out
 
 
@@ -138,6 +143,7 @@ class _Query:
     names: list[tuple[str, ...]]
     asks_for_tests: bool
     asks_for_texts: bool
+    is_for_definition: bool
 
     @classmethod
     def of(cls, text: str) -> _Query:
@@ -147,6 +153,7 @@ class _Query:
             names=names_in(text),
             asks_for_tests=not TEST_WORDS.isdisjoint(words),
             asks_for_texts=not TEXT_WORDS.isdisjoint(words),
+            is_for_definition=bool(_ONE_NAME.fullmatch(text) or _DEFINED.search(text)),
         )
 
     def factor(self, file: CodeFile) -> float:
@@ -159,7 +166,7 @@ class _Query:
         return factor
 
     def defined_in(self, file: CodeFile) -> dict[int, float]:
-        """Passages in which a file defines what is asked for, and how sure that is, 0 to 1."""
+        """Passages in which a file defines names of the query, and how well they fit, 0 to 1."""
         weights = dict[int, float]()
         for name in self.names:
             for definition in file.definitions.get(name[-1].lower(), ()):

@@ -80,7 +80,7 @@ def test_a_text_comes_after_the_code_unless_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["parse", "parse()", "where is parse defined", "what does `parse` do", "Reader.parse"]
+    "query", ["parse", "parse()", "where is parse defined", "`parse`?", "Reader.parse"]
 )
 def test_the_definition_of_a_name_comes_first_at_its_line(tmp_path: Path, query: str) -> None:
     long = "intro\n" + "".join(f"filler{i} of this file here\n" for i in range(12))
@@ -94,6 +94,20 @@ def test_the_definition_of_a_name_comes_first_at_its_line(tmp_path: Path, query:
         made.add(documents)
         hit = made.search(query, 1)[0]
         assert (hit.id, "parse = read" in hit.text) == ("reader.go", True)
+
+
+def test_a_definition_counts_double_in_a_longer_query(tmp_path: Path) -> None:
+    text = "parse = read\nand more of this"
+    documents = [
+        Document("uses.go", "parse = read of more\nand more"),
+        file("defines.go", text, "parse"),
+        Document("answers.go", "what does parse do with a heap in a file of yours"),
+    ]
+    with collection_of(tmp_path, documents) as made:
+        assert first_ids(made, "read more") == ["uses.go", "defines.go"]
+        assert first_ids(made, "`parse` and read more") == ["defines.go", "uses.go"]
+        query = "what does `parse` do with a heap in a file of yours"
+        assert first_ids(made, query)[0] == "answers.go"
 
 
 def test_a_name_of_the_same_letters_and_qualifiers_comes_first(tmp_path: Path) -> None:
