@@ -50,7 +50,9 @@ TEXT_WORDS = frozenset([
     "tutorial",
 ])  # fmt: skip
 """Words of queries for what is no code."""
-_NAME = r"[A-Za-z_$][\w$]*(?:(?:\.|::?|#|->)[A-Za-z_$][\w$]*)*"
+LONGEST_NAMED = 1000
+"""Characters of a query in which names are looked for; the time grows with their square."""
+_NAME = r"[^\W\d][\w$]*(?:(?:\.|::?|#|->)[^\W\d][\w$]*)*"
 _ONE_NAME = re.compile(rf"\W*({_NAME})(?:\(\))?\W*")
 _QUOTED = re.compile(rf"`({_NAME})(?:\(\))?`|\b({_NAME})\(")
 _DEFINED = re.compile(rf"({_NAME}) (?:is )?(?:defined|declared)\b")
@@ -67,8 +69,8 @@ def names_in(query: str) -> list[tuple[str, ...]]:
     ([('Router',)], [('newCORSMiddleware',)], [('Rack', 'Builder')])
     >>> names_in("how does `serve` call read_timeout()"), names_in("request timeout in mux.go")
     ([('serve',), ('read_timeout',)], [])
-    >>> names_in("how does the Engine start"), names_in("where is serve defined")
-    ([('Engine',)], [('serve',)])
+    >>> names_in("how does the Engine start"), names_in("where is größe defined")
+    ([('Engine',)], [('größe',)])
     """
     if one := _ONE_NAME.fullmatch(query):
         found = [one[1]]
@@ -148,12 +150,13 @@ class _Query:
     @classmethod
     def of(cls, text: str) -> _Query:
         words = words_of(text)
+        start = text[:LONGEST_NAMED]
         return cls(
             stems=frozenset(stems_of(text)),
-            names=names_in(text),
+            names=names_in(start),
             asks_for_tests=not TEST_WORDS.isdisjoint(words),
             asks_for_texts=not TEXT_WORDS.isdisjoint(words),
-            is_for_definition=bool(_ONE_NAME.fullmatch(text) or _DEFINED.search(text)),
+            is_for_definition=bool(_ONE_NAME.fullmatch(start) or _DEFINED.search(start)),
         )
 
     def factor(self, file: CodeFile) -> float:
