@@ -20,6 +20,7 @@ neither filter nor limit.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,9 @@ from ..lexical.fusion import Candidates
 from ..lexical.tokens import stems_of, words_of
 from ..store.snapshot import Snapshot
 
+TESTS, TEXTS, DEFINITIONS, FILE_NAMES, PASSAGES = RULES = (
+    *("tests", "texts", "definitions", "file names", "passages"),
+)
 ASIDE = 0.5
 """Factor of a test, an example, or what is no code."""
 NAMED = 0.5
@@ -84,9 +88,15 @@ def names_in(query: str) -> list[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class CodeRanking:
-    """Ranks the rows of an index of source code."""
+    """Ranks the rows of an index of source code.
+
+    Attributes
+    ----------
+    rules : those of `RULES` to apply; all but in a study of what each gains.
+    """
 
     snapshot: Snapshot
+    rules: Sequence[str] = RULES
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> CodeRanking | None:
@@ -105,13 +115,14 @@ class CodeRanking:
         )
         files = self.snapshot.code_files(documents.tolist())
         above = fused - unrelated
-        asked = _Query.of(query)
+        asked = _Query.of(query, self.rules)
 
         # Rows that only a filtered search finds are no evidence, nor are names, of infinite score.
         in_whole = contains(union(found.whole.near.rows, found.whole.words.rows), found.rows)
         counted = np.where(in_whole & np.isfinite(above), above, 0)
         factors = np.array([asked.factor(file) for file in files])
-        factors *= _evidence(counted, place, len(documents))
+        if PASSAGES in self.rules:
+            factors *= _evidence(counted, place, len(documents))
         out = np.where(above > 0, unrelated + above * factors[place], fused)
 
         for file, first in zip(files, documents.tolist(), strict=True):
@@ -139,7 +150,14 @@ def _evidence(above: NDArray[np.float64], place: Rows, count: int) -> NDArray[np
 
 @dataclass(frozen=True)
 class _Query:
-    """What a query asks for."""
+    """What a query asks for, as far as rules are applied.
+
+    Attributes
+    ----------
+    stems : of the words that files' names may have.
+    asks_for_tests, asks_for_texts : whether tests, and what is no code, are not put aside.
+    is_for_definition : whether it is a name, or asks where one is defined.
+    """
 
     stems: frozenset[str]
     names: list[tuple[str, ...]]
@@ -148,14 +166,14 @@ class _Query:
     is_for_definition: bool
 
     @classmethod
-    def of(cls, text: str) -> _Query:
+    def of(cls, text: str, rules: Sequence[str]) -> _Query:
         words = words_of(text)
         start = text[:LONGEST_NAMED]
         return cls(
-            stems=frozenset(stems_of(text)),
-            names=names_in(start),
-            asks_for_tests=not TEST_WORDS.isdisjoint(words),
-            asks_for_texts=not TEXT_WORDS.isdisjoint(words),
+            stems=frozenset(stems_of(text)) if FILE_NAMES in rules else frozenset(),
+            names=names_in(start) if DEFINITIONS in rules else [],
+            asks_for_tests=TESTS not in rules or not TEST_WORDS.isdisjoint(words),
+            asks_for_texts=TEXTS not in rules or not TEXT_WORDS.isdisjoint(words),
             is_for_definition=bool(_ONE_NAME.fullmatch(start) or _DEFINED.search(start)),
         )
 
