@@ -128,7 +128,8 @@ class Hit:
     score : a cosine, higher is nearer; hits of hybrid search are not in its order.
     text : the passage.
     start, end : its offsets in the document's text, in characters.
-    line : line of the text in which it begins, from 1.
+    line : line of the text in which it begins, from 1; of code, that of a definition in it whose
+        name the query has, as are headings and anchor.
     page : page on which it begins, if known.
     headings : headings above all of it, outermost first.
     anchor : fragment of a link to it, after ``#``, if known.

@@ -43,10 +43,12 @@ class Definition(NamedTuple):
     Attributes
     ----------
     path : its name after those of the classes and modules around it.
-    passage : number of the passage in which it begins.
+    start : where it begins in the text, in characters.
+    passage : number of the passage in which that is.
     """
 
     path: tuple[str, ...]
+    start: int
     passage: int
 
 
@@ -154,7 +156,7 @@ def _definitions(document: Document) -> dict[str, list[Definition]]:
         path = tuple(name for heading in part.headings for name in parts_of_name(heading))
         if path and path not in seen:  # a part goes on after an inner definition
             seen.add(path)
-            found[path[-1].lower()].append(Definition(path, passage))
+            found[path[-1].lower()].append(Definition(path, part.start, passage))
     return dict(found)
 
 

@@ -12,7 +12,7 @@ are scored by their vectors too, so that each has both scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -60,7 +60,8 @@ def answer(
     rows = rows_for(snapshot, first)
     vectors = vectors_of(first, lambda: encoder_of(state), state.epoch)
     wholes = rows.whole(first.texts or (), vectors) if rows.fusion else []
-    found = hits(snapshot, *nearest(rows, first, vectors, wholes))
+    scores, best, found_by = nearest(rows, first, vectors, wholes)
+    found = hits(snapshot, scores, best, found_by, rows.definitions(first.texts or (), best))
     return reranked(request, kept(found, request.min_score))
 
 
@@ -380,6 +381,13 @@ class IndexRows:
         unrelated = found.whole.mean if self.fusion.weight == AUTO else 0.0
         return self.code.scores(text, found, scores, unrelated)
 
+    def definitions(self, texts: Sequence[str], rows: Rows) -> list[dict[int, int]]:
+        """For each query, row -> where a definition that it asks for begins in the text."""
+        if self.code is None:
+            return []
+        each = zip(texts, rows, strict=True)
+        return [self.code.definitions(text, own[own >= 0]) for text, own in each]
+
     def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
         (scores,), (found,) = self.index.search(query, len(rows), rows, candidates=0)
         cosines = np.full(len(rows), LEAST, dtype=np.float32)
@@ -391,8 +399,17 @@ def _found(scores: Matrix, rows: Rows) -> list[ScoredRows]:
     return [ScoredRows(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
 
 
-def hits(snapshot: Snapshot, scores: Matrix, rows: Rows, found_by: Rows) -> Hits:
-    """Hits of what `nearest` has found: the documents of rows, and their passages."""
+def hits(
+    snapshot: Snapshot,
+    scores: Matrix,
+    rows: Rows,
+    found_by: Rows,
+    definitions: Sequence[Mapping[int, int]] = (),
+) -> Hits:
+    """Hits of what `nearest` has found: the documents of rows, and their passages.
+
+    `definitions` are those of `IndexRows.definitions`, if there are any.
+    """
     firsts = snapshot.document_rows.documents(rows)
     first_rows = sorted({int(row) for row in firsts.flat if row >= 0})
     with stage("fetch"):
@@ -401,16 +418,27 @@ def hits(snapshot: Snapshot, scores: Matrix, rows: Rows, found_by: Rows) -> Hits
     each = (array.tolist() for array in (scores, rows, firsts, found_by))
     return [
         [
-            hit_of(documents[first], row - first, score, FOUND_BY[how])
+            hit_of(documents[first], row - first, score, FOUND_BY[how], starts.get(row))
             for score, row, first, how in zip(*query_rows, strict=True)
             if row >= 0
         ]
-        for query_rows in zip(*each, strict=True)
+        for query_rows, starts in zip(
+            zip(*each, strict=True), definitions or [{}] * len(rows), strict=True
+        )
     ]
 
 
-def hit_of(document: Document, number: int, score: float, found_by: str = "meaning") -> Hit:
+def hit_of(
+    document: Document,
+    number: int,
+    score: float,
+    found_by: str = "meaning",
+    definition: int | None = None,
+) -> Hit:
     """The hit of a document found by one of its passages, counted from 0.
+
+    `definition` is where a definition that was asked for begins, which its line, headings and
+    anchor are those of.
 
     Raises `CorruptError` if the passage does not exist.
     """
@@ -420,22 +448,22 @@ def hit_of(document: Document, number: int, score: float, found_by: str = "meani
             f"document {document.id!r}: {len(passages)} passages; expected {number + 1} or more"
         )
     start, end = passages[number]
-    text = document.text[start:end]
-    line = 1 + document.text.count("\n", 0, start) if start else 1
-    part = part_at(document.parts, start) if document.parts else None
+    place = start if definition is None else definition
+    part = part_at(document.parts, place) if document.parts else None
+    headings = headings_of(document.parts, start, end)
     return Hit(
-        document.id,
-        score,
-        text,
-        document.title,
-        document.metadata,
-        start,
-        end,
-        line,
-        part.page if part else None,
-        headings_of(document.parts, start, end),
-        part.anchor if part else "",
-        found_by,
+        id=document.id,
+        score=score,
+        text=document.text[start:end],
+        title=document.title,
+        metadata=document.metadata,
+        start=start,
+        end=end,
+        line=1 + document.text.count("\n", 0, place) if place else 1,
+        page=part.page if part else None,
+        headings=headings if definition is None or part is None else tuple(part.headings),
+        anchor=part.anchor if part else "",
+        found_by=found_by,
     )
 
 

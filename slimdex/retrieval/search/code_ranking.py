@@ -20,7 +20,7 @@ neither filter nor limit.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from slimdex.indexes.arrays import Rows, contains, union
 
-from ..lexical.code_files import CODE, CodeFile, parts_of_name
+from ..lexical.code_files import CODE, CodeFile, Definition, parts_of_name
 from ..lexical.fusion import Candidates
 from ..lexical.tokens import stems_of, words_of
 from ..store.snapshot import Snapshot
@@ -123,14 +123,29 @@ class CodeRanking:
         factors = np.array([asked.factor(file) for file in files])
         if PASSAGES in self.rules:
             factors *= _evidence(counted, place, len(documents))
-        out = np.where(above > 0, unrelated + above * factors[place], fused)
+        ranked = np.where(above > 0, unrelated + above * factors[place], fused)
 
+        out = ranked.copy()
         for file, first in zip(files, documents.tolist(), strict=True):
-            for passage, weight in asked.defined_in(file).items():
-                row = found.rows == first + passage
-                own = np.maximum(out[row] - unrelated, 0)
-                out[row] += weight * (DEFINES if asked.is_for_definition else own)
+            for definition, weight in asked.defined_in(file):
+                row = found.rows == first + definition.passage
+                own = np.maximum(ranked[row] - unrelated, 0)
+                gain = DEFINES if asked.is_for_definition else own
+                out[row] = np.maximum(out[row], ranked[row] + weight * gain)
         return out
+
+    def definitions(self, query: str, rows: Rows) -> dict[int, int]:
+        """Row -> where its best definition of a name in the query begins, if it has one."""
+        asked = _Query.of(query, self.rules)
+        if not asked.names:
+            return {}
+        firsts = self.snapshot.document_rows.documents(rows).tolist()
+        best = dict[int, tuple[float, int]]()
+        for file, first in zip(self.snapshot.code_files(firsts), firsts, strict=True):
+            for definition, weight in asked.defined_in(file):
+                row = first + definition.passage
+                best[row] = max(best.get(row, (0.0, 0)), (weight, -definition.start))
+        return {row: -start for row, (_, start) in best.items()}
 
 
 def _evidence(above: NDArray[np.float64], place: Rows, count: int) -> NDArray[np.float64]:
@@ -186,14 +201,11 @@ class _Query:
             factor *= ASIDE
         return factor
 
-    def defined_in(self, file: CodeFile) -> dict[int, float]:
-        """Passages in which a file defines names of the query, and how well they fit, 0 to 1."""
-        weights = dict[int, float]()
+    def defined_in(self, file: CodeFile) -> Iterator[tuple[Definition, float]]:
+        """Yield definitions of the query's names in a file, and how well each fits, 0 to 1."""
         for name in self.names:
             for definition in file.definitions.get(name[-1].lower(), ()):
                 weight = 1.0 if definition.path[-len(name) :] == name else 0.5
                 if file.is_test and not self.asks_for_tests:
                     weight *= ASIDE
-                passage = definition.passage
-                weights[passage] = max(weights.get(passage, 0.0), weight)
-        return weights
+                yield definition, weight

@@ -96,6 +96,19 @@ def test_the_definition_of_a_name_comes_first_at_its_line(tmp_path: Path, query:
         assert (hit.id, "parse = read" in hit.text) == ("reader.go", True)
 
 
+def test_a_hit_has_the_line_and_headings_of_the_definition_asked_for(tmp_path: Path) -> None:
+    text = "package a\n\nfirst = one\n\nsecond = two\nsecond and more"
+    with collection_of(tmp_path, [file("small.go", text, "first", "Tree.second")]) as made:
+        for query, line, headings in (
+            ("first", 3, ("first",)),
+            ("how is `second` called", 5, ("Tree.second",)),
+            ("one and more", 1, ()),
+        ):
+            hit = made.search(query, 1)[0]
+            assert (hit.id, hit.line, tuple(hit.headings)) == ("small.go", line, headings)
+            assert (hit.start, hit.text) == (0, text)
+
+
 def test_a_definition_counts_double_in_a_longer_query(tmp_path: Path) -> None:
     text = "parse = read\nand more of this"
     documents = [
