@@ -21,7 +21,7 @@ from .options import CACHE, MEASURED, Models, Out, Quick, SetOptions, chosen
 
 NAMES = (
     *("settings", "retrieval", "search", "peers", "start", "encode", "index", "serve", "updates"),
-    *("tune", "hybrid", "gate", "sts", "report", "tables"),
+    *("tune", "hybrid", "gate", "code", "sts", "report", "tables"),
 )
 ASKED = 300
 """Queries that the packaged set is searched for."""
@@ -343,6 +343,29 @@ def gate(*, options: SetOptions) -> None:
         tell(job.results, "gate")
     bias, of_words, of_rank = fitted(each)
     console.line(f"fitted on all: {bias:g} {of_words:+g} * n/(n+4) {of_rank:+g} * rank/(rank+10)")
+
+
+def code(
+    repositories: Annotated[
+        list[str],
+        Argument(
+            "QUESTIONS.json=FOLDER",
+            "Questions of semble's benchmark, and the folder of code that they are about.",
+        ),
+    ],
+    models: Models = "all-MiniLM-L6-v2,all-MiniLM-L6-v2-fast",
+    out: Out = MEASURED,
+) -> None:
+    """Measure which files answer questions about code, by each rule of its ranking."""
+    from slimdex.retrieval.encoders.opening import open_encoder
+
+    from .experiments.code_study import Repository, measure_code
+    from .runner import run_alone
+
+    found = [Repository.read(named) for named in repositories]
+    for model in models.split(","):
+        measure = partial(measure_code, found, model, partial(open_encoder, model))
+        run_alone("code", out / f"code-{Path(model).name}.jsonl", ["tantivy", "openvino"], measure)
 
 
 def sts(

@@ -178,7 +178,8 @@ class Hit:
     text : the passage.
     start, end : its offsets in the document's text, in characters.
     line, last_line : lines of the file in which it begins and ends, from 1; of the text, if that is
-        from no file; None if the lines of the file are not known, as of a PDF or a web page.
+        from no file; None if the lines of the file are not known, as of a PDF or a web page. In
+        code, line, headings and anchor are those of a definition whose name the query has.
     page : page on which it begins, if known.
     headings : headings above all of it, outermost first.
     anchor : fragment of a link to it, after ``#``, if known.

@@ -19,6 +19,7 @@ from ..rows import Row, read_rows
 from . import docs_tables
 from .retrieval_tables import beside_peers, headline, is_default
 from .study_tables import (
+    code,
     encoders,
     gate,
     hybrid,
@@ -104,6 +105,7 @@ EXPERIMENTS = (
     Experiment("tune", tuning, FAISS, "tune", "Tuning", docs_tables.tuning),
     Experiment("hybrid", hybrid, ("tantivy", *FAISS), "hybrid", "Hybrid", docs_tables.hybrid),
     Experiment("gate", gate, ("tantivy", "numpy"), "gate", "Gate", docs_tables.gate),
+    Experiment("code", code, ("tantivy", "openvino"), "code", "Code"),
     Experiment("sts", study_tables, VECTORS, "similarity", "Similarity", docs_tables.similarity),
 )
 

@@ -311,6 +311,39 @@ hybrid = together(
 )
 
 
+def _repositories(rows: Rows) -> list[Table]:
+    """For each model, NDCG@10 of each repository by the fusion and by all rules."""
+    columns = [
+        *columns_named("", "set"),
+        *columns_named(",d", "queries", "documents", "rows"),
+        Column("s to build", time_of("build_s"), ".0f"),
+        Column("fusion", of_way("fusion", "ndcg@10"), ".2f"),
+        Column("ranked as code", "ndcg@10", ".2f"),
+        Column("difference", DIFFERENCE),
+    ]
+    lines = [row for row in by_way("all")(rows) if "documents" in row]
+    return [
+        tabulated(f"Repositories, {model}", "by files", columns, own)
+        for (model,), own in grouped(lines, "model").items()
+    ]
+
+
+code = together(
+    Declared(
+        "Rules of ranking, {model}",
+        (
+            Column("rule", "way"),
+            Column("NDCG@10", "ndcg@10", ".2f"),
+            Column("difference", DIFFERENCE),
+        ),
+        "{queries} questions; a rule is compared with none, and all others with all of them",
+        ("model",),
+        where={"set": "every"},
+    ),
+    _repositories,
+)
+
+
 def _settings(row: Row) -> str:
     return f"({row['beta']:g}, {row['gamma']:g})"
 

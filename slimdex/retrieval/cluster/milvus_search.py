@@ -21,7 +21,7 @@ from slimdex.indexes.ranking import stacked
 from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
-from ..lexical.fusion import FOUND_BY, Fusion, Whole
+from ..lexical.fusion import FOUND_BY, Candidates, Fusion, Whole
 from ..lexical.tokens import stems_of
 from ..lexical.weighting import WORDED
 from ..lexical.word_index import MOST_WORDS, ScoredRows, idfs_of
@@ -209,6 +209,11 @@ class PushedRows:
             else NOTHING_FOUND
             for query, keys in zip(queries, rows, strict=True)
         ]
+
+    def fused(self, text: str, found: Candidates) -> NDArray[np.float64]:
+        """Scores (n,) that order the keys found for a query."""
+        assert self.fusion is not None
+        return self.fusion.scores(found)
 
     def _documents(self, keys: Rows) -> Rows:
         """Numbers of the documents of keys found before, in any shape; -1 for -1."""

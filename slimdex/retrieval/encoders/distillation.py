@@ -23,11 +23,10 @@ from slimdex.indexes.execution.progress import progress
 from slimdex.indexes.reducers.linear import Pca
 
 from ..atomic_files import check_new
-from .opening import is_static
 from .transformer import TransformerEncoder
 from .word_vectors.folder import StaticVectors
 from .word_vectors.pieces import unknown_id
-from .word_vectors.static_encoder import StaticEncoder, sif_weights, zipf
+from .word_vectors.static_encoder import StaticEncoder, has_word_vectors, sif_weights, zipf
 
 DIMENSIONS = 256
 MODEL2VEC_A = 1e-4
@@ -44,6 +43,7 @@ def distill(
     dim: int | None = None,
     texts: Iterable[str] | None = None,
     frequencies: str | Path | None = None,
+    precision: str = "fp32",
     trust_remote_code: bool = False,
 ) -> StaticEncoder:
     """Write a folder of static vectors, and return an encoder that reads it.
@@ -58,6 +58,7 @@ def distill(
     dim : dimensions after PCA; by default 256 or fewer for transformers, all for word vectors.
     texts, frequencies : fit SIF on these (`StaticEncoder.fitted`); by default transformers get
         weights by Zipf's law, as in model2vec, and word vectors none.
+    precision : of the transformer, as for `TransformerEncoder`.
 
     Raises
     ------
@@ -67,7 +68,7 @@ def distill(
     check_new(Path(out))
     if dim is not None and dim < 1:
         raise InputError(f"dim={dim}; expected 1 or more")
-    if is_static(model):
+    if has_word_vectors(model):
         vectors = StaticEncoder(model).vectors
         if dim is not None:
             known = np.arange(len(vectors.vectors)) != vectors.dropped
@@ -76,7 +77,7 @@ def distill(
     else:
         vectors = _of_transformer(
             TransformerEncoder(
-                model, pooling="mean@-1", precision="fp32", trust_remote_code=trust_remote_code
+                model, pooling="mean@-1", precision=precision, trust_remote_code=trust_remote_code
             ),
             dim,
         )
@@ -155,11 +156,18 @@ def _vocabulary(tokenizer: Any, *, lower_case: bool) -> tuple[str, list[int], An
 
 
 def _reduced(rows: Matrix, dim: int, known: Any) -> Matrix:
-    """Principal components (n, dim) of rows, fitted on the known ones; the others are zero."""
+    """Principal components (n, dim) of rows, fitted on the known ones; the others are zero.
+
+    With all dimensions, rows are only centred: their axes stay those of the model, so that vectors
+    which were distilled on different machines are comparable.
+    """
     _checked(dim, rows.shape[1])
     out = np.zeros((len(rows), dim), dtype=np.float32)
-    pca = Pca(dim).fit(rows[known])
-    out[known] = pca.transform(rows[known])
+    if dim == rows.shape[1]:
+        out[known] = rows[known] - rows[known].mean(axis=0, dtype=np.float64)
+    else:
+        pca = Pca(dim).fit(rows[known])
+        out[known] = pca.transform(rows[known])
     return out
 
 

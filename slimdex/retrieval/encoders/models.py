@@ -31,6 +31,8 @@ from ..user_cache import cache_folder, known_sha256
 from .model_folder import check_model_folder, weight_files
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+FAST_MODEL = f"{DEFAULT_MODEL}-fast"
+"""Word vectors distilled from it, of `fast_encoder`."""
 HUB_FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 HUB_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "flax/*")
 """Copies of the weights in formats of other programs."""

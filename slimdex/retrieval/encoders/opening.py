@@ -13,7 +13,15 @@ from slimdex.indexes.errors import EncoderError, InputError, SlimdexError
 from slimdex.indexes.execution.forks import ThreadLock
 
 from .adapters import GIVEN, GivenEncoder, as_encoder, plain_spec
-from .base import PLACE, Encoder, as_recorded, check_whole, is_address, is_same_encoder
+from .base import (
+    PLACE,
+    Encoder,
+    as_recorded,
+    check_unchanged,
+    check_whole,
+    is_address,
+    is_same_encoder,
+)
 
 
 def is_static(model: str) -> bool:
@@ -21,10 +29,10 @@ def is_static(model: str) -> bool:
 
     Raises `InputError` if the model is not found.
     """
-    from .models import find_model
-    from .word_vectors.folder import static_place
+    from .models import FAST_MODEL
+    from .word_vectors.static_encoder import has_word_vectors
 
-    return Path(model).is_file() or static_place(find_model(model).folder) is not None
+    return model == FAST_MODEL or has_word_vectors(model)
 
 
 def model_place(model: str) -> tuple[str, Path]:
@@ -71,11 +79,17 @@ def open_encoder(
     key_file = None if api_key_file is None else str(api_key_file)
     _check_none(model, "a model on this machine", dimensions=dimensions, api_key_file=key_file)
     if is_static(model):
+        from .models import FAST_MODEL
         from .word_vectors.static_encoder import StaticEncoder
 
         requested = None if precision in ("auto", StaticEncoder.precision) else precision
         _check_none(model, "word vectors", max_length=max_length, precision=requested, **prompts)
-        return StaticEncoder(model, pooling=pooling)
+        if model != FAST_MODEL:
+            return StaticEncoder(model, pooling=pooling)
+        from .fast_encoder import FastEncoder
+
+        _check_none(model, "weighted word vectors", pooling=pooling)
+        return FastEncoder()
     from .transformer import TransformerEncoder
 
     return TransformerEncoder(
@@ -140,8 +154,15 @@ def encoder_from_spec(
             "(or record it with `move_model`)"
         )
     if spec["type"] == "static":
+        from .models import FAST_MODEL
         from .word_vectors.static_encoder import static_from_spec
 
+        if place == FAST_MODEL and model is None:
+            from .fast_encoder import FastEncoder
+
+            encoder = FastEncoder()
+            check_unchanged(encoder, spec, "sha256", "pooling")
+            return encoder
         return static_from_spec(spec, model=model)
     from .transformer import encoder_from_spec as transformer_from_spec
 

@@ -26,6 +26,7 @@ from slimdex.indexes.arrays import Rows, contains
 from slimdex.indexes.errors import CorruptError
 
 from ..atomic_files import size
+from .code_files import is_code_path
 from .rare_words import rare_words
 from .segment_folder import (
     file_faults,
@@ -59,6 +60,8 @@ COMMON, FEWEST_COMMON = 0.2, 100_000
 there it costs little, and a word that most texts of one subject share can matter."""
 BLANK = " "
 """Name of rows without id and text; names of documents have no spaces at their ends."""
+CODE = " source code "
+"""Name of rows of source code, to count them; more than one edit from any name without spaces."""
 NAME_BOOST = 10.0
 """Boost of a name that equals the query; exceeds the score of any other words."""
 MOST_NAMED = 1000
@@ -152,6 +155,11 @@ class WordIndex:
     def blank_count(self) -> int:
         """Number of rows without id and text."""
         return self._count(NAME, BLANK)
+
+    @property
+    def code_count(self) -> int:
+        """Number of rows of source code."""
+        return self._count(NAME, CODE)
 
     def check_files(self, *, deleted: bool = False) -> None:
         """Raise `CorruptError` if a file has been cut since it was mapped.
@@ -347,6 +355,8 @@ def _write(
             names, words = terms.of_id(id)
             for name in names if id or text else [BLANK]:
                 document.add_text(NAME, name)
+            if is_code_path(id):
+                document.add_text(NAME, CODE)
             document.add_text(STEMS, f"{terms.of_text(text)} {words}")
             writer.add_document(document)
         writer.commit()

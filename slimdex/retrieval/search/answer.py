@@ -12,7 +12,7 @@ are scored by their vectors too, so that each has both scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -35,6 +35,7 @@ from ..lexical.word_index import ScoredRows
 from ..passages import headings_of, part_at
 from ..store.snapshot import Snapshot
 from ..store.state import State
+from .code_ranking import CodeRanking
 from .request import PASSAGE, Hits, SearchRequest, first_stage, reranked
 
 FIRST, MORE = 4, 4
@@ -59,7 +60,8 @@ def answer(
     rows = rows_for(snapshot, first)
     vectors = vectors_of(first, lambda: encoder_of(state), state.epoch)
     wholes = rows.whole(first.texts or (), vectors) if rows.fusion else []
-    found = hits(snapshot, *nearest(rows, first, vectors, wholes))
+    scores, best, found_by = nearest(rows, first, vectors, wholes)
+    found = hits(snapshot, scores, best, found_by, rows.definitions(first.texts or (), best))
     return reranked(request, kept(found, request.min_score))
 
 
@@ -153,6 +155,9 @@ class SearchedRows(Protocol):
     def scored(self, queries: Matrix, rows: Sequence[Rows]) -> list[ScoredRows]:
         """For each query, those of its sorted rows (n,) that it may find, and their cosines."""
 
+    def fused(self, text: str, found: Candidates) -> NDArray[np.float64]:
+        """Scores (n,) that order the rows found for a query by either search."""
+
 
 def nearest(
     rows: SearchedRows, request: SearchRequest, vectors: Matrix, wholes: Sequence[Whole] = ()
@@ -173,7 +178,9 @@ def nearest(
             left = best.left.tolist()
             found = candidates(rows, [wholes[i] for i in left], queries, best.ask)
             joined.update(zip(left, found, strict=True))
-            best.add(*in_order(found, fusion, best.ask))
+            texts = request.texts or ()
+            fused = [rows.fused(texts[i], each) for i, each in zip(left, found, strict=True)]
+            best.add(*in_order(found, fused, best.ask))
     found_by = np.full(best.rows.shape, MEANING)
     for i, each in joined.items():
         found_by[i] = each.found_by(best.rows[i])
@@ -196,12 +203,14 @@ def _others(whole: Whole, found: ScoredRows) -> Rows:
     return without(union(whole.words.rows, *near), np.sort(found.rows))
 
 
-def in_order(joined: Sequence[Candidates], fusion: Fusion, k: int) -> tuple[Matrix, Rows]:
-    """Cosines and rows (q, k or fewer) of each query's candidates, in the order of a fusion."""
-    best = [each.order(fusion.scores(each), k) for each in joined]
+def in_order(
+    found: Sequence[Candidates], fused: Sequence[NDArray[np.float64]], k: int
+) -> tuple[Matrix, Rows]:
+    """Cosines and rows (q, k or fewer) of each query's candidates, by their fused scores (n,)."""
+    best = [each.order(scores, k) for each, scores in zip(found, fused, strict=True)]
     each = [
         (candidates.cosines[None, first], candidates.rows[None, first])
-        for candidates, first in zip(joined, best, strict=True)
+        for candidates, first in zip(found, best, strict=True)
     ]
     return stacked(each, max(map(len, best), default=0))
 
@@ -275,6 +284,7 @@ class IndexRows:
     index : of the snapshot, or one that searches the same rows exactly.
     rescored : rows to rescore for each query.
     allowed : sorted rows that the request's condition allows; None without one.
+    code : ranks an index of source code; None for any other.
     """
 
     snapshot: Snapshot
@@ -282,6 +292,7 @@ class IndexRows:
     rescored: int
     allowed: Rows | None = None
     fusion: Fusion | None = None
+    code: CodeRanking | None = None
 
     @classmethod
     def of(cls, snapshot: Snapshot, request: SearchRequest) -> IndexRows:
@@ -295,6 +306,7 @@ class IndexRows:
         fusion = fusion_for(request, state.fusion, lacking)
         if fusion is not None:
             _ = snapshot.words  # raises an error if damaged
+        code = CodeRanking.of(snapshot) if fusion is not None else None
         allowed, rescored = None, request.candidates
         if rescored is None:
             rescored = index.candidates_for(request.limit)
@@ -303,7 +315,7 @@ class IndexRows:
             with stage("filter"):
                 documents = snapshot.documents_where(request.where)
                 allowed = snapshot.document_rows.all_rows(documents)
-        return cls(snapshot, index, rescored, allowed, fusion)
+        return cls(snapshot, index, rescored, allowed, fusion, code)
 
     def best(self, queries: int, k: int) -> BestRows:
         """Return empty results, for the k best documents of so many queries."""
@@ -360,6 +372,22 @@ class IndexRows:
             probes = zip(metric.probes(queries).each(), rows, strict=True)
             return [ScoredRows(metric.scores(probe, own)[0], own) for probe, own in probes]
 
+    def fused(self, text: str, found: Candidates) -> NDArray[np.float64]:
+        """Scores (n,) that order the rows found for a query, ranked as code if they are that."""
+        assert self.fusion is not None
+        scores = self.fusion.scores(found)
+        if self.code is None:
+            return scores
+        unrelated = found.whole.mean if self.fusion.weight == AUTO else 0.0
+        return self.code.scores(text, found, scores, unrelated)
+
+    def definitions(self, texts: Sequence[str], rows: Rows) -> list[dict[int, int]]:
+        """For each query, row -> where a definition that it asks for begins in the text."""
+        if self.code is None:
+            return []
+        each = zip(texts, rows, strict=True)
+        return [self.code.definitions(text, own[own >= 0]) for text, own in each]
+
     def _of_codes(self, query: Matrix, rows: Rows) -> NDArray[np.float32]:
         (scores,), (found,) = self.index.search(query, len(rows), rows, candidates=0)
         cosines = np.full(len(rows), LEAST, dtype=np.float32)
@@ -371,8 +399,17 @@ def _found(scores: Matrix, rows: Rows) -> list[ScoredRows]:
     return [ScoredRows(s[r >= 0], r[r >= 0]) for s, r in zip(scores, rows, strict=True)]
 
 
-def hits(snapshot: Snapshot, scores: Matrix, rows: Rows, found_by: Rows) -> Hits:
-    """Hits of what `nearest` has found: the documents of rows, and their passages."""
+def hits(
+    snapshot: Snapshot,
+    scores: Matrix,
+    rows: Rows,
+    found_by: Rows,
+    definitions: Sequence[Mapping[int, int]] = (),
+) -> Hits:
+    """Hits of what `nearest` has found: the documents of rows, and their passages.
+
+    `definitions` are those of `IndexRows.definitions`, if there are any.
+    """
     firsts = snapshot.document_rows.documents(rows)
     first_rows = sorted({int(row) for row in firsts.flat if row >= 0})
     with stage("fetch"):
@@ -381,16 +418,27 @@ def hits(snapshot: Snapshot, scores: Matrix, rows: Rows, found_by: Rows) -> Hits
     each = (array.tolist() for array in (scores, rows, firsts, found_by))
     return [
         [
-            hit_of(documents[first], row - first, score, FOUND_BY[how])
+            hit_of(documents[first], row - first, score, FOUND_BY[how], starts.get(row))
             for score, row, first, how in zip(*query_rows, strict=True)
             if row >= 0
         ]
-        for query_rows in zip(*each, strict=True)
+        for query_rows, starts in zip(
+            zip(*each, strict=True), definitions or [{}] * len(rows), strict=True
+        )
     ]
 
 
-def hit_of(document: Document, number: int, score: float, found_by: str = "meaning") -> Hit:
+def hit_of(
+    document: Document,
+    number: int,
+    score: float,
+    found_by: str = "meaning",
+    definition: int | None = None,
+) -> Hit:
     """The hit of a document found by one of its passages, counted from 0.
+
+    `definition` is where a definition that was asked for begins, which its line, headings and
+    anchor are those of.
 
     Raises `CorruptError` if the passage does not exist.
     """
@@ -400,10 +448,12 @@ def hit_of(document: Document, number: int, score: float, found_by: str = "meani
             f"document {document.id!r}: {len(passages)} passages; expected {number + 1} or more"
         )
     start, end = passages[number]
-    part = part_at(document.parts, start) if document.parts else None
+    place = start if definition is None else definition
+    part = part_at(document.parts, place) if document.parts else None
+    headings = headings_of(document.parts, start, end)
     lines, line, last_line = document.lines, None, None
     if document.has_lines:
-        line = line_at(document.text, lines, start)
+        line = line_at(document.text, lines, place)
         last_line = line_at(document.text, lines, max(start, end - 1))
     return Hit(
         id=document.id,
@@ -416,7 +466,7 @@ def hit_of(document: Document, number: int, score: float, found_by: str = "meani
         line=line,
         last_line=last_line,
         page=part.page if part else None,
-        headings=headings_of(document.parts, start, end),
+        headings=headings if definition is None or part is None else tuple(part.headings),
         anchor=part.anchor if part else "",
         found_by=found_by,
         lines=[(offset - start, line) for offset, line in lines if start < offset < end],

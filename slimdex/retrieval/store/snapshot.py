@@ -21,6 +21,7 @@ from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..documents import Document, passage_content
+from ..lexical.code_files import CodeFile
 from ..lexical.word_index import WordIndex
 from .columns import arrow_table
 from .document_store import DocumentStore
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 READ_AT_ONCE = 1024
+MOST_CODE_FILES = 4096
+"""Files of source code of which names and definitions are kept, some kilobytes each."""
 MOST_CONDITIONS = 8
 """Conditions whose documents are kept, a bit for each row: a byte for each row together."""
 
@@ -224,6 +227,27 @@ class Snapshot:
                 raise CorruptError(f"{faults[0]}; `slimdex repair {self.path}` rebuilds it")
             self._words.append(words)
         return self._words[0]
+
+    @property
+    def is_mostly_code(self) -> bool:
+        """Whether at least half of the rows are source code, as the lexical index counts them."""
+        words = self.words
+        return words is not None and 0 < len(words) <= 2 * words.code_count
+
+    def code_files(self, documents: Sequence[int]) -> list[CodeFile]:
+        """Names and definitions of documents by their first rows; the last ones are kept."""
+        known = self._code_files
+        files = {row: file for row in documents if (file := known.get(row)) is not None}
+        missing = [row for row in documents if row not in files]
+        files |= {row: CodeFile.of(each) for row, each in self.documents(missing).items()}
+        if len(known) > MOST_CODE_FILES:
+            known.clear()
+        known.update(files)
+        return [files[row] for row in documents]
+
+    @cached_property
+    def _code_files(self) -> dict[int, CodeFile]:
+        return {}
 
     def _late_texts(self) -> list[tuple[str, str]]:
         """Id and text of each row that the lexical index lacks, empty for deleted ones."""

@@ -181,3 +181,27 @@ def test_a_transformer_with_all_its_options(old: Runner, tiny_bert: Path) -> Non
     assert old.found("i", WORDS[1], "--trust-remote-code")
     Path("more.jsonl").write_text('{"id": "n", "text": "the cat"}\n')
     assert old("add", "i", "more.jsonl", "--trust-remote-code").code == 0
+
+
+@pytest.mark.slow
+def test_a_repository_is_built_fast_and_migrated_later(bare: Runner) -> None:
+    Path("code").mkdir()
+    for i in range(100):
+        Path(f"code/f{i}.py").write_text(f"def f{i}(x):\n    return x + {i}\n")
+    Path("code/boiler.py").write_text('def heat(water):\n    """Warm it up."""\n')
+    advice = "note: mostly source code: --fast encodes it in a fraction of the time\n"
+    code, _, err = bare("build code --fast --out i")
+    assert (code, advice in err) == (0, False)
+    assert bare("info i --json").json["passages"]["tokens"] == 128
+    assert bare.found("i make water hot")[0]["id"] == "boiler.py"
+    assert advice in bare("build code --out slow").err
+    assert bare("migrate i --model all-MiniLM-L6-v2 --continue").code == 0
+    assert bare("info i --json").json["encoder"]["type"] == "transformer"
+    assert bare.found("i make water hot")[0]["id"] == "boiler.py"
+
+
+def test_fast_beside_another_encoder_is_refused(slimdex: Runner) -> None:
+    expected = "--fast beside another encoder or vectors; expected one of them"
+    for other in ("--model words.txt", "--vectors vectors.npy", "--pooling mean"):
+        assert expected in slimdex.refuses(f"build pets.jsonl --fast {other} --out i")
+    assert not Path("i").exists()

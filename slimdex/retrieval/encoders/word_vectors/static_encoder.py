@@ -25,7 +25,7 @@ from ..base import check_unchanged, several
 from ..models import find_model
 from ..tokens import GROUP_TEXTS, groups
 from .files import read_word_vectors
-from .folder import StaticVectors, read_static, write_static
+from .folder import StaticVectors, read_static, static_place, write_static
 from .pieces import WordPieces, word_tokenizer
 
 MEAN, WEIGHTED, SIF = "mean", "weighted", "sif"
@@ -37,6 +37,14 @@ SIF_A = 1e-3
 """The paper's parameter a, the same for all its data."""
 LONGEST_LINE = 1 << 16
 """Bytes of a line in a file of frequencies."""
+
+
+def has_word_vectors(model: str) -> bool:
+    """Return whether a file is named, which has word vectors, or a folder or hub id with some.
+
+    Raises `InputError` if the model is not found.
+    """
+    return Path(model).is_file() or static_place(find_model(model).folder) is not None
 
 
 class StaticEncoder:

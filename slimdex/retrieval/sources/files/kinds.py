@@ -6,6 +6,7 @@ import re
 from mimetypes import MimeTypes
 from pathlib import PurePath
 
+from ...lexical.code_files import CODE
 from .decoding import MARKS, is_text
 from .packed import ENDINGS, GZIP, OLE, ZSTD
 
@@ -29,14 +30,6 @@ BY_ENDING = {
     ".eml": "mail",
     **dict.fromkeys((".mbox", ".mbx"), "mailbox"),
 }
-CODE = frozenset([
-    ".py", ".pyi", ".pyx", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx", ".java", ".kt",
-    ".kts", ".scala", ".groovy", ".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".hxx", ".m",
-    ".mm", ".cs", ".go", ".rs", ".swift", ".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl", ".sh",
-    ".bash", ".zsh", ".ksh", ".fish", ".ps1", ".sql", ".hs", ".ml", ".mli", ".ex", ".exs", ".erl",
-    ".clj", ".el", ".lisp", ".scm", ".vim", ".zig", ".nim", ".dart", ".d", ".f90", ".f", ".pas",
-    ".vb", ".tcl", ".css", ".scss", ".cmake", ".mk", ".proto", ".thrift", ".graphql", ".tf",
-])  # fmt: skip
 TABLES = (
     *(".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"),
     *(".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),

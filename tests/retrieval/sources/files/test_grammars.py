@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from slimdex.retrieval.lexical.code_files import CODE
 from slimdex.retrieval.sources.files.formats import source_code
 from slimdex.retrieval.sources.files.formats.source_code import (
     LARGEST,
@@ -13,7 +14,6 @@ from slimdex.retrieval.sources.files.formats.source_code import (
     Definition,
     by_grammar,
 )
-from slimdex.retrieval.sources.files.kinds import CODE
 
 from .reading import pieces
 

@@ -1,0 +1,158 @@
+"""`slimdex bench code`: which files answer questions about repositories, by each rule of ranking.
+
+Questions are those of semble's benchmark (https://github.com/MinishLab/semble, ``benchmarks/``): a
+file of JSON for each repository, with the files that answer each question. As there, the measure is
+NDCG@10, here of files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import progress
+from slimdex.indexes.settings import Settings
+from slimdex.retrieval.building import build
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.encoders.base import Encoder
+from slimdex.retrieval.quality.labels import ndcg
+from slimdex.retrieval.search.answer import IndexRows, nearest, vectors_of
+from slimdex.retrieval.search.code_ranking import RULES, CodeRanking
+from slimdex.retrieval.search.request import SearchRequest
+from slimdex.retrieval.sources.source import Sources
+
+from ..paired_measures import interval
+from ..rows import ResultsFile, Row, key_of
+
+EVERY = "every"
+"""Name of all repositories together in the rows."""
+FUSION, ALL = "fusion", "all"
+"""Ways: the order of the fusion, and all rules."""
+WAYS = {FUSION: (), ALL: RULES}
+WAYS |= {rule: (rule,) for rule in RULES}
+WAYS |= {f"without {rule}": tuple(r for r in RULES if r != rule) for rule in RULES}
+"""Way -> rules that are applied."""
+FOUND = 10
+
+
+class Question(NamedTuple):
+    """A question, and the ends of the paths of the files that answer it."""
+
+    text: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Repository:
+    """Questions about the files of a folder."""
+
+    name: str
+    folder: Path
+    questions: Sequence[Question]
+
+    @classmethod
+    def read(cls, named: str) -> Repository:
+        """Read ``QUESTIONS.json=FOLDER``; raises `InputError` if it is something else."""
+        file, _, folder = named.partition("=")
+        if not folder or not Path(folder).is_dir():
+            raise InputError(f"{named!r}; expected QUESTIONS.json=FOLDER")
+        try:
+            tasks = json.loads(Path(file).read_bytes())
+            questions = [_question(task) for task in tasks]
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{file}: {error}; expected questions of semble's form") from error
+        return cls(Path(file).stem, Path(folder), questions)
+
+
+def _question(task: dict[str, Any]) -> Question:
+    targets = [*task["relevant"], *task.get("secondary", ())]
+    paths = (target if isinstance(target, str) else target["path"] for target in targets)
+    return Question(task["query"], tuple(paths))
+
+
+def measure_code(
+    repositories: Sequence[Repository],
+    model: str,
+    open_encoder: Callable[[], Encoder],
+    results: ResultsFile,
+    about: Row,
+) -> None:
+    """Replace the rows of a model: each way for each repository, and for all together."""
+    rows, points = list[Row](), dict[str, list[NDArray[np.float64]]]()
+    for repository in repositories:
+        with TemporaryDirectory(prefix="slimdex-bench-") as folder:
+            start = perf_counter()
+            sources = Sources.open([str(repository.folder)])
+            made, _ = build(Path(folder) / "x.index", sources, open_encoder, Settings())
+            with made as collection:
+                state = collection.index.state
+                facts: Row = {
+                    "set": repository.name,
+                    "documents": len(collection),
+                    "rows": state.rows,
+                    "build_s": perf_counter() - start,
+                }
+                found = dict(_by_way(collection, repository.questions))
+        rows += _rows(facts, found)
+        for way, values in found.items():
+            points.setdefault(way, []).append(values)
+    together = {way: np.concatenate(values) for way, values in points.items()}
+    rows += _rows({"set": EVERY}, together)
+    for row in rows:
+        row["model"] = model
+        row["key"] = key_of({name: row[name] for name in ("set", "model", "way")})
+    results.replace([row | about for row in rows])
+
+
+def _by_way(
+    collection: Collection, questions: Sequence[Question]
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """NDCG@10 times 100 of each way for each question (q,) that has an answer in the index."""
+    snapshot = collection.index.opened()
+    documents = snapshot.documents(snapshot.live_documents().tolist())
+    ids = {row: document.id for row, document in documents.items()}
+    labels = [
+        {row: 1 for row, id in ids.items() if any(_is_same(id, answer) for answer in each.answers)}
+        for each in questions
+    ]
+    asked = [question.text for question, of_it in zip(questions, labels, strict=True) if of_it]
+    labels = [of_it for of_it in labels if of_it]
+    request = SearchRequest(texts=asked, limit=FOUND)
+    vectors = vectors_of(request, lambda: collection.index.encoder)
+    searched = IndexRows.of(snapshot, request)
+    wholes = searched.whole(asked, vectors)
+    for number, (way, rules) in enumerate(WAYS.items()):
+        ranked = replace(searched, code=CodeRanking(snapshot, rules))
+        _, rows, _ = nearest(ranked, request, vectors, wholes)
+        orders = snapshot.document_rows.documents(rows).tolist()
+        yield way, np.array([100 * ndcg(*each) for each in zip(orders, labels, strict=True)])
+        progress("judging", number + 1, len(WAYS))
+
+
+def _is_same(path: str, answer: str) -> bool:
+    """Whether a path ends in another one, since the folder may be within that of the answers."""
+    return f"/{path}".endswith(f"/{answer}") or f"/{answer}".endswith(f"/{path}")
+
+
+def _rows(facts: Row, found: dict[str, NDArray[np.float64]]) -> Iterator[Row]:
+    """Yield a row for each way; the base of a single rule is the fusion, of others all rules."""
+    for way, values in found.items():
+        difference = values - found[ALL if way.startswith("without") else FUSION]
+        low, high = interval(difference[None])
+        yield facts | {
+            "way": way,
+            "queries": len(values),
+            "ndcg@10": float(values.mean()),
+            "ndcg@10_delta": float(difference.mean()),
+            "ndcg@10_low": float(low[0]),
+            "ndcg@10_high": float(high[0]),
+        }

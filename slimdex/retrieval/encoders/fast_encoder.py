@@ -1,0 +1,55 @@
+"""FastEncoder: word vectors distilled from the default model, made once for each user."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from slimdex.indexes.errors import InputError
+from slimdex.indexes.execution.progress import note
+
+from ..user_cache import cache_folder
+from .distillation import distill
+from .models import DEFAULT_MODEL, FAST_MODEL, PACKAGED
+from .word_vectors.static_encoder import StaticEncoder
+
+RECIPE = 1
+"""Increased with every change of how the vectors are made."""
+DIMENSIONS = 384
+"""All of the model's: vectors made on different machines are comparable then."""
+PASSAGE_TOKENS = 128
+"""Tokens of a passage: the mean of more words says little of each."""
+SHA256 = hashlib.sha256(f"{PACKAGED[DEFAULT_MODEL].sha256} {RECIPE}".encode()).hexdigest()
+"""Identity of the vectors: the weights that they are made from, and how. Their last bits may differ
+between machines, as those of the default model's do."""
+
+
+class FastEncoder(StaticEncoder):
+    """Encoder by word vectors of the default model, many times as fast as that.
+
+    The vectors are kept in the user's cache folder, and made again if they are missing there.
+
+    Attributes
+    ----------
+    max_length : tokens of a passage by default; longer texts are read whole.
+
+    Raises `InputError` if the vectors are missing and the default model can't be found.
+    """
+
+    max_length = PASSAGE_TOKENS
+
+    def __init__(self) -> None:
+        folder = cache_folder() / "distilled" / SHA256[:32]
+        if not folder.is_dir():
+            note(f"distilling {DEFAULT_MODEL} into word vectors, only this once")
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                distill(DEFAULT_MODEL, folder, dim=DIMENSIONS, precision="auto")
+            except InputError:
+                if not folder.is_dir():  # another process has not made it meanwhile
+                    raise
+        super().__init__(folder)
+
+    def spec(self) -> dict[str, Any]:
+        """Return the model's name, and the identity of its vectors."""
+        return super().spec() | {"model": FAST_MODEL, "sha256": SHA256}
