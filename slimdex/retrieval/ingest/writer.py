@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from slimdex.indexes.arrays import Rows, without
-from slimdex.indexes.errors import CorruptError, InputError
+from slimdex.indexes.errors import CorruptError, InputError, shortened
 from slimdex.indexes.reducers.moments import Moments
 from slimdex.indexes.search.reduced_index import NO_ROWS
 from slimdex.indexes.settings import Settings
@@ -37,6 +37,9 @@ from ..store.snapshot import Loaded, Snapshot
 from ..store.state import Certificate, State
 from ..store.work_folder import work_folder
 from .staging import Staged
+
+NAMED = 3
+"""Documents named in a note."""
 
 MOST_UNCOUNTED, UNCOUNTED_SHARE, DELETED_SHARE = 1024, 64, 8
 """Most last rows that are missing from the file of moments, or one row in so many, if that is more;
@@ -220,11 +223,14 @@ def _unread(change: Change, rows: DocumentRows, stop: int) -> list[str]:
         notes.append(f"{cut:,} of {added:,} documents cut into {passages:,} passages")
     if empty := int((change.textless() >= first).sum()):
         notes.append(f"{empty:,} of {added:,} documents have no text: no search finds them")
-    count, part = change.store.readings.count_cut(rows, NO_ROWS, first)
-    if count:
+    documents, part = change.store.readings.partly_read(rows, NO_ROWS, first)
+    if len(documents):
+        ids = change.store.ids_of(documents[:NAMED])
+        names = ", ".join(shortened(id, 80) for id in ids)
+        more = ", ..." if len(documents) > NAMED else ""
         notes.append(
-            f"{count:,} of {added:,} documents are longer than the encoder reads: "
-            f"{share(part)} of their text was read, and only that is found"
+            f"{len(documents):,} of {added:,} documents are longer than the encoder reads: "
+            f"{share(part)} of their text was read, and only that is found ({names}{more})"
         )
     return notes
 

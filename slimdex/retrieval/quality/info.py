@@ -32,7 +32,8 @@ def facts(snapshot: Snapshot) -> dict[str, Any]:
     probes = index.index.probes
     lists = {} if probes is None else {"lists_probed": probes[0], "lists": probes[1]}
     said = proved and proved.said(state.settings, snapshot.searchable_count, snapshot.noun)
-    cut, share = snapshot.store.readings.count_cut(rows, snapshot.deleted)
+    cut_documents, share = snapshot.store.readings.partly_read(rows, snapshot.deleted)
+    cut = len(cut_documents)
     words = word_bytes(snapshot)
     return {
         "path": str(path),

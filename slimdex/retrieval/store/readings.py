@@ -114,9 +114,9 @@ class Readings:
         rows: Rows = known[(known[:, 0] >= start) & (known[:, 1] == 0), 0]
         return rows
 
-    def count_cut(self, rows: DocumentRows, deleted: Rows, first: int = 0) -> tuple[int, float]:
-        """Number of live documents from row `first` on whose text or passages were read only in
-        part, and the share of these tokens that was read.
+    def partly_read(self, rows: DocumentRows, deleted: Rows, first: int = 0) -> tuple[Rows, float]:
+        """First rows of the live documents from row `first` on whose text or passages were read
+        only in part, in order, and the share of these tokens that was read.
 
         `rows` are those of the documents, and `deleted` those of deleted ones.
         """
@@ -124,6 +124,6 @@ class Readings:
         known = known[(known[:, 0] >= first) & (known[:, 1] > known[:, 2]) & (known[:, 2] >= 0)]
         known = known[np.isin(known[:, 0], deleted, invert=True)]
         if not len(known):
-            return 0, 1.0
-        count = len(np.unique(rows.documents(known[:, 0])))
-        return count, float(known[:, 2].sum() / known[:, 1].sum())
+            return known[:, 0], 1.0
+        documents = np.unique(rows.documents(known[:, 0]))
+        return documents, float(known[:, 2].sum() / known[:, 1].sum())

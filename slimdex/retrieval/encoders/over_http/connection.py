@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -36,6 +37,10 @@ PIECE = 1 << 16
 NEVER = Event()
 _NOBODY = (ConnectionRefusedError, gaierror, ssl.SSLError)
 """Faults that say, at the first request, that the URL is wrong."""
+_TOO_LONG = re.compile(
+    r"too (large|long)|maximum context|context (length|size)|physical batch size", re.IGNORECASE
+)
+"""Message of a server's error that a text is too long, which llama.cpp sends with status 500."""
 LOCAL = "localhost"
 KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 """Environment of OpenAI's own clients, with the meaning that it has there."""
@@ -87,12 +92,13 @@ class JsonServer:
         """Send JSON to the URL with this path added, or get what is there; return the answer.
 
         Lost connections and the statuses 408, 425, 429 and 5xx are retried, after the time that the
-        server asks for.
+        server asks for, unless the message says that a text is too long.
 
         Raises
         ------
         RefusedError
-            For any other status, and an answer that is no JSON.
+            For any other status, and an answer that is no JSON; with status 413 if a text is too
+            long.
         BusyError
             If the last of all tries is answered with 503.
         InputError
@@ -113,6 +119,8 @@ class JsonServer:
                     return self._parsed(path, response, content)
                 status = response.status
                 reason = self._safe(f"{status} {_message(content) or response.reason}")
+                if status == 500 and _TOO_LONG.search(reason):
+                    raise RefusedError(f"{self.url}{path}: {reason}", 413)
                 if response.status not in (408, 425, 429) and response.status < 500:
                     raise RefusedError(f"{self.url}{path}: {reason}", response.status)
                 wait = max(wait, _retry_after(response.getheader("Retry-After")))

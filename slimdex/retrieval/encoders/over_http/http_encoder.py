@@ -16,6 +16,7 @@ from slimdex.indexes.errors import InputError
 from ..base import (
     FINGERPRINT_TEXTS,
     SAME_COSINE,
+    Lengths,
     fingerprint,
     fingerprint_cosine,
     is_same_encoder,
@@ -32,6 +33,8 @@ MOST_TEXTS, MOST_CHARACTERS = 32, 16_384
 """Size of a request; a text may be longer."""
 TOO_LARGE = (400, 413, 422)
 """Statuses that servers give to a request with too many texts, among others."""
+SHORT = 64
+"""Characters of a text that no server refuses for its length."""
 USUAL_LENGTH = 512
 """Tokens of a text for a server that states no limit, as most encoders have been trained with."""
 BYTES_PER_TOKEN = 3
@@ -42,7 +45,8 @@ class HttpEncoder:
     """Encoder that runs in a server, asked over HTTP.
 
     Texts are sent in batches, several at once; failures that pass are retried. Tokens are estimated
-    by bytes, as the server's tokenizer is not here.
+    by bytes, as the server's tokenizer is not here. Of a text that the server refuses as too long,
+    only the beginning is read.
 
     Parameters
     ----------
@@ -99,11 +103,18 @@ class HttpEncoder:
 
     def encode(self, texts: str | Sequence[str]) -> Matrix:
         """Encode documents to vectors (n, dim), in order."""
-        return self._encode(several(texts), self.prompts.document)
+        return self._encode(several(texts), self.prompts.document)[0]
+
+    def encode_measured(self, texts: Sequence[str]) -> tuple[Matrix, Lengths]:
+        """Encode documents; and (n, 2) estimates of each text's tokens, and of those read."""
+        vectors, read = self._encode(texts, self.prompts.document)
+        parts = [text[:characters] for text, characters in zip(texts, read, strict=True)]
+        lengths = np.array([self.token_counts(texts), self.token_counts(parts)], dtype=np.int64)
+        return vectors, lengths.T
 
     def encode_queries(self, texts: str | Sequence[str]) -> Matrix:
         """Encode queries to vectors (n, dim), with the query prompt."""
-        return self._encode(several(texts), self.prompts.query)
+        return self._encode(several(texts), self.prompts.query)[0]
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Estimate the tokens of each document, with special ones and prompt."""
@@ -131,42 +142,68 @@ class HttpEncoder:
         """Pickle the spec and the key, for another process."""
         return _opened, (self.spec(), self._key)
 
-    def _encode(self, texts: Sequence[str], prompt: str) -> Matrix:
-        parts = list(_batches([prompt + text for text in texts]))
-        if len(parts) < 2:
-            return self._vectors(parts[0]) if parts else np.empty((0, self.dim), np.float32)
+    def _encode(self, texts: Sequence[str], prompt: str) -> tuple[Matrix, list[int]]:
+        """Vectors (n, dim), and how many characters of each text were read."""
+        vectors, read = self._in_batches([prompt + text for text in texts])
+        return vectors, [max(0, characters - len(prompt)) for characters in read]
+
+    def _in_batches(self, texts: Sequence[str]) -> tuple[Matrix, list[int]]:
+        parts = list(_batches(texts))
+        if not parts:
+            return np.empty((0, self.dim), np.float32), []
+        if len(parts) == 1:
+            return self._read(parts[0])
         stopped = Event()
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            running = [threads.submit(self._vectors, part, stopped) for part in parts]
+            running = [threads.submit(self._read, part, stopped) for part in parts]
             try:
                 for one in wait(running, return_when=FIRST_EXCEPTION).done:
                     one.result()
-                return np.concatenate([one.result() for one in running])
+                return _joined([one.result() for one in running])
             except BaseException:
                 stopped.set()
                 for one in running:
                     one.cancel()
                 raise
 
-    def _vectors(self, texts: Sequence[str], stopped: Event = NEVER) -> Matrix:
-        """Encode a batch, in halves if the server takes fewer texts at once."""
+    def _read(self, texts: Sequence[str], stopped: Event = NEVER) -> tuple[Matrix, list[int]]:
+        """Encode a batch, in halves if the server takes fewer texts at once.
+
+        Of a single text that it refuses, half is sent, as often as needed. Returns the vectors, and
+        how many characters of each text were read.
+        """
+        lengths = [len(text) for text in texts]
+        half = len(texts) // 2
         if len(texts) <= self._most_texts:
             try:
-                found = self._model.encode(texts, stopped)
-                if found.shape[1] != self.dim:
-                    raise InputError(
-                        f"{self._model.server.url}: vectors of {found.shape[1]} dimensions; "
-                        f"expected {self.dim}, as before"
-                    )
-                return found
+                return self._vectors(texts, stopped), lengths
             except RefusedError as error:
-                if error.status not in TOO_LARGE or len(texts) == 1:
+                is_short = half == 0 and lengths[0] <= SHORT
+                if error.status not in TOO_LARGE or is_short:
                     raise
-                self._most_texts = min(self._most_texts, len(texts) // 2)
-        half = len(texts) // 2
-        return np.concatenate(
-            [self._vectors(part, stopped) for part in (texts[:half], texts[half:])]
+        if half == 0:
+            return self._read([texts[0][: lengths[0] // 2]], stopped)
+        vectors, read = _joined(
+            [self._read(part, stopped) for part in (texts[:half], texts[half:])]
         )
+        # A text that was too long does not mean that the batch was.
+        if read == lengths:
+            self._most_texts = min(self._most_texts, half)
+        return vectors, read
+
+    def _vectors(self, texts: Sequence[str], stopped: Event) -> Matrix:
+        found = self._model.encode(texts, stopped)
+        if found.shape[1] != self.dim:
+            raise InputError(
+                f"{self._model.server.url}: vectors of {found.shape[1]} dimensions; "
+                f"expected {self.dim}, as before"
+            )
+        return found
+
+
+def _joined(batches: Sequence[tuple[Matrix, list[int]]]) -> tuple[Matrix, list[int]]:
+    vectors = np.concatenate([rows for rows, _ in batches])
+    return vectors, [characters for _, read in batches for characters in read]
 
 
 def http_from_spec(

@@ -154,6 +154,18 @@ def status(code: int, **headers: str) -> Fault:
     return lambda handler, content: handler.send(code, said, **headers)
 
 
+def too_long(code: int, message: str, limit: int) -> Fault:
+    """Refuse a request with a text of more than `limit` characters, if one request runs a time."""
+    said = json.dumps({"error": {"message": message}}).encode()
+
+    def answer(handler: Handler, content: bytes) -> None:
+        texts = handler.proxy.asked[-1][2]["input"]
+        is_refused = max(map(len, texts)) > limit
+        handler.send(code, said) if is_refused else handler.send(200, content)
+
+    return answer
+
+
 def slow(seconds: float) -> Fault:
     """Answer after a while, if anybody still listens."""
 

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ import pytest
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
+from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.encoders.over_http import connection
 from slimdex.retrieval.encoders.over_http.http_encoder import HttpEncoder
 
 from .conftest import TEXTS
-from .proxy import Fault, Proxy, Vectors, changed, page, reset, slow, status, truncated
+from .proxy import Fault, Proxy, Vectors, changed, page, reset, slow, status, too_long, truncated
 
 PASSING: dict[str, Fault] = {
     "429": status(429),
@@ -76,6 +78,46 @@ def test_a_wrong_answer_is_one_line_and_not_retried(
     assert str(error.value).startswith(proxy.url)
     assert "\n" not in str(error.value)
     assert len(proxy.asked) == 1
+
+
+TOO_LONG = {
+    "vLLM": (400, "This model's maximum context length is 512 tokens."),
+    "OpenAI": (400, "Invalid 'input[0]': maximum input length is 8192 tokens."),
+    "TEI": (413, "`inputs` must have less than 512 tokens. Given: 912"),
+    "llama.cpp": (500, "input (912 tokens) is too large to process. increase the batch size"),
+}
+
+
+@pytest.mark.parametrize("server", TOO_LONG)
+def test_a_text_that_the_server_refuses_is_read_in_part(
+    proxy: Proxy, encoder: HttpEncoder, expected: Matrix, server: str
+) -> None:
+    table = "stocks fell rain cat " * 50
+    assert len(table) == 1050
+    read = table[:262]
+    alone = encoder.encode([read])
+    proxy.asked.clear()
+    proxy.always = too_long(*TOO_LONG[server], limit=300)
+    vectors, lengths = encoder.encode_measured([*TEXTS, table])
+    assert np.allclose(vectors, [*expected, *alone], atol=1e-6)
+    assert (lengths[:4, 0] == lengths[:4, 1]).all()
+    assert lengths[4].tolist() == encoder.token_counts([table, read])
+    bodies = [tuple(body["input"]) for _, _, body in proxy.asked]
+    assert len(set(bodies)) == len(bodies), "none is retried"
+    proxy.asked.clear()
+    encoder.encode(TEXTS * 8)
+    assert len(proxy.asked) == 1, "batches stay as large"
+
+
+def test_a_document_that_was_read_in_part_is_named(proxy: Proxy, tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "x.index", HttpEncoder(proxy.url)) as collection:
+        proxy.always = too_long(*TOO_LONG["vLLM"], limit=300)
+        table = {"id": "meter", "text": "cat " * 250}
+        added = collection.add([*({"id": text, "text": text} for text in TEXTS), table])
+        assert len(collection) == 5
+        [named] = [note for note in added.notes if "meter" in note]
+        assert not any(text in named for text in TEXTS)
+        assert collection.search("stocks fell")[0].id == "stocks fell"
 
 
 def test_a_server_says_when_to_try_again(proxy: Proxy, encoder: HttpEncoder) -> None:
