@@ -1,5 +1,8 @@
 """LangChain: an index as its `VectorStore`."""
 
+# mypy: disable-error-code="override"
+# LangChain's methods take any keyword; these refuse the unknown ones, which would go unnoticed.
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +13,7 @@ from uuid import uuid4
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from slimdex.indexes.arrays import Matrix
@@ -78,6 +81,24 @@ class SlimdexVectorStore(VectorStore):
         """Embeddings that the store was created with."""
         return self._embedding
 
+    def as_retriever(
+        self,
+        *,
+        search_type: str = "similarity",
+        search_kwargs: dict[str, Any] | None = None,
+        name: str | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> VectorStoreRetriever:
+        """Create a retriever; `search_kwargs` are arguments of `similarity_search`."""
+        return super().as_retriever(
+            search_type=search_type,
+            search_kwargs=search_kwargs or {},
+            name=name,
+            tags=tags,
+            metadata=metadata,
+        )
+
     @classmethod
     def from_texts(
         cls,
@@ -88,7 +109,6 @@ class SlimdexVectorStore(VectorStore):
         ids: list[str] | None = None,
         path: str | Path = "langchain.index",
         settings: Settings | None = None,
-        **kwargs: Any,
     ) -> Self:
         """Create a store with these texts."""
         store = cls(path, embedding, settings)
@@ -101,7 +121,6 @@ class SlimdexVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Any,
     ) -> list[str]:
         """Add texts, replacing those of the same ids; return the ids."""
         texts = list(texts)
@@ -121,12 +140,33 @@ class SlimdexVectorStore(VectorStore):
             self.collection.add([*documents.values()])
         return names
 
-    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool | None:
-        """Delete documents by ids, ignoring unknown ones; without ids, delete all."""
-        if ids is None:
-            self.collection.delete(where="true")
-        elif known := [id for id in dict.fromkeys(ids) if id in self.collection]:
-            self.collection.delete(known)
+    def delete(
+        self,
+        ids: list[str] | None = None,
+        *,
+        filter: Filter = None,
+        where: str | None = None,
+        delete_all: bool = False,
+    ) -> bool | None:
+        """Delete the documents that have one of the ids and match `filter` and `where`.
+
+        Parameters
+        ----------
+        ids : unknown ones are ignored.
+        filter, where : see `similarity_search`.
+        delete_all : delete every document; only without the others.
+
+        Raises `InputError` if nothing is given.
+        """
+        if ids is None and not filter and where is None and not delete_all:
+            raise InputError("delete: expected ids, filter, where or delete_all=True")
+        if delete_all and (ids is not None or filter or where is not None):
+            raise InputError("delete: delete_all=True with ids, filter or where; expected it alone")
+        if ids == []:
+            return True
+        parts = [] if ids is None else [as_sql(Compare("id", "IN", [*map(id_text, ids)]))]
+        condition = " AND ".join([*parts, *_conditions(filter, where)])
+        self.collection.delete(where=condition or "true")
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -141,7 +181,6 @@ class SlimdexVectorStore(VectorStore):
         filter: Filter = None,
         *,
         where: str | None = None,
-        **kwargs: Any,
     ) -> list[Document]:
         """Documents closest to a query.
 
@@ -159,7 +198,6 @@ class SlimdexVectorStore(VectorStore):
         filter: Filter = None,
         *,
         where: str | None = None,
-        **kwargs: Any,
     ) -> list[tuple[Document, float]]:
         """Documents closest to a query, with their cosines."""
         return [(_document(hit), hit.score) for hit in self._hits(query, k, filter, where)]
@@ -171,7 +209,6 @@ class SlimdexVectorStore(VectorStore):
         filter: Filter = None,
         *,
         where: str | None = None,
-        **kwargs: Any,
     ) -> list[Document]:
         """Documents closest to a vector."""
         vector = np.array(embedding, dtype=np.float32)
@@ -186,7 +223,6 @@ class SlimdexVectorStore(VectorStore):
         filter: Filter = None,
         *,
         where: str | None = None,
-        **kwargs: Any,
     ) -> list[Document]:
         """Of the `fetch_k` closest documents, k that are close to the query and far from each
         other."""
@@ -202,13 +238,17 @@ class SlimdexVectorStore(VectorStore):
     def _hits(self, query: Any, k: int, filter: Filter, where: str | None) -> list[Hit]:
         if not len(self.collection):
             return []
-        parts = [f"({where})"] if where else []
-        if filter:
-            parts.append(as_sql(And(tuple(_named(*each) for each in filter.items()))))
-        return self.collection.search(query, k, " AND ".join(parts) or None)
+        return self.collection.search(query, k, " AND ".join(_conditions(filter, where)) or None)
 
     def _select_relevance_score_fn(self) -> Any:
         return lambda cosine: (1.0 + cosine) / 2
+
+
+def _conditions(filter: Filter, where: str | None) -> list[str]:
+    parts = [] if where is None else [f"({where}\n)"]
+    if filter:
+        parts.append(as_sql(And(tuple(_named(*each) for each in filter.items()))))
+    return parts
 
 
 def _named(name: str, value: Any) -> Compare:

@@ -63,8 +63,17 @@ class SlimdexVectorStore(BasePydanticVectorStore):
     _settings: Settings | None = PrivateAttr()
     _collection: Collection | None = PrivateAttr(default=None)
 
-    def __init__(self, path: str | Path, settings: Settings | None = None, **kwargs: Any) -> None:
-        super().__init__(path=str(path), **kwargs)
+    def __init__(
+        self,
+        path: str | Path,
+        settings: Settings | None = None,
+        *,
+        stores_text: bool = True,
+        is_embedding_query: bool = True,
+    ) -> None:
+        super().__init__(
+            path=str(path), stores_text=stores_text, is_embedding_query=is_embedding_query
+        )
         self._settings = settings
         if Path(path).exists():
             self._collection = Collection.open(path)
@@ -79,7 +88,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         """The collection; None before the first nodes."""
         return self._collection
 
-    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+    def add(self, nodes: Sequence[BaseNode]) -> list[str]:
         """Add nodes with their embeddings, replacing those of the same ids."""
         last = {node.node_id: node for node in nodes}
         if not last:
@@ -91,7 +100,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         self._collection.add([_document(node) for node in last.values()], vectors=vectors)
         return [node.node_id for node in nodes]
 
-    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+    def delete(self, ref_doc_id: str) -> None:
         """Delete the nodes of a document."""
         if self._collection is not None and SOURCE in self._collection.index.snapshot.columns:
             self._collection.delete(where=as_sql(Compare(SOURCE, "=", ref_doc_id)))
@@ -100,11 +109,15 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         self,
         node_ids: list[str] | None = None,
         filters: MetadataFilters | None = None,
-        **delete_kwargs: Any,
     ) -> None:
-        """Delete nodes by ids, by filters, or by both."""
+        """Delete nodes by ids, by filters, or by both.
+
+        Raises `InputError` if there are neither: `clear` deletes all nodes.
+        """
+        if node_ids is None and (filters is None or not filters.filters):
+            raise InputError("delete_nodes: expected node_ids or filters; clear() deletes all")
         if self._collection is not None:
-            self._collection.delete(where=self._where(node_ids, filters) or "true")
+            self._collection.delete(where=self._where(node_ids, filters))
 
     def clear(self) -> None:
         """Delete all nodes."""
@@ -120,7 +133,7 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         found = self._collection.get(where=self._where(node_ids, filters) or "true")
         return [_node(one.text, one.metadata) for one in found]
 
-    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+    def query(self, query: VectorStoreQuery) -> VectorStoreQueryResult:
         """Nodes that the query's embedding and words find, best first, with their cosines."""
         if query.mode != VectorStoreQueryMode.DEFAULT:
             raise InputError(f"mode {query.mode.value!r}; expected default")
@@ -162,6 +175,8 @@ def condition(filters: MetadataFilters, columns: Any) -> Condition:
 
     Raises `InputError` for an unsupported operator.
     """
+    if not filters.filters:
+        raise InputError("filters without any filter; expected at least one")
     parts = tuple(
         condition(one, columns) if isinstance(one, MetadataFilters) else _compared(one, columns)
         for one in filters.filters

@@ -253,12 +253,25 @@ class SlimdexSearchWrapper(SearchEncoderWrapper):
         self.sizes: dict[Place, Sizes] = {}
 
     def index(
-        self, corpus: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, **kwargs: Any
+        self,
+        corpus: Any,
+        *,
+        task_metadata: Any,
+        hf_split: str,
+        hf_subset: str,
+        encode_kwargs: Any,
+        num_proc: int | None = None,
     ) -> None:
         """Encode and index a corpus, called by mteb."""
         self._slimdex.clear()  # a failed search left its documents
-        names = {"task_metadata": task_metadata, "hf_split": hf_split, "hf_subset": hf_subset}
-        super().index(corpus, **names, **kwargs)
+        super().index(
+            corpus,
+            task_metadata=task_metadata,
+            hf_split=hf_split,
+            hf_subset=hf_subset,
+            encode_kwargs=encode_kwargs,
+            num_proc=num_proc,
+        )
         self._slimdex.build()
         if self._slimdex.sizes is not None:
             place = Place(task_metadata.name, hf_split, hf_subset)
@@ -308,9 +321,18 @@ class SlimdexSearch(_OneCorpus):
         self.sizes: dict[Place, Sizes] = {}
 
     def index(
-        self, corpus: Any, *, task_metadata: Any, hf_split: str, hf_subset: str, **kwargs: Any
+        self,
+        corpus: Any,
+        *,
+        task_metadata: Any,
+        hf_split: str,
+        hf_subset: str,
+        encode_kwargs: Any = None,
+        num_proc: int | None = None,
     ) -> None:
         """Index a corpus: rows with "id", "text" and optionally "title".
+
+        `encode_kwargs` and `num_proc`, of mteb's protocol, have no effect: slimdex chooses batches.
 
         Raises `InputError` if the corpus has no texts, or its folder exists.
         """
@@ -335,9 +357,15 @@ class SlimdexSearch(_OneCorpus):
         *,
         top_k: int,
         top_ranked: Mapping[str, list[str]] | None = None,
-        **kwargs: Any,
+        task_metadata: Any = None,
+        hf_split: str = "",
+        hf_subset: str = "",
+        encode_kwargs: Any = None,
+        num_proc: int | None = None,
     ) -> Answers:
-        """Find the documents closest to each query.
+        """Find the documents closest to each query, in the corpus that `index` was called with.
+
+        The arguments after `top_ranked`, of mteb's protocol, have no effect.
 
         Raises `InputError` if no corpus was indexed, a query is not text, or lists are to be
         reranked, which no index searches.

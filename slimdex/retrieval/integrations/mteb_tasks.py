@@ -25,8 +25,8 @@ class FolderTask(AbsTaskRetrieval):
     dataset: Any
     data_loaded: bool
 
-    def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
-        """Read documents, queries and labels."""
+    def load_data(self, num_proc: int | None = None, *, timer: Any = None) -> None:
+        """Read documents, queries and labels; mteb's arguments have no effect."""
         if self.data_loaded:
             return
         corpus = [

@@ -68,6 +68,6 @@ def test_conditions_scores_and_what_is_kept(tmp_path: Path) -> None:
     store.collection.close()
     again = SlimdexVectorStore(tmp_path / "i", embeddings)
     assert [document.id for document in again.get_by_ids(["z", "none", "x"])] == ["z", "x"]
-    again.delete()
+    again.delete(delete_all=True)
     assert again.similarity_search("a dog") == []
     again.collection.close()
