@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from .documents import Part, content
+from .documents import Document, Part, content
 from .lexical.tokens import INVISIBLE
 
 Count = Callable[[Sequence[str]], Sequence[int]]
@@ -79,6 +79,43 @@ def divided(
     ['One two three. Four five six. One two three.', 'Four five six. One two three. Four five six.']
     """
     return _Cut(title, text, count, length).passages(parts)
+
+
+def contents_of_passages(document: Document, count: Count, length: int) -> list[str]:
+    """Texts to encode of a document's stored passages, each with its context, as when it was added.
+
+    `length` is the largest number of tokens of a passage, including special ones and context.
+    """
+    if not document.passages:
+        return [document.content]
+    special, contexts = count([""])[0], dict[tuple[str, ...], str]()
+    texts = list[str]()
+    for start, end in document.passages:
+        headings = headings_of(document.parts, start, end)
+        if headings not in contexts:
+            contexts[headings], _ = fitting_context(
+                document.title, headings, count, length, special
+            )
+        texts.append(content(contexts[headings], document.text[start:end]))
+    return texts
+
+
+def fitting_context(
+    title: str, headings: tuple[str, ...], count: Count, length: int, special: int
+) -> tuple[str, int]:
+    """Context of a passage below a title and headings, and its tokens without special ones.
+
+    Outer headings are left out, and then all, if a passage has no room for them.
+    """
+    below = headings[1:] if headings[:1] == (title,) else headings
+    for named in [*(below[i:] for i in range(len(below))), ()]:
+        context = " ".join(filter(None, [title, *named]))
+        if len(context) > LONGEST_UNIT * length:
+            continue
+        tokens = count([context])[0] - special
+        if tokens * SHARE <= length - special:
+            return context, tokens
+    return "", 0
 
 
 def headings_of(parts: Sequence[Part], start: int, end: int) -> tuple[str, ...]:
@@ -219,19 +256,10 @@ class _Cut:
     def _context(self, headings: tuple[str, ...]) -> tuple[str, int]:
         """Context of a passage, and its tokens."""
         if headings not in self._contexts:
-            self._contexts[headings] = self._fitting_context(headings)
+            self._contexts[headings] = fitting_context(
+                self._title, headings, self._count, self._length, self._special
+            )
         return self._contexts[headings]
-
-    def _fitting_context(self, headings: tuple[str, ...]) -> tuple[str, int]:
-        below = headings[1:] if headings[:1] == (self._title,) else headings
-        for named in [*(below[i:] for i in range(len(below))), ()]:
-            context = " ".join(filter(None, [self._title, *named]))
-            if len(context) > LONGEST_UNIT * self._length:
-                continue
-            tokens = self._count([context])[0] - self._special
-            if tokens * SHARE <= self._length - self._special:
-                return context, tokens
-        return "", 0
 
     def _units(self, section: _Section, room: int) -> list[_Unit]:
         """Divide a section into sentences, and further until each unit fits."""

@@ -139,7 +139,7 @@ def _encoded(snapshot: Snapshot, encoder: Encoder, rows: Rows) -> tuple[Matrix, 
     """Vectors (n, dim) of rows, zero for deleted ones and those without text."""
     out: Matrix = np.zeros((len(rows), encoder.dim), dtype=np.float32)
     places = np.flatnonzero(~np.isin(rows, snapshot.hidden))
-    out[places], lengths = encoded(encoder, snapshot.texts(rows[places]), encoder.dim)
+    out[places], lengths = encoded(encoder, snapshot.contents(rows[places], encoder), encoder.dim)
     return out, partly_read(rows[places], lengths)
 
 

@@ -162,7 +162,7 @@ class Sample:
 
     def encoded(self, snapshot: Snapshot, encoder: Encoder) -> tuple[Matrix, float]:
         """Encode the searched rows; returns vectors in their order, and seconds for each."""
-        texts = snapshot.texts(self.searched)
+        texts = snapshot.contents(self.searched, encoder)
         start, did = perf_counter(), reporting("encoding a sample", len(texts))
         vectors, _ = encoded_documents(encoder, texts, encoder.dim, did)
         return vectors, (perf_counter() - start) / len(texts)

@@ -21,8 +21,10 @@ from slimdex.indexes.search.rescoring import Rescorer
 from slimdex.indexes.vectors.vector_file import VectorFile
 
 from ..documents import Document, passage_content
+from ..encoders.base import CountingEncoder, Encoder
 from ..lexical.code_files import CodeFile
 from ..lexical.word_index import WordIndex
+from ..passages import contents_of_passages
 from .columns import arrow_table
 from .document_store import DocumentStore
 from .engine import Engine
@@ -326,6 +328,20 @@ class Snapshot:
         return [
             passage_content(found[first], row - first)
             for first, row in zip(firsts, rows.tolist(), strict=True)
+        ]
+
+    def contents(self, rows: Rows, encoder: Encoder) -> list[str]:
+        """Texts to encode of rows, which have the headings above a passage before it."""
+        length = self.state.passages
+        if length is None or not isinstance(encoder, CountingEncoder):
+            return self.texts(rows)
+        firsts = self.document_rows.documents(rows).tolist()
+        contents = {
+            first: contents_of_passages(document, encoder.token_counts, length)
+            for first, document in self.documents(sorted({*firsts})).items()
+        }
+        return [
+            contents[first][row - first] for first, row in zip(firsts, rows.tolist(), strict=True)
         ]
 
     def vectors(self, rows: int | None = None) -> VectorFile:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.ingest import fitting, replacing
 from slimdex.retrieval.ingest.repairing import repair, verify
 from slimdex.retrieval.search.request import SearchRequest
-from tests.encoders import WordEncoder
+from tests.encoders import ReadingEncoder, WordEncoder
 
 OLD, NEW = 24, 40
 QUERIES = ["word3 text", "word17 one", "text of 4"]
@@ -263,3 +264,32 @@ def test_an_index_without_documents_is_refused(tmp_path: Path, old: Collection) 
     old.delete(where="true")
     with pytest.raises(InputError, match="holds no documents; expected some"):
         old.reencode(WordEncoder(NEW))
+
+
+def test_passages_are_encoded_below_their_headings(tmp_path: Path) -> None:
+    """As by a new index: each passage has its title and headings before it."""
+
+    class Other(ReadingEncoder):
+        def spec(self) -> dict[str, Any]:
+            return super().spec() | {"type": "other words"}
+
+    def section(name: str) -> str:
+        return f"## {name}\n\n" + " ".join(f"{name}{i} is said here." for i in range(9))
+
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    text = "# Heating\n\n" + "\n\n".join(map(section, ("Boiler", "Valve", "Pipe")))
+    (folder / "house.md").write_text(text)
+    with (
+        Collection.create(tmp_path / "a", ReadingEncoder()) as moved,
+        Collection.create(tmp_path / "b", Other()) as new,
+    ):
+        moved.sync(folder)
+        moved.reencode(Other())
+        new.sync(folder)
+        rows = moved.index.state.rows
+        assert rows > 3
+        vectors, expected = (
+            each.index.snapshot.vectors().take(np.arange(rows)) for each in (moved, new)
+        )
+        np.testing.assert_allclose(vectors, expected, atol=1e-3)
