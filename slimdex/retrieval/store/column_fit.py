@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from functools import lru_cache, partial
+from os import getpid
 from struct import pack, unpack
+from threading import get_ident
 from typing import Any
 from uuid import UUID
 
@@ -229,11 +231,16 @@ def _read(text: str, read: Callable[[str], Any], type_: str) -> Any:
 def _read_by_duckdb(text: str, type_: str) -> Any:
     """Parse text that Python can't: DuckDB's other formats and years beyond Python's range."""
     sql = f"SELECT CAST(value AS {type_}) FROM (SELECT ? AS value) WHERE NOT ({misfits(type_)})"
-    with connected() as scratch:
-        rows = scratch.execute(sql, [text]).fetchall()
+    rows = _scratch(getpid(), get_ident()).execute(sql, [text]).fetchall()
     if not rows:
         raise MisfitError
     return rows[0][0]
+
+
+@lru_cache(4)
+def _scratch(process: int, thread: int) -> duckdb.DuckDBPyConnection:
+    """A DuckDB of this thread: starting one takes longer than parsing a hundred texts."""
+    return connected({"threads": 1})  # it has no threads of its own
 
 
 def misfits(type_: str) -> str:
