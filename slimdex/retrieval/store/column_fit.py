@@ -231,15 +231,15 @@ def _read(text: str, read: Callable[[str], Any], type_: str) -> Any:
 def _read_by_duckdb(text: str, type_: str) -> Any:
     """Parse text that Python can't: DuckDB's other formats and years beyond Python's range."""
     sql = f"SELECT CAST(value AS {type_}) FROM (SELECT ? AS value) WHERE NOT ({misfits(type_)})"
-    rows = _scratch(getpid(), get_ident()).execute(sql, [text]).fetchall()
+    rows = _scratch((getpid(), get_ident())).execute(sql, [text]).fetchall()
     if not rows:
         raise MisfitError
     return rows[0][0]
 
 
 @lru_cache(4)
-def _scratch(process: int, thread: int) -> duckdb.DuckDBPyConnection:
-    """A DuckDB of this thread: starting one takes longer than parsing a hundred texts."""
+def _scratch(owner: tuple[int, int]) -> duckdb.DuckDBPyConnection:
+    """A DuckDB of a process and thread: starting one takes longer than parsing a hundred texts."""
     return connected({"threads": 1})  # it has no threads of its own
 
 
