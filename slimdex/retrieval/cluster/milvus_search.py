@@ -22,6 +22,7 @@ from ..encoders.adapters import as_encoder
 from ..encoders.base import Encoder
 from ..encoders.opening import encoder_from_spec
 from ..lexical.fusion import FOUND_BY, Candidates, Fusion, Whole
+from ..lexical.rare_words import rare_words
 from ..lexical.tokens import stems_of
 from ..lexical.weighting import WORDED
 from ..lexical.word_index import MOST_WORDS, ScoredRows, idfs_of
@@ -255,25 +256,42 @@ class PushedRows:
 
     def _worded(self, texts: Sequence[str]) -> list[ScoredRows]:
         """The `WORDED` best rows for each text by BM25."""
-        idfs = [*map(self._idfs, texts)]
-        asked = [" ".join(each) for each in idfs if each]
+        counts = [*map(self._counts, texts)]
+        idfs = [idfs_of(each, self.total) for each in counts]
+        asked = [" ".join(map(word_form, each)) for each in idfs if each]
         answers = iter(self._found(BM25, asked, WORDED, "", {}) if asked else ())
         worded = [next(answers) if each else NOTHING_FOUND for each in idfs]
         # The embedded server's scores are negative.
         return [
-            found._replace(scores=np.abs(found.scores), ideal=sum(each.values()), terms=len(each))
-            for found, each in zip(worded, idfs, strict=True)
+            found._replace(
+                scores=np.abs(found.scores),
+                ideal=sum(own_idfs.values()),
+                terms=len(own_idfs),
+                rare=self._rare(found.rows, rare_words(own_counts, own_idfs, self.total)),
+            )
+            for found, own_counts, own_idfs in zip(worded, counts, idfs, strict=True)
         ]
 
-    def _idfs(self, text: str) -> dict[str, float]:
-        """Inverse document frequencies of the words to search, whose rows Milvus counts once."""
-        words = [word_form(word) for word in dict.fromkeys(stems_of(text))][:MOST_WORDS]
+    def _counts(self, text: str) -> dict[str, int]:
+        """Rows that have each word of a query, which Milvus counts once."""
+        words = list(dict.fromkeys(stems_of(text)))[:MOST_WORDS]
         for word in {*words} - {*self.counts}:
-            where = f'text_match({WORDS}, "{word}")'
-            if self.server.is_lite:  # which would split all texts again
-                where = f'{WORDS} like "% {word} %"'
-            self.counts[word] = self.server.count(self.target, where)
-        return idfs_of({word: self.counts[word] for word in words}, self.total)
+            self.counts[word] = self.server.count(self.target, self._having(word))
+        return {word: self.counts[word] for word in words}
+
+    def _having(self, word: str) -> str:
+        """Condition for the rows that have a word."""
+        if self.server.is_lite:  # whose text_match would split all texts again
+            return f'{WORDS} like "% {word_form(word)} %"'
+        return f'text_match({WORDS}, "{word_form(word)}")'
+
+    def _rare(self, keys: Rows, bonuses: Mapping[str, float]) -> NDArray[np.float64]:
+        """Bonuses of the rare words of rows (n,), by their keys."""
+        out = np.zeros(len(keys))
+        for word, bonus in bonuses.items():
+            having = self.server.rows(self.target, self._having(word), [KEY])
+            out[np.isin(keys, [row[KEY] for row in having])] += bonus
+        return out
 
     def _found(
         self, name: str, queries: Sequence[Any], k: int, where: str, params: Mapping[str, Any]
