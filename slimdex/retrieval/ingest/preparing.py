@@ -97,7 +97,9 @@ class Prepared:
         """Write many documents and their words to a work folder, and encode them."""
         change = self._index.begun(folder)
         with self._index.failing(change):
-            self._begun = change, staged = change, stage(change, self.addition, self._tokens_of)
+            encoder_of, state = self._index.encoder_of, change.state
+            staged = stage(change, self.addition, lambda texts: counter(encoder_of(state))(texts))
+            self._begun = change, staged
             if staged.first == staged.stop:
                 return
             if self.addition.vectors is None:

@@ -1,7 +1,7 @@
 """Fast tokenization by caching: each piece between spaces is tokenized once.
 
-This is exact for tokenizers that never look across a space. Most pieces have been seen before and
-take one lookup each.
+This is exact for tokenizers that never look across a space, a tab or the end of a line. Most pieces
+have been seen before and take one lookup each.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from slimdex.indexes.execution.forks import ThreadLock, renewed
 
 MOST_PIECES, MOST_CHARACTERS = 1 << 18, 1 << 23
 """Limits of the cache; beyond them it is cleared."""
+FEW = 16
+"""Most texts that are tokenized one by one."""
 LOCAL_NORMALIZERS = ("BertNormalizer", "Lowercase", "NFC", "NFD", "StripAccents")
 LOCAL_SPLITTERS = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
 LOCAL_MODELS = ("WordPiece", "WordLevel")
+SPACES = str.maketrans("\t\n\r", "   ")
+"""What is a space to these tokenizers."""
 WORDS = r"\w+(?=n't\b)|n't\b|'(?:s|re|ve|ll|d|m)\b|\d+(?:[.,]\d+)+(?!\w)|\w+|[^\w\s]"
 """Words, numbers, punctuation, and English contractions as in GloVe."""
 
@@ -102,21 +106,30 @@ class WordPieces:
         """Return the ids of all tokens, text after text, and the number of tokens of each text."""
         if not self._is_local:
             return self._encoded(texts)
-        pieces = [text.split(" ") for text in texts]
+        pieces = _split(texts)
         with self._lock:
-            unseen = set(chain.from_iterable(pieces)).difference(self._number)
-            if unseen:
-                self._learn(sorted(unseen))
+            self._learn_unseen(pieces)
             count = sum(map(len, pieces))
             found = map(self._number.__getitem__, chain.from_iterable(pieces))
             numbers = np.fromiter(found, np.int64, count)
             lengths, starts, known = self._lengths[numbers], self._starts[numbers], self._ids
-            if len(self._number) > MOST_PIECES or self._characters > MOST_CHARACTERS:
-                self._forget()
+            self._forget_if_many()
         ends = np.cumsum(lengths)
         places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
         last = np.cumsum([len(part) for part in pieces]) - 1
         return known[places], np.diff(ends[last], prepend=0)
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text: faster than ids for many short texts."""
+        if not self._is_local:
+            return [*map(int, self._encoded(texts)[1])]
+        pieces = _split(texts)
+        with self._lock:
+            self._learn_unseen(pieces)
+            number, count_of = self._number, self._counts
+            counts = [sum(count_of[number[piece]] for piece in part) for part in pieces]
+            self._forget_if_many()
+        return counts
 
     def in_fork(self) -> None:
         """Forget the pieces, which another thread may have been learning."""
@@ -124,21 +137,32 @@ class WordPieces:
 
     def _forget(self) -> None:
         self._number: dict[str, int] = {}
-        self._characters = 0
+        self._counts: list[int] = []
+        self._characters = self._stored = 0
         self._ids, self._lengths, self._starts = (np.empty(0, dtype=np.int64) for _ in range(3))
+
+    def _forget_if_many(self) -> None:
+        if len(self._number) > MOST_PIECES or self._characters > MOST_CHARACTERS:
+            self._forget()
+
+    def _learn_unseen(self, pieces: Sequence[Sequence[str]]) -> None:
+        if unseen := set(chain.from_iterable(pieces)).difference(self._number):
+            self._learn(sorted(unseen))
 
     def _learn(self, pieces: Sequence[str]) -> None:
         ids, lengths = self._encoded(pieces)
-        before, first = len(self._ids), len(self._number)
-        self._starts = np.append(self._starts, before + np.cumsum(lengths) - lengths)
-        self._lengths = np.append(self._lengths, lengths)
-        self._ids = np.append(self._ids, ids)
+        before, first = self._stored, len(self._number)
+        self._starts = _with(self._starts, first, before + np.cumsum(lengths) - lengths)
+        self._lengths = _with(self._lengths, first, lengths)
+        self._ids = _with(self._ids, before, ids)
+        self._stored += len(ids)
+        self._counts += lengths.tolist()
         self._number.update(zip(pieces, range(first, first + len(pieces)), strict=True))
         self._characters += sum(map(len, pieces))
 
     def _encoded(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
-        if len(texts) == 1:  # waking the thread pool costs more
-            encodings = [self._tokenizer.encode(texts[0], add_special_tokens=False)]
+        if len(texts) <= FEW:  # waking the thread pool costs more
+            encodings = [self._tokenizer.encode(text, add_special_tokens=False) for text in texts]
         else:
             encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         parts = [encoding.ids for encoding in encodings]
@@ -150,3 +174,20 @@ class WordPieces:
         counted = np.append(0, np.cumsum(kept))
         ends = np.cumsum(lengths)
         return ids[kept], counted[ends] - counted[ends - lengths]
+
+
+def _split(texts: Sequence[str]) -> list[list[str]]:
+    return [text.translate(SPACES).split(" ") for text in texts]
+
+
+def _with(array: Rows, used: int, more: Rows) -> Rows:
+    """Write numbers behind the used ones of an array, or of a copy of twice the size.
+
+    >>> _with(np.array([1, 2]), 2, np.array([3])).size
+    4
+    """
+    end = used + len(more)
+    if end > len(array):
+        array = np.resize(array, max(end, 2 * len(array)))
+    array[used:end] = more
+    return array

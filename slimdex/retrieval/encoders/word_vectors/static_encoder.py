@@ -131,13 +131,13 @@ class StaticEncoder:
     def count_tokens(self, texts: str | Sequence[str]) -> int:
         """Count the tokens that have a vector."""
         texts = several(texts)
-        return sum(len(self._pieces.ids(texts[group])[0]) for group in groups(texts))
+        return sum(self.token_counts(texts))
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text that have a vector; texts are never truncated."""
         counts = list[int]()
         for group in groups(texts):
-            counts += map(int, self._pieces.ids(texts[group])[1])
+            counts += self._pieces.counts(texts[group])
         return counts
 
     def spec(self) -> dict[str, Any]:
