@@ -30,7 +30,7 @@ def test_passages(bert: Runner) -> None:
     hit = next(hit for hit in bert.found("x cat ij") if hit["id"] == "a")
     assert hit["text"] == text[hit["start"] : hit["end"]]
     assert len(bert.found("x cat ij --group-by passage -n 99")) == rows
-    assert "line " in bert("search x cat ij --group-by passage").out
+    assert "lines 11-14" in bert("search x cat ij --group-by passage").out
     assert f"2 documents ({rows} passages) in x" in bert("add x long.jsonl").out
     whole = bert("open x a --json").json
     assert (whole["text"], whole["metadata"]) == (text, {"year": 3})
