@@ -42,12 +42,12 @@ def table() -> Iterator[duckdb.DuckDBPyConnection]:
 def test_rendered_sql_matches_the_same_documents(
     table: duckdb.DuckDBPyConnection, condition: Condition
 ) -> None:
-    assert expected(table, checked(as_sql(condition), [*COLUMNS])) == held(condition)
+    assert expected(table, checked(as_sql(condition, COLUMNS), [*COLUMNS])) == held(condition)
 
 
 def test_values_that_are_no_constants_are_refused() -> None:
-    with pytest.raises(InputError, match=r"year: value \[\]; expected a list of values"):
-        as_sql(Compare("year", "IN", []))
-    for value in (None, float("nan"), {"gt": 1}, [1]):
+    with pytest.raises(InputError, match=r"value 1990; expected a list of values"):
+        as_sql(Compare("n", "IN", 1990), COLUMNS)
+    for value in (float("nan"), float("inf"), object(), b"x"):
         with pytest.raises(InputError, match="expected a text, a number or a truth"):
-            as_sql(Compare("year", "=", value))
+            as_sql(Compare("n", "=", value), COLUMNS)
