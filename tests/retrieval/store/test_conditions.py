@@ -51,3 +51,30 @@ def test_values_that_are_no_constants_are_refused() -> None:
     for value in (float("nan"), float("inf"), object(), b"x"):
         with pytest.raises(InputError, match="expected a text, a number or a truth"):
             as_sql(Compare("n", "=", value), COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "written"),
+    [
+        ("price", "0.10", "price = 0.10"),
+        ("price", "cheap", "false"),
+        ("day", "2024-02-29", "day = DATE '2024-02-29'"),
+        ("day", "soon", "false"),
+        ("moment", "2024-02-29T01:00:00+01:00", "moment = TIMESTAMP '2024-02-29 00:00:00'"),
+        ("hour", "12:00", "hour = TIME '12:00:00'"),
+        ("n", "1", "false"),
+        ("flag", "true", "false"),
+        ("flag", 1, "flag"),
+        ("name", 1, "false"),
+        ("tags", ["a"], "tags = ['a']"),
+        ("tags", [], "tags = []"),
+        ("n", None, "n IS NULL"),
+        ("unknown", 1, "false"),
+        ("unknown", None, "true"),
+    ],
+)
+def test_constants_of_another_kind(
+    table: duckdb.DuckDBPyConnection, column: str, value: object, written: str
+) -> None:
+    found = expected(table, checked(as_sql(Compare(column, "=", value), COLUMNS), [*COLUMNS]))
+    assert found == expected(table, written)

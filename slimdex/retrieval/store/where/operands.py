@@ -126,7 +126,9 @@ def scalar_operand(column: str, type_: str) -> Operand | None:
     has_value = f"{column} IS NOT NULL"
     if type_ == "BOOLEAN":
         return Operand(has_value, {"number": f"CAST({column} AS TINYINT)"})
-    if type_.startswith("DECIMAL") or type_.removeprefix("U") in NUMBERS:
+    if type_.startswith("DECIMAL"):  # JSON has its values as texts
+        return Operand(has_value, {"number": column, "text": column}, type_)
+    if type_.removeprefix("U") in NUMBERS:
         return Operand(has_value, {"number": column})
     if type_ == "VARCHAR":
         return Operand(has_value, {"text": column, "moment": as_moment(column)})
