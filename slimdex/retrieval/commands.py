@@ -315,11 +315,12 @@ def related(
 
 def _id_of(collection: Collection, id: str) -> str:
     """Return an id or, if it is unknown, the id of the only document with this path."""
-    if id in collection or "path" not in collection.index.snapshot.columns:
+    columns = collection.index.snapshot.columns
+    if id in collection or "path" not in columns:
         return id
     from .store.where.conditions import Compare, as_sql
 
-    found = collection.get(where=as_sql(Compare("path", "=", id)), limit=2)
+    found = collection.get(where=as_sql(Compare("path", "=", id), columns), limit=2)
     return found[0].id if len(found) == 1 else id
 
 

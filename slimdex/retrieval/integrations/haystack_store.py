@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+import json
+from asyncio import to_thread
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,13 +22,11 @@ from ..documents import Hit
 from ..encoders.adapters import GivenEncoder
 from ..encoders.opening import open_encoder
 from ..search.request import SearchRequest
-from ..store.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
-from .metadata import as_columns, as_metadata, column_of
+from .haystack_filters import META, filter_sql
+from .metadata import as_columns, as_metadata, encoded
 
-ORDERED = (">", ">=", "<", "<=")
-NEGATED = ("!=", "not in")
-OPERATORS = {"==": "=", "!=": "=", "in": "IN", "not in": "IN"} | {sign: sign for sign in ORDERED}
-META = "meta."
+TYPES = {bool: "boolean", int: "int", float: "float"}
+"""Python's type -> Haystack's name of it; others are keywords."""
 
 
 class SlimdexDocumentStore:
@@ -87,9 +88,10 @@ class SlimdexDocumentStore:
             elif policy == DuplicatePolicy.OVERWRITE:
                 new[document.id] = document
         if new:
+            rows = as_columns([d.meta for d in new.values()], self._columns)
             own = [
-                OwnDocument(d.id, d.content or "", metadata=as_columns(d.meta))
-                for d in new.values()
+                OwnDocument(d.id, d.content or "", metadata=row)
+                for d, row in zip(new.values(), rows, strict=True)
             ]
             self.collection.add(own, vectors=self._vectors([*new.values()]))
         return len(new)
@@ -98,6 +100,88 @@ class SlimdexDocumentStore:
         """Delete documents by their ids; ignore unknown ids."""
         if known := [id for id in dict.fromkeys(document_ids) if id in self.collection]:
             self.collection.delete(known)
+
+    def delete_all_documents(self) -> None:
+        """Delete all documents."""
+        self.collection.delete(where="true")
+
+    def delete_by_filter(self, filters: dict[str, Any]) -> int:
+        """Delete the documents that match filters; return their number.
+
+        Raises `FilterError` if there are no filters.
+        """
+        return self.collection.delete(where=self._required(filters))
+
+    def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        """Give the documents that match filters these metadata, beside others that they have.
+
+        Returns their number. Raises `FilterError` if there are no filters.
+        """
+        has_encoder = self.collection.index.has_encoder
+        found = self.collection.get(where=self._required(filters), vectors=not has_encoder)
+        if not found:
+            return 0
+        rows = as_columns([as_metadata(d.metadata) | meta for d in found], self._columns)
+        changed = [replace(d, metadata=row) for d, row in zip(found, rows, strict=True)]
+        vectors = None if has_encoder else np.stack([_only_vector(d) for d in found])
+        self.collection.add(changed, vectors=vectors)
+        return len(changed)
+
+    def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
+        """Number of the documents that match filters."""
+        return self.collection.count(self._where(filters))
+
+    def count_unique_metadata_by_filter(
+        self, filters: dict[str, Any], metadata_fields: list[str]
+    ) -> dict[str, int]:
+        """Number of different values of fields, in the documents that match filters."""
+        metadata = [*self._metadata(filters)]
+        names = [field.removeprefix(META) for field in metadata_fields]
+        return {name: len(_distinct(metadata, name)) for name in names}
+
+    def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
+        """Type of each field: boolean, int, float, or keyword."""
+        types = dict[str, set[str]]()
+        for metadata in self._metadata(None):
+            for name, value in metadata.items():
+                if value is not None:
+                    types.setdefault(name, set()).add(TYPES.get(type(value), "keyword"))
+        return {
+            name: {"type": each.pop() if len(each) == 1 else "keyword"}
+            for name, each in types.items()
+        }
+
+    def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
+        """The least and the greatest value of a field; None without values, or if they differ in
+        kind."""
+        values = [*_distinct(self._metadata(None), metadata_field.removeprefix(META)).values()]
+        ordered = [value for value in values if isinstance(value, int | float | str | date)]
+        try:
+            return {"min": min(ordered), "max": max(ordered)}
+        except (TypeError, ValueError):
+            return {"min": None, "max": None}
+
+    def get_metadata_field_unique_values(
+        self,
+        metadata_field: str,
+        search_term: str | None = None,
+        from_: int = 0,
+        size: int = 10,
+        filters: dict[str, Any] | None = None,
+    ) -> tuple[list[Any], int]:
+        """A page of the different values of a field, ordered as texts, and the number of all.
+
+        Parameters
+        ----------
+        search_term : part of the value as text, in any case.
+        from_, size : number of values to skip, and to return.
+        filters : of the documents.
+        """
+        values = _distinct(self._metadata(filters), metadata_field.removeprefix(META)).values()
+        term = (search_term or "").lower()
+        found = [value for value in values if term in str(value).lower()]
+        found.sort(key=lambda value: (str(value), type(value).__name__))
+        return found[from_ : from_ + size], len(found)
 
     def search(
         self,
@@ -120,6 +204,67 @@ class SlimdexDocumentStore:
         (hits,) = self.collection.answer(request)
         return [_document(hit, hit.score) for hit in hits]
 
+    async def count_documents_async(self) -> int:
+        """`count_documents` in a thread."""
+        return await to_thread(self.count_documents)
+
+    async def filter_documents_async(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """`filter_documents` in a thread."""
+        return await to_thread(self.filter_documents, filters)
+
+    async def write_documents_async(
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
+    ) -> int:
+        """`write_documents` in a thread."""
+        return await to_thread(self.write_documents, documents, policy)
+
+    async def delete_documents_async(self, document_ids: list[str]) -> None:
+        """`delete_documents` in a thread."""
+        await to_thread(self.delete_documents, document_ids)
+
+    async def delete_all_documents_async(self) -> None:
+        """`delete_all_documents` in a thread."""
+        await to_thread(self.delete_all_documents)
+
+    async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
+        """`delete_by_filter` in a thread."""
+        return await to_thread(self.delete_by_filter, filters)
+
+    async def update_by_filter_async(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        """`update_by_filter` in a thread."""
+        return await to_thread(self.update_by_filter, filters, meta)
+
+    async def count_documents_by_filter_async(self, filters: dict[str, Any]) -> int:
+        """`count_documents_by_filter` in a thread."""
+        return await to_thread(self.count_documents_by_filter, filters)
+
+    async def count_unique_metadata_by_filter_async(
+        self, filters: dict[str, Any], metadata_fields: list[str]
+    ) -> dict[str, int]:
+        """`count_unique_metadata_by_filter` in a thread."""
+        return await to_thread(self.count_unique_metadata_by_filter, filters, metadata_fields)
+
+    async def get_metadata_fields_info_async(self) -> dict[str, dict[str, str]]:
+        """`get_metadata_fields_info` in a thread."""
+        return await to_thread(self.get_metadata_fields_info)
+
+    async def get_metadata_field_min_max_async(self, metadata_field: str) -> dict[str, Any]:
+        """`get_metadata_field_min_max` in a thread."""
+        return await to_thread(self.get_metadata_field_min_max, metadata_field)
+
+    async def get_metadata_field_unique_values_async(
+        self,
+        metadata_field: str,
+        search_term: str | None = None,
+        from_: int = 0,
+        size: int = 10,
+        filters: dict[str, Any] | None = None,
+    ) -> tuple[list[Any], int]:
+        """`get_metadata_field_unique_values` in a thread."""
+        return await to_thread(
+            self.get_metadata_field_unique_values, metadata_field, search_term, from_, size, filters
+        )
+
     def _vectors(self, documents: list[Document]) -> Any:
         if self.collection.index.has_encoder:
             return None
@@ -130,57 +275,33 @@ class SlimdexDocumentStore:
         return np.array([d.embedding for d in documents], dtype=np.float32)
 
     def _where(self, filters: dict[str, Any] | None) -> str | None:
-        if not filters:
-            return None
-        return as_sql(condition(filters, self.collection.index.snapshot.columns))
+        return None if not filters else filter_sql(filters, self._columns)
+
+    def _required(self, filters: dict[str, Any]) -> str:
+        where = self._where(filters)
+        if where is None:
+            raise FilterError("no filters; expected some: delete_all_documents deletes all")
+        return where
+
+    def _metadata(self, filters: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+        where = self._where(filters)
+        documents = self.collection if where is None else self.collection.get(where=where)
+        return (as_metadata(document.metadata) for document in documents)
+
+    @property
+    def _columns(self) -> Mapping[str, str]:
+        return self.collection.index.snapshot.columns
 
 
-def condition(filters: Mapping[str, Any], columns: Any) -> Condition:
-    """Translate Haystack's filters; raises `FilterError` if they are invalid."""
-    operator = filters.get("operator")
-    if operator is None:
-        raise FilterError(f"{filters!r:.200}: no operator; expected one")
-    if "field" in filters:
-        return _compared(filters, str(operator), columns)
-    if not filters.get("conditions"):
-        raise FilterError(f"{filters!r:.200}: no conditions; expected some")
-    parts = tuple(condition(part, columns) for part in filters["conditions"])
-    if operator not in ("AND", "OR", "NOT"):
-        raise FilterError(f"operator {operator!r}; expected AND, OR or NOT")
-    if operator == "OR":
-        return Or(parts)
-    return And(parts) if operator == "AND" else Not(And(parts))
+def _only_vector(document: OwnDocument) -> Any:
+    assert document.vectors is not None
+    return document.vectors[0]
 
 
-def _compared(filters: Mapping[str, Any], operator: str, columns: Any) -> Condition:
-    if "value" not in filters or operator not in OPERATORS:
-        raise FilterError(f"{filters!r:.200}; expected a value, and one of {', '.join(OPERATORS)}")
-    value, name = filters["value"], str(filters["field"])
-    column = column_of(name.removeprefix(META)) if name.startswith(META) else name
-    column = {"content": "text"}.get(column, column)
-    there = column in columns or column in ("id", "text")
-    _check(operator, value)
-    found: Condition = NEVER
-    if value is None and operator not in ORDERED:
-        found = Compare(column, "IS NULL") if there else ALWAYS
-    elif there and value not in (None, []):
-        found = Compare(column, OPERATORS[operator], value)
-    return Not(found) if operator in NEGATED else found
-
-
-def _check(operator: str, value: Any) -> None:
-    """Raise `FilterError` for a value that is invalid for the operator."""
-    if operator in ("in", "not in") and not isinstance(value, list):
-        raise FilterError(f"{operator} {value!r:.100}; expected a list")
-    if operator not in ORDERED:
-        return
-    if isinstance(value, list):
-        raise FilterError(f"{operator} {value!r:.100}; expected a number or a date")
-    if isinstance(value, str):
-        try:
-            datetime.fromisoformat(value)
-        except ValueError as error:
-            raise FilterError(f"{operator} {value!r:.100}; expected a number or a date") from error
+def _distinct(metadata: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """The different values of a name, by their texts as JSON: 1, 1.0, True and "1" differ."""
+    values = (row[name] for row in metadata if row.get(name) is not None)
+    return {json.dumps(encoded(value), sort_keys=True): value for value in values}
 
 
 def _document(found: Hit | OwnDocument, score: float | None = None) -> Document:
@@ -227,3 +348,14 @@ class SlimdexRetriever:
             raise ValueError("neither query nor query_embedding; expected one or both")
         count = self.top_k if top_k is None else top_k
         return {"documents": self.document_store.search(query, query_embedding, count, filters)}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self,
+        query: str | None = None,
+        query_embedding: list[float] | None = None,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        """`run` in a thread."""
+        return await to_thread(self.run, query, query_embedding, filters, top_k)

@@ -17,17 +17,32 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from slimdex.indexes.arrays import Matrix
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, shortened_repr
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.suggestions import check_choice
 
 from ..collection import Collection
 from ..documents import Document as OwnDocument
 from ..documents import Hit, id_text
 from ..encoders.base import encode_queries
-from ..store.where.conditions import And, Compare, as_sql
-from .metadata import as_columns, as_metadata, column_of
+from ..search.request import SearchRequest
+from ..store.where.conditions import ALWAYS, And, Compare, Condition, Not, Or, as_sql
+from .metadata import as_columns, as_metadata, compared
+from .stored_vectors import vectors_of
 
 Filter = Mapping[str, Any] | None
+OPERATORS = {
+    "$eq": "=",
+    "$ne": "=",
+    "$gt": ">",
+    "$gte": ">=",
+    "$lt": "<",
+    "$lte": "<=",
+    "$in": "IN",
+    "$nin": "IN",
+}
+NEGATED, EXISTS = ("$ne", "$nin"), "$exists"
+JOINING = ("$and", "$or", "$not")
 
 
 class EmbeddingsEncoder:
@@ -132,9 +147,10 @@ class SlimdexVectorStore(VectorStore):
                 "equal numbers"
             )
         names = [str(uuid4()) if id in (None, "") else id_text(id) for id in given]
+        columns = as_columns(rows, self._columns)
         documents = {
-            id: OwnDocument(id, text, metadata=as_columns(row))
-            for id, text, row in zip(names, texts, rows, strict=True)
+            id: OwnDocument(id, text, metadata=row)
+            for id, text, row in zip(names, texts, columns, strict=True)
         }
         if documents:
             self.collection.add([*documents.values()])
@@ -164,9 +180,8 @@ class SlimdexVectorStore(VectorStore):
             raise InputError("delete: delete_all=True with ids, filter or where; expected it alone")
         if ids == []:
             return True
-        parts = [] if ids is None else [as_sql(Compare("id", "IN", [*map(id_text, ids)]))]
-        condition = " AND ".join([*parts, *_conditions(filter, where)])
-        self.collection.delete(where=condition or "true")
+        among = ALWAYS if ids is None else Compare("id", "IN", [*map(id_text, ids)])
+        self.collection.delete(where=self._where(filter, where, among) or "true")
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -186,7 +201,9 @@ class SlimdexVectorStore(VectorStore):
 
         Parameters
         ----------
-        filter : required metadata: name -> value, or a list of values.
+        filter : required metadata: name -> value, or a list of values, or {operator: value} with
+            $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin or $exists; "$and" and "$or" -> a list of
+            filters, "$not" -> a filter. A name with dots may lead into an object.
         where : a DuckDB condition on the columns.
         """
         return [_document(hit) for hit in self._hits(query, k, filter, where)]
@@ -212,7 +229,7 @@ class SlimdexVectorStore(VectorStore):
     ) -> list[Document]:
         """Documents closest to a vector."""
         vector = np.array(embedding, dtype=np.float32)
-        return [_document(hit) for hit in self._hits(vector, k, filter, where)]
+        return [_document(hit) for hit in self._hits(None, k, filter, where, vector)]
 
     def max_marginal_relevance_search(
         self,
@@ -225,34 +242,108 @@ class SlimdexVectorStore(VectorStore):
         where: str | None = None,
     ) -> list[Document]:
         """Of the `fetch_k` closest documents, k that are close to the query and far from each
-        other."""
-        hits = self._hits(query, fetch_k, filter, where)
+        other, by their stored vectors."""
+        vector = encode_queries(self.collection.encoder, [query])[0]
+        hits = self._hits(query, fetch_k, filter, where, vector)
+        return self._diverse(hits, vector, k, lambda_mult)
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: Filter = None,
+        *,
+        where: str | None = None,
+    ) -> list[Document]:
+        """Of the `fetch_k` documents closest to a vector, k that are far from each other."""
+        vector = np.array(embedding, dtype=np.float32)
+        hits = self._hits(None, fetch_k, filter, where, vector)
+        return self._diverse(hits, vector, k, lambda_mult)
+
+    def _diverse(
+        self, hits: list[Hit], query: Matrix, k: int, lambda_mult: float
+    ) -> list[Document]:
         if not hits:
             return []
-        encoder = self.collection.encoder
-        vectors = encoder.encode([hit.text for hit in hits])
-        asked = encode_queries(encoder, [query])[0]
-        chosen = maximal_marginal_relevance(asked, list(vectors), lambda_mult, k)
+        vectors = vectors_of(self.collection, hits)
+        chosen = maximal_marginal_relevance(query, [*vectors], lambda_mult, k)
         return [_document(hits[i]) for i in chosen]
 
-    def _hits(self, query: Any, k: int, filter: Filter, where: str | None) -> list[Hit]:
+    def _hits(
+        self,
+        query: str | None,
+        k: int,
+        filter: Filter,
+        where: str | None,
+        vector: Matrix | None = None,
+    ) -> list[Hit]:
+        """The documents that a text, or its vector, or both, find."""
+        condition = self._where(filter, where)
         if not len(self.collection):
             return []
-        return self.collection.search(query, k, " AND ".join(_conditions(filter, where)) or None)
+        request = SearchRequest(
+            texts=None if query is None else [query],
+            vectors=None if vector is None else vector[None],
+            limit=k,
+            where=condition,
+        )
+        return self.collection.answer(request)[0]
+
+    def _where(self, filter: Filter, where: str | None, among: Condition = ALWAYS) -> str | None:
+        parts = [among, *([filter_condition(filter, self._columns)] if filter else [])]
+        sql = [as_sql(part, self._columns) for part in parts if part != ALWAYS]
+        if where is not None:
+            sql.append(f"({where}\n)")
+        return " AND ".join(sql) or None
+
+    @property
+    def _columns(self) -> Mapping[str, str]:
+        return self.collection.index.snapshot.columns
 
     def _select_relevance_score_fn(self) -> Any:
         return lambda cosine: (1.0 + cosine) / 2
 
 
-def _conditions(filter: Filter, where: str | None) -> list[str]:
-    parts = [] if where is None else [f"({where}\n)"]
-    if filter:
-        parts.append(as_sql(And(tuple(_named(*each) for each in filter.items()))))
-    return parts
+def filter_condition(filter: Any, columns: Mapping[str, str]) -> Condition:
+    """Translate a filter: name -> value, several values, or {operator: value}.
+
+    Raises `InputError` for another filter or an unknown operator.
+
+    >>> filter_condition({"year": {"$gte": 1990}}, {"year": "BIGINT"})
+    And(parts=(And(parts=(Or(parts=(Compare(column='year', operator='>=', value=1990, truth=True, \
+path=()),)),)),))
+    """
+    if not isinstance(filter, Mapping) or not filter:
+        raise InputError(f"filter {shortened_repr(filter)}; expected required metadata")
+    return And(tuple(_part(name, value, columns) for name, value in filter.items()))
 
 
-def _named(name: str, value: Any) -> Compare:
-    return Compare(column_of(name), "IN" if isinstance(value, list | tuple) else "=", value)
+def _part(name: str, value: Any, columns: Mapping[str, str]) -> Condition:
+    if name in ("$and", "$or"):
+        if not isinstance(value, list | tuple) or not value:
+            raise InputError(f"filter {name} {shortened_repr(value)}; expected a list of filters")
+        parts = tuple(filter_condition(each, columns) for each in value)
+        return And(parts) if name == "$and" else Or(parts)
+    if name == "$not":
+        return Not(filter_condition(value, columns))
+    if name.startswith("$"):
+        check_choice("filter operator", name, JOINING)
+    if isinstance(value, list | tuple):
+        return compared(name, "IN", value, columns)
+    if not isinstance(value, Mapping) or not any(str(key).startswith("$") for key in value):
+        return compared(name, "=", value, columns)
+    return And(tuple(_comparison(name, sign, each, columns) for sign, each in value.items()))
+
+
+def _comparison(name: str, operator: str, value: Any, columns: Mapping[str, str]) -> Condition:
+    check_choice(f"filter on {name}: operator", operator, [*OPERATORS, EXISTS])
+    if operator == EXISTS:
+        is_missing = compared(name, "IS NULL", None, columns)
+        return Not(is_missing) if value else is_missing
+    found = compared(name, OPERATORS[operator], value, columns)
+    return Not(found) if operator in NEGATED else found
 
 
 def _document(found: Hit | OwnDocument) -> Document:

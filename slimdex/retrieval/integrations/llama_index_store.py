@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from asyncio import to_thread
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
 from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
@@ -23,13 +25,16 @@ from pydantic import PrivateAttr
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.settings import Settings
+from slimdex.indexes.suggestions import check_choice
 
 from ..collection import Collection
-from ..documents import Document, id_text
+from ..documents import Document, Hit, id_text
 from ..encoders.adapters import GivenEncoder
+from ..lexical.fusion import AUTO, OFF
 from ..search.request import SearchRequest
-from ..store.where.conditions import ALWAYS, NEVER, And, Compare, Condition, Not, Or, as_sql
-from .metadata import as_columns, as_metadata, column_of
+from ..store.where.conditions import NEVER, And, Compare, Condition, Not, Or, as_sql
+from .metadata import as_columns, as_metadata, compared
+from .stored_vectors import vectors_of
 
 OPERATORS = {
     FilterOperator.EQ: "=",
@@ -40,13 +45,24 @@ OPERATORS = {
     FilterOperator.LTE: "<=",
     FilterOperator.IN: "IN",
     FilterOperator.NIN: "IN",
-    FilterOperator.IS_EMPTY: "IS NULL",
+    FilterOperator.IS_EMPTY: "IS EMPTY",
     FilterOperator.TEXT_MATCH: "CONTAINS",
     FilterOperator.TEXT_MATCH_INSENSITIVE: "CONTAINS IN ANY CASE",
+    FilterOperator.CONTAINS: "HAS",
+    FilterOperator.ANY: "HAS",
+    FilterOperator.ALL: "HAS",
 }
 NEGATED = (FilterOperator.NE, FilterOperator.NIN)
 TEXTS = (FilterOperator.TEXT_MATCH, FilterOperator.TEXT_MATCH_INSENSITIVE)
+LISTS = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
+"""Operators whose values are lists."""
 SOURCE = "ref_doc_id"
+OWN = ("_node_content", "_node_type", "document_id", "doc_id", SOURCE)
+"""Columns beside the metadata."""
+MODES = ("default", "hybrid", "text_search", "sparse", "mmr")
+"""Supported modes of a query."""
+MMR_CANDIDATES = 100
+"""Nearest nodes, at least, among which a query in mode mmr chooses."""
 
 
 class SlimdexVectorStore(BasePydanticVectorStore):
@@ -96,19 +112,31 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         vectors = np.array([node.get_embedding() for node in last.values()], dtype=np.float32)
         if self._collection is None:
             encoder = GivenEncoder(vectors.shape[1])
-            self._collection = Collection.create(self.path, encoder, self._settings)
-        self._collection.add([_document(node) for node in last.values()], vectors=vectors)
+            self._collection = Collection.open_or_create(self.path, encoder, self._settings)
+        rows = as_columns([*map(_metadata, last.values())], self._columns)
+        documents = [
+            Document(node.node_id, node.get_content(metadata_mode=MetadataMode.NONE), metadata=row)
+            for node, row in zip(last.values(), rows, strict=True)
+        ]
+        self._collection.add(documents, vectors=vectors)
         return [node.node_id for node in nodes]
+
+    async def async_add(self, nodes: Sequence[BaseNode]) -> list[str]:
+        """`add` in a thread."""
+        return await to_thread(self.add, nodes)
 
     def delete(self, ref_doc_id: str) -> None:
         """Delete the nodes of a document."""
-        if self._collection is not None and SOURCE in self._collection.index.snapshot.columns:
-            self._collection.delete(where=as_sql(Compare(SOURCE, "=", ref_doc_id)))
+        if self._collection is not None:
+            source = as_sql(Compare(SOURCE, "=", ref_doc_id), self._columns)
+            self._collection.delete(where=source)
+
+    async def adelete(self, ref_doc_id: str) -> None:
+        """`delete` in a thread."""
+        await to_thread(self.delete, ref_doc_id)
 
     def delete_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> None:
         """Delete nodes by ids, by filters, or by both.
 
@@ -119,10 +147,20 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         if self._collection is not None:
             self._collection.delete(where=self._where(node_ids, filters))
 
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> None:
+        """`delete_nodes` in a thread."""
+        await to_thread(self.delete_nodes, node_ids, filters)
+
     def clear(self) -> None:
         """Delete all nodes."""
         if self._collection is not None:
             self._collection.delete(where="true")
+
+    async def aclear(self) -> None:
+        """`clear` in a thread."""
+        await to_thread(self.clear)
 
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -133,25 +171,86 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         found = self._collection.get(where=self._where(node_ids, filters) or "true")
         return [_node(one.text, one.metadata) for one in found]
 
-    def query(self, query: VectorStoreQuery) -> VectorStoreQueryResult:
-        """Nodes that the query's embedding and words find, best first, with their cosines."""
-        if query.mode != VectorStoreQueryMode.DEFAULT:
-            raise InputError(f"mode {query.mode.value!r}; expected default")
-        if query.query_embedding is None:
-            raise InputError("a query without an embedding; expected one")
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """`get_nodes` in a thread."""
+        return await to_thread(self.get_nodes, node_ids, filters)
+
+    def query(
+        self, query: VectorStoreQuery, *, mmr_threshold: float | None = None
+    ) -> VectorStoreQueryResult:
+        """Nodes that the query's embedding and words find, best first, with their cosines.
+
+        Modes: "default", by the index's own fusion of meaning and words; "hybrid", where alpha is
+        the weight of meaning, 0 to 1; "text_search" or "sparse", only nodes with words of the
+        query; "mmr", by the embedding alone, where a threshold of 0 prefers nodes that differ from
+        each other, and 1 those nearest to the query.
+
+        Raises `InputError` for another mode, or if the embedding or text that it needs is missing.
+        """
+        mode = VectorStoreQueryMode(query.mode).value
+        check_choice("mode", mode, MODES)
+        if query.query_embedding is None and mode not in ("text_search", "sparse"):
+            raise InputError(f"a query without an embedding; mode {mode!r} expects one")
+        if query.query_str is None and mode in ("hybrid", "text_search", "sparse"):
+            raise InputError(f"a query without a text; mode {mode!r} expects one")
         if self._collection is None or not len(self._collection):
             return VectorStoreQueryResult(nodes=[], similarities=[], ids=[])
-        where = self._where(query.node_ids or None, query.filters, query.doc_ids)
-        texts = [query.query_str] if query.query_str else None
-        vectors = np.array([query.query_embedding], dtype=np.float32)
-        (hits,) = self._collection.answer(
-            SearchRequest(texts=texts, vectors=vectors, limit=query.similarity_top_k, where=where)
+        hits = self._collection.answer(self._request(query))[0]
+        if mode == "mmr":
+            threshold = query.mmr_threshold if mmr_threshold is None else mmr_threshold
+            return self._diverse(query, hits, threshold)
+        if mode in ("text_search", "sparse"):
+            hits = [hit for hit in hits if hit.found_by != "meaning"]
+        return _result(hits, [hit.score for hit in hits])
+
+    async def aquery(
+        self, query: VectorStoreQuery, *, mmr_threshold: float | None = None
+    ) -> VectorStoreQueryResult:
+        """`query` in a thread."""
+        return await to_thread(self.query, query, mmr_threshold=mmr_threshold)
+
+    def _request(self, query: VectorStoreQuery) -> SearchRequest:
+        assert self._collection is not None
+        mode, limit = VectorStoreQueryMode(query.mode).value, query.similarity_top_k
+        hybrid: str | float = AUTO
+        if mode == "hybrid":
+            limit = query.hybrid_top_k or limit
+            hybrid = AUTO if query.alpha is None else 1.0 - query.alpha
+        elif mode == "mmr":
+            hybrid, limit = OFF, max(MMR_CANDIDATES, 4 * limit)
+        elif mode in ("text_search", "sparse"):
+            hybrid, limit = 1.0, query.sparse_top_k or limit
+        any_vector = np.ones(self._collection.index.state.dim).tolist()
+        vector = query.query_embedding or any_vector
+        return SearchRequest(
+            texts=[query.query_str] if query.query_str and mode != "mmr" else None,
+            vectors=np.array([vector], dtype=np.float32),
+            limit=limit,
+            where=self._where(query.node_ids or None, query.filters, query.doc_ids),
+            hybrid=hybrid,
         )
-        return VectorStoreQueryResult(
-            nodes=[_node(hit.text, hit.metadata) for hit in hits],
-            similarities=[hit.score for hit in hits],
-            ids=[hit.id for hit in hits],
+
+    def _diverse(
+        self, query: VectorStoreQuery, hits: Sequence[Hit], threshold: float | None
+    ) -> VectorStoreQueryResult:
+        assert self._collection is not None
+        if not hits:
+            return _result([], [])
+        scores, numbers = get_top_k_mmr_embeddings(
+            query.query_embedding,
+            [*vectors_of(self._collection, hits)],
+            similarity_top_k=query.similarity_top_k,
+            embedding_ids=[*range(len(hits))],
+            mmr_threshold=threshold,
         )
+        return _result([hits[number] for number in numbers], scores)
+
+    @property
+    def _columns(self) -> Mapping[str, str]:
+        assert self._collection is not None
+        return self._collection.index.snapshot.columns
 
     def _where(
         self,
@@ -163,17 +262,16 @@ class SlimdexVectorStore(BasePydanticVectorStore):
         if ids is not None:  # an empty list means no nodes, not all
             parts.append(Compare("id", "IN", [*map(id_text, ids)]) if ids else NEVER)
         if filters is not None and filters.filters:
-            assert self._collection is not None
-            parts.append(condition(filters, self._collection.index.snapshot.columns))
+            parts.append(condition(filters, self._columns))
         if sources:
             parts.append(Compare(SOURCE, "IN", sources))
-        return as_sql(And(tuple(parts))) if parts else None
+        return as_sql(And(tuple(parts)), self._columns) if parts else None
 
 
-def condition(filters: MetadataFilters, columns: Any) -> Condition:
-    """Translate filters; a column that no document has is missing everywhere.
+def condition(filters: MetadataFilters, columns: Mapping[str, str]) -> Condition:
+    """Translate filters; they hold as for LlamaIndex's own `SimpleVectorStore`.
 
-    Raises `InputError` for an unsupported operator.
+    Raises `InputError` for a value that the operator does not take.
     """
     if not filters.filters:
         raise InputError("filters without any filter; expected at least one")
@@ -186,25 +284,50 @@ def condition(filters: MetadataFilters, columns: Any) -> Condition:
     return Or(parts) if filters.condition == FilterCondition.OR else And(parts)
 
 
-def _compared(one: MetadataFilter, columns: Any) -> Condition:
-    column, operator = column_of(one.key), OPERATORS.get(one.operator)
-    if operator is None or (one.operator in TEXTS and not isinstance(one.value, str)):
+def _compared(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
+    operator, value = one.operator, one.value
+    expected = "a text" if operator in TEXTS else "a list" if operator in LISTS else ""
+    if (operator in TEXTS and not isinstance(value, str)) or (
+        operator in LISTS and not isinstance(value, list)
+    ):
         raise InputError(
-            f"filter {one.operator.value!r} on {one.key}; expected a comparison or is_empty"
+            f"filter {operator.value!r} {value!r:.100} on {one.key}: {expected} expected"
         )
-    found: Condition = Compare(column, operator, one.value)
-    if column not in columns:
-        found = ALWAYS if operator == "IS NULL" else NEVER
-    return Not(found) if one.operator in NEGATED else found
+    if operator in (FilterOperator.ANY, FilterOperator.ALL):
+        return _among(one, columns)
+    if value is None and operator != FilterOperator.IS_EMPTY:
+        found: Condition = NEVER
+    else:
+        found = compared(one.key, OPERATORS[operator], value, columns, nested=False)
+    return Not(found) if operator in NEGATED else found
 
 
-def _document(node: BaseNode) -> Document:
-    rows = node_to_metadata_dict(node, remove_text=True, flat_metadata=False)
-    text = node.get_content(metadata_mode=MetadataMode.NONE)
-    return Document(node.node_id, text, metadata=as_columns(rows))
+def _among(one: MetadataFilter, columns: Mapping[str, str]) -> Condition:
+    """A list, or a text, has any or all of several items."""
+    items = tuple(compared(one.key, "HAS", item, columns, nested=False) for item in one.value or ())
+    if one.operator == FilterOperator.ANY:
+        return Or(items)
+    return And((Not(compared(one.key, "IS NULL", None, columns, nested=False)), *items))
+
+
+def _metadata(node: BaseNode) -> dict[str, Any]:
+    """The metadata of a node, and its other facts as LlamaIndex writes them."""
+    written = node_to_metadata_dict(node, remove_text=True, flat_metadata=False)
+    return {**node.metadata, **{name: written[name] for name in OWN}}
 
 
 def _node(text: str, columns: Any) -> BaseNode:
-    node = metadata_dict_to_node(as_metadata(columns))
+    metadata = as_metadata(columns)
+    node = metadata_dict_to_node(metadata)
     node.set_content(text)
+    for name in node.metadata.keys() & metadata.keys() - {*OWN}:
+        node.metadata[name] = metadata[name]  # LlamaIndex writes dates as texts
     return node
+
+
+def _result(hits: Sequence[Hit], scores: list[float]) -> VectorStoreQueryResult:
+    return VectorStoreQueryResult(
+        nodes=[_node(hit.text, hit.metadata) for hit in hits],
+        similarities=scores,
+        ids=[hit.id for hit in hits],
+    )

@@ -1,17 +1,37 @@
 """Metadata of frameworks, converted to columns of an index and back.
 
-Metadata may have any names; those of slimdex's own columns get an underscore. Missing values and
-None are omitted on return.
+Metadata may have any names; those of slimdex's own columns get an underscore. A column has one
+type, and metadata of one name may have several: 1 and "iv". Each document has a value in the column
+that fits best, for conditions, and what the column would change is stored as it was in the column
+`RECORD`, as JSON: name -> value. Filters and results use the value there, if there is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
+from slimdex.indexes.errors import InputError, shortened_repr
+
+from ..column_types import plain, restored, type_of
 from ..documents import OWN_COLUMNS
+from ..store.column_fit import MisfitError, as_stored
+from ..store.where.conditions import SIGNS, And, Compare, Condition, Not, Or
 
-_TAKEN = {name.lower() for name in OWN_COLUMNS}
+RECORD = "slimdex_metadata"
+"""Column of the values that the other columns would change."""
+_TAKEN = {name.lower() for name in (*OWN_COLUMNS, RECORD)}
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+"""Types of columns that the index widens for larger numbers, and to DOUBLE for fractions."""
+Types = Mapping[str, str]
+"""Columns of an index: name -> DuckDB type."""
 
 
 def column_of(name: str) -> str:
@@ -33,11 +53,245 @@ def name_of(column: str) -> str:
     return column[:-1] if bare in _TAKEN and column.endswith("_") else column
 
 
-def as_columns(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert metadata to columns."""
-    return {column_of(str(name)): value for name, value in metadata.items()}
+def as_columns(metadata: Sequence[Mapping[str, Any]], columns: Types) -> list[dict[str, Any]]:
+    """Convert the metadata of documents that are added together to columns.
+
+    `columns` are those of the index. Raises `InputError` if a value can't be stored.
+
+    >>> as_columns([{"page": 1}, {"page": "iv"}], {})
+    [{'page': 1}, {'page': None, 'slimdex_metadata': {'page': 'iv'}}]
+    """
+    rows = [{column_of(str(name)): plain(value) for name, value in row.items()} for row in metadata]
+    spelling = {column.lower(): column for column in columns}
+    values = dict[str, list[Any]]()
+    for row in rows:
+        for name, value in row.items():
+            # Names that differ in case alone are one column for DuckDB: the first one has it.
+            if spelling.setdefault(name.lower(), name) == name and value is not None:
+                values.setdefault(name, []).append(value)
+    types = {name: _type_for(each, columns.get(name)) for name, each in values.items()}
+    return [_as_columns(row, types, columns) for row in rows]
+
+
+def _type_for(values: Sequence[Any], current: str | None) -> str:
+    """The type that a column will have with new values: its own, or that of the first value."""
+    filled = [value for value in values if value != []]
+    type_ = current or type_of(filled[0] if filled else [])
+    if type_ not in (*_WHOLE, "FLOAT"):
+        return type_
+    has_fractions = any(isinstance(value, float) and value % 1 for value in values)
+    return "DOUBLE" if has_fractions or type_ == "FLOAT" else "BIGINT"
+
+
+def _as_columns(row: Mapping[str, Any], types: Types, columns: Types) -> dict[str, Any]:
+    out, record = dict[str, Any](), dict[str, Any]()
+    for name, value in row.items():
+        stored = None
+        if value is not None and name in types:
+            out[name] = _storable(value, types[name], name in columns)
+            stored = _as_returned(out[name], types[name])
+        if not _is_same(stored, value) or value is None:
+            record[name_of(name)] = encoded(value)
+    return out | ({RECORD: record} if record else {})
+
+
+def _storable(value: Any, type_: str, is_column: bool) -> Any:
+    """The value that the index can store in a column of this type, which may be new, or None."""
+    if isinstance(value, float) and type_ == "BIGINT" and not value % 1:
+        value = int(value)
+    try:
+        as_stored(value, type_)
+    except (MisfitError, InputError):
+        return None
+    # The index finds the type of a new column by its values, some thousand at a time.
+    kinds = {type_of(value), type_}
+    is_same_kind = len(kinds) == 1 or kinds in ({"BIGINT", "DOUBLE"}, {"DATE", "TIMESTAMP"})
+    return value if is_column or is_same_kind or type_ == "JSON" else None
+
+
+def _as_returned(value: Any, type_: str) -> Any:
+    """The value that comes back from a column of this type."""
+    (returned,) = restored({"": type_}, [as_stored(value, type_)]).values()
+    return returned
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """True if two values are equal, of the same types, also inside."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_is_same(a[name], b[name]) for name in a)
+    has_zone = isinstance(b, datetime | time) and b.tzinfo is not None
+    return bool(a == b) and not has_zone
 
 
 def as_metadata(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert columns to metadata."""
-    return {name_of(name): value for name, value in columns.items() if value is not None}
+    """Convert the columns of a document to its metadata."""
+    values = {name_of(n): v for n, v in columns.items() if v is not None and n != RECORD}
+    record = columns.get(RECORD) or {}
+    return values | {name: _decoded(value) for name, value in record.items()}
+
+
+def compared(
+    name: str, operator: str, value: Any, columns: Types, *, nested: bool = True
+) -> Condition:
+    """Compare metadata of a name with a constant, by an operator of `Compare`.
+
+    If `nested`, a name with dots, such as author.name, may also lead into an object.
+    """
+    places = [Place(name)]
+    if nested and "." in name:
+        first, *path = name.split(".")
+        places.append(Place(first, tuple(path)))
+    is_missing = Not(Or(tuple(place.has_value(columns) for place in places)))
+    if operator == "IS NULL" or (operator == "=" and value is None):
+        return is_missing
+    if operator == "IS EMPTY":
+        empty = [place.compared("IN", ["", []], columns) for place in places]
+        return Or((is_missing, *empty))
+    holds = Or(tuple(place.compared(operator, value, columns) for place in places))
+    has_none = operator == "IN" and isinstance(value, list | tuple) and None in value
+    return Or((is_missing, holds)) if has_none else holds
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value of metadata may be: under a name, or inside the object there."""
+
+    name: str
+    path: tuple[str, ...] = ()
+
+    def has_value(self, columns: Types) -> Condition:
+        """There is a value, in the record or in a column."""
+        in_column = Not(Compare(column_of(self.name), "IS NULL", path=self.path))
+        if RECORD not in columns:
+            return in_column
+        in_record = Not(Compare(RECORD, "IS NULL", path=self._in_record))
+        return Or((And((self._is_recorded, in_record)), And((Not(self._is_recorded), in_column))))
+
+    def compared(self, operator: str, value: Any, columns: Types) -> Condition:
+        """A comparison of the value in the record or, if there is none, in the column."""
+        if operator == "IN" and isinstance(value, list | tuple):
+            value = [each for each in value if each is not None]
+        in_column = Compare(column_of(self.name), operator, value, path=self.path)
+        if RECORD not in columns:
+            return in_column
+        path = self._in_record
+        in_record = [Compare(RECORD, operator, _constant(value), path=path)]
+        constants = value if operator == "IN" and isinstance(value, list) else [value]
+        moments = [as_moment(each) for each in constants]
+        for moment in moments if operator in (*SIGNS, "IN") else ():
+            sign = "=" if operator == "IN" else operator
+            if moment is not None:
+                in_record.append(Compare(RECORD, sign, moment, path=(*path, "datetime", "0")))
+                in_record.append(Compare(RECORD, sign, moment, path=(*path, "date")))
+        return Or((And((Not(self._is_recorded), in_column)), *in_record))
+
+    @property
+    def _is_recorded(self) -> Condition:
+        return Not(Compare(RECORD, "IS NULL", path=(self.name,)))
+
+    @property
+    def _in_record(self) -> tuple[str, ...]:
+        return (self.name, *(step for part in self.path for step in ("dict", part)))
+
+
+def _constant(value: Any) -> Any:
+    """A constant as the record has it; moments are compared separately."""
+    if isinstance(value, dict):
+        return encoded(value)
+    return [*map(_constant, value)] if isinstance(value, list | tuple) else value
+
+
+def as_moment(value: Any) -> datetime | None:
+    """The moment that a date or a text in ISO 8601 states; None for other values.
+
+    >>> as_moment("2024-12-31"), as_moment("31.12.")
+    (datetime.datetime(2024, 12, 31, 0, 0), None)
+    """
+    if isinstance(value, date):
+        return (
+            value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+        )
+    with suppress(ValueError):
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
+    return None
+
+
+def encoded(value: Any) -> Any:
+    """A value as JSON: what JSON lacks, and objects, are objects of one item that names the type.
+
+    Raises `InputError` for a value of another type.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list):
+        return [*map(encoded, value)]
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {"dict": {name: encoded(item) for name, item in value.items()}}
+    for type_, (name, encode, _) in _KINDS.items():
+        if isinstance(value, type_):
+            return {name: encode(value)}
+    raise InputError(
+        f"metadata {shortened_repr(value)}; expected numbers, texts, dates, lists and dicts of "
+        "these"
+    )
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [*map(_decoded, value)]
+    if not isinstance(value, dict):
+        return value
+    ((name, inner),) = value.items()
+    if name == "dict":
+        return {key: _decoded(item) for key, item in inner.items()}
+    return _DECODED[name](inner)
+
+
+def _encoded_moment(moment: datetime) -> list[Any]:
+    """The moment in UTC, and its zone: a name, seconds from UTC, or None."""
+    if moment.tzinfo is None:
+        return [moment.isoformat(), None]
+    zone, offset = getattr(moment.tzinfo, "key", None), moment.utcoffset() or timedelta()
+    in_utc = moment.astimezone(UTC).replace(tzinfo=None)
+    return [in_utc.isoformat(), offset.total_seconds(), zone]
+
+
+def _decoded_moment(parts: list[Any]) -> datetime:
+    text, offset, *name = parts
+    moment = datetime.fromisoformat(text)
+    if offset is None:
+        return moment
+    zone: tzinfo = timezone(timedelta(seconds=offset)) if offset else UTC
+    with suppress(KeyError, ValueError, OSError):  # this machine may lack the zone
+        zone = ZoneInfo(name[0]) if name and name[0] else zone
+    return moment.replace(tzinfo=UTC).astimezone(zone)
+
+
+def _pairs(value: Mapping[Any, Any]) -> list[Any]:
+    return [[encoded(name), encoded(item)] for name, item in value.items()]
+
+
+def _from_pairs(pairs: list[Any]) -> dict[Any, Any]:
+    return {_decoded(name): _decoded(item) for name, item in pairs}
+
+
+_KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    datetime: ("datetime", _encoded_moment, _decoded_moment),
+    date: ("date", date.isoformat, date.fromisoformat),
+    time: ("time", time.isoformat, time.fromisoformat),
+    timedelta: (
+        "timedelta",
+        lambda v: [v.days, v.seconds, v.microseconds],
+        lambda v: timedelta(*v),
+    ),
+    Decimal: ("decimal", str, Decimal),
+    UUID: ("uuid", str, UUID),
+    bytes: ("bytes", lambda v: b64encode(v).decode(), b64decode),
+    dict: ("pairs", _pairs, _from_pairs),
+}
+"""Type -> its name, serialisation and parsing."""
+_DECODED = {name: decode for name, _, decode in _KINDS.values()}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from haystack import Document, Pipeline
+from haystack.components.writers import DocumentWriter
 from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
-from haystack.testing.document_store import (
-    CountDocumentsTest,
-    DeleteDocumentsTest,
-    FilterDocumentsTest,
-    WriteDocumentsTest,
-)
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.errors import FilterError
+from haystack.testing import document_store as mixins
+from haystack.testing import document_store_async as async_mixins
 
 from slimdex.haystack import SlimdexDocumentStore, SlimdexRetriever
 from tests.retrieval.server.running import word_vectors
@@ -22,7 +23,30 @@ TEXTS = ["the cat sat on the mat", "stocks fell sharply on monday", "a dog slept
 
 
 class TestHaystack(
-    CountDocumentsTest, WriteDocumentsTest, DeleteDocumentsTest, FilterDocumentsTest
+    mixins.CountDocumentsTest,
+    mixins.WriteDocumentsTest,
+    mixins.DeleteDocumentsTest,
+    mixins.FilterDocumentsTest,
+    mixins.DeleteAllTest,
+    mixins.DeleteByFilterTest,
+    mixins.UpdateByFilterTest,
+    mixins.CountDocumentsByFilterTest,
+    mixins.CountUniqueMetadataByFilterTest,
+    mixins.GetMetadataFieldsInfoTest,
+    mixins.GetMetadataFieldMinMaxTest,
+    mixins.GetMetadataFieldUniqueValuesTest,
+    async_mixins.CountDocumentsAsyncTest,
+    async_mixins.WriteDocumentsAsyncTest,
+    async_mixins.DeleteDocumentsAsyncTest,
+    async_mixins.FilterDocumentsAsyncTest,
+    async_mixins.DeleteAllAsyncTest,
+    async_mixins.DeleteByFilterAsyncTest,
+    async_mixins.UpdateByFilterAsyncTest,
+    async_mixins.CountDocumentsByFilterAsyncTest,
+    async_mixins.CountUniqueMetadataByFilterAsyncTest,
+    async_mixins.GetMetadataFieldsInfoAsyncTest,
+    async_mixins.GetMetadataFieldMinMaxAsyncTest,
+    async_mixins.GetMetadataFieldUniqueValuesAsyncTest,
 ):
     @pytest.fixture
     def document_store(self, tmp_path: Path) -> Iterator[SlimdexDocumentStore]:
@@ -48,6 +72,23 @@ class TestHaystack(
         with pytest.raises(DuplicateDocumentError, match="exists already"):
             document_store.write_documents([document])
         assert document_store.count_documents() == 1
+
+    async def test_write_documents_async(self, document_store: SlimdexDocumentStore) -> None:
+        """Without a policy an existing document is refused, as by `write_documents`."""
+        document = Document(content="a cat")
+        assert await document_store.write_documents_async([document]) == 1
+        with pytest.raises(DuplicateDocumentError, match="exists already"):
+            await document_store.write_documents_async([document])
+
+
+def test_every_mixin_of_haystack_is_run() -> None:
+    theirs = {
+        mixin
+        for module in (mixins, async_mixins)
+        for name, mixin in vars(module).items()
+        if name.endswith("Test") and isinstance(mixin, type)
+    }
+    assert theirs <= {*TestHaystack.__mro__}
 
 
 def test_words_count_beside_meaning(tmp_path: Path) -> None:
@@ -94,4 +135,137 @@ def test_embeddings_come_from_haystack(tmp_path: Path) -> None:
         store.write_documents([Document(content="x")])
     with pytest.raises(ValueError, match="neither query nor query_embedding"):
         SlimdexRetriever(store).run()
+    store.collection.close()
+
+
+META: list[dict[str, Any]] = [
+    {"content": "draft", "author": {"name": "Ann", "age": 40}, "tags": [], "page": 1, "year": 1990},
+    {
+        "content": "final",
+        "author": {"name": "Bob"},
+        "tags": ["a"],
+        "page": "iv",
+        "day": "2024-01-01",
+    },
+    {},
+    {"tags": ["a", 1], "page": "1", "author": "Ann", "flag": True, "day": "2024-01-01T00:00:00"},
+    {"tags": None, "page": 2, "flag": False, "day": "2024-06-01", "year": 2000, "id": "mine"},
+]
+FIELDS = (
+    "content", "id", "meta.content", "meta.author", "meta.author.name", "meta.author.age",
+    "meta.tags", "meta.page", "meta.year", "meta.flag", "meta.day", "meta.id", "meta.nobody",
+    "meta.nobody.name", "year", "nobody",
+)  # fmt: skip
+EQUAL: tuple[Any, ...] = (
+    None, "", "draft", "tea", "1", 1, 1.0, 2.5, True, 1990, "abc", [], ["a"], ["a", 1], ["a", 1.0],
+    {"name": "Bob"}, {"name": "Ann", "age": 40}, "2024-01-01", "2024-01-01T00:00", "mine",
+)  # fmt: skip
+AMONG: tuple[list[Any], ...] = (
+    [], [None], [None, 1], [1, "iv"], ["Ann", "Bob"], [["a"], []], ["2024-01-01"], [True, 2.5],
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def both(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[InMemoryDocumentStore, SlimdexDocumentStore]]:
+    theirs = InMemoryDocumentStore(shared=False)
+    ours = SlimdexDocumentStore(str(tmp_path_factory.mktemp("both") / "i"), dim=2)
+    for i, meta in enumerate(META):  # one by one: the types of columns are those of the first
+        content = None if i == 2 else "tea"
+        for store in (theirs, ours):
+            embedding = [1.0, i / 10]
+            document = Document(id=str(i), content=content, meta=dict(meta), embedding=embedding)
+            store.write_documents([document])
+    yield theirs, ours
+    ours.collection.close()
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_filters_find_the_same_documents_as_in_memory(both: Any, field: str) -> None:
+    asked = [(sign, value) for sign in ("==", "!=") for value in EQUAL]
+    asked += [(sign, value) for sign in ("in", "not in") for value in AMONG]
+    differences = []
+    for operator, value in asked:
+        filters = {"field": field, "operator": operator, "value": value}
+        theirs, ours = (sorted(d.id for d in store.filter_documents(filters)) for store in both)
+        if theirs != ours and not (field == "content" and value == ""):  # is None in an index
+            differences.append((operator, value, theirs, ours))
+    assert differences == []
+
+
+@pytest.mark.parametrize("field", ["meta.year", "meta.author.age", "meta.flag", "meta.nobody"])
+def test_ordered_filters_find_the_same_documents_as_in_memory(both: Any, field: str) -> None:
+    for operator in (">", ">=", "<", "<="):
+        for value in (0, 1, 39.5, 40, 1990, 1995, 2000, None):
+            filters = {"field": field, "operator": operator, "value": value}
+            theirs, ours = (sorted(d.id for d in store.filter_documents(filters)) for store in both)
+            assert theirs == ours, (operator, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "later"),
+    [("2023-12-31", "134"), ("2024-01-01", "4"), (datetime(2024, 3, 1), "4"), ("2025-01-01", "")],
+)
+def test_texts_are_ordered_as_dates(both: Any, value: Any, later: str) -> None:
+    for store in both:
+        filters = {"field": "meta.day", "operator": ">", "value": value}
+        assert sorted(d.id for d in store.filter_documents(filters)) == [*later]
+
+
+def test_metadata_come_back(both: Any) -> None:
+    theirs, ours = ({d.id: d.meta for d in store.filter_documents()} for store in both)
+    assert theirs == ours
+    for name in ("page", "tags", "author", "flag"):
+        assert both[0].get_metadata_field_unique_values(name) == (
+            both[1].get_metadata_field_unique_values(name)
+        )
+    for name in ("year", "day", "nobody"):
+        assert both[0].get_metadata_field_min_max(name) == both[1].get_metadata_field_min_max(name)
+
+
+def test_invalid_filters_are_refused(both: Any) -> None:
+    _, ours = both
+    for field, operator, value in (
+        ("embedding", "==", 1),
+        ("meta.year", "==", object()),
+        ("meta.year", "==", float("nan")),
+        ("meta.year", ">", "soon"),
+    ):
+        with pytest.raises(FilterError, match="expected"):
+            ours.filter_documents({"field": field, "operator": operator, "value": value})
+    empty: list[Any] = [{}, None]
+    for filters in empty:
+        with pytest.raises(FilterError, match="no filters; expected some"):
+            ours.delete_by_filter(filters)
+        with pytest.raises(FilterError, match="no filters; expected some"):
+            ours.update_by_filter(filters, {"a": 1})
+    assert ours.count_documents() == len(META)
+
+
+def test_updates_keep_vectors_and_texts(tmp_path: Path) -> None:
+    store = SlimdexDocumentStore(str(tmp_path / "i"), dim=3)
+    rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    store.write_documents(
+        [
+            Document(id=str(i), content=text, meta={"n": i}, embedding=row)
+            for i, (text, row) in enumerate(zip(TEXTS, rows, strict=True))
+        ]
+    )
+    few = {"field": "meta.n", "operator": ">", "value": 0}
+    assert store.update_by_filter(few, {"n": "many", "seen": True}) == 2
+    found = store.search(embedding=rows[1], top_k=1)[0]
+    assert (found.content, found.meta) == (TEXTS[1], {"n": "many", "seen": True})
+    assert store.search(embedding=rows[0], top_k=1)[0].meta == {"n": 0}
+    store.collection.close()
+
+
+async def test_an_asynchronous_pipeline(tmp_path: Path) -> None:
+    store = SlimdexDocumentStore(str(tmp_path / "i"), model=str(word_vectors(tmp_path)))
+    writing, reading = Pipeline(), Pipeline()
+    writing.add_component("writer", DocumentWriter(store))
+    await writing.run_async({"writer": {"documents": [Document(content=t) for t in TEXTS]}})
+    reading.add_component("retriever", SlimdexRetriever(store, top_k=1))
+    found = await reading.run_async({"retriever": {"query": "a dog on a rug"}})
+    assert found["retriever"]["documents"][0].content == TEXTS[2]
     store.collection.close()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
+from pydantic import Field
 
 from slimdex.indexes.errors import InputError
 from slimdex.langchain import SlimdexVectorStore
@@ -57,8 +61,8 @@ def test_conditions_scores_and_what_is_kept(tmp_path: Path) -> None:
     assert [document.id for document in one] == ["z"]
     both = store.similarity_search(TEXTS[0], 3, {"year": [1990, 1991]}, where="year > 1990")
     assert [document.id for document in both] == ["y"]
-    with pytest.raises(InputError, match=r"value \{'\$gt': 1990\}; expected a text, a number"):
-        store.similarity_search(TEXTS[0], filter={"year": {"$gt": 1990}})
+    newer = store.similarity_search(TEXTS[0], filter={"year": {"$gt": 1990}})
+    assert sorted(str(document.id) for document in newer) == ["y", "z"]
     by_vector = store.similarity_search_by_vector(embeddings.embed_query(TEXTS[2]), k=1)
     assert by_vector[0].id == "z"
     assert {d.id for d in store.max_marginal_relevance_search(TEXTS[0], k=2)} <= {*"xyz"}
@@ -71,3 +75,112 @@ def test_conditions_scores_and_what_is_kept(tmp_path: Path) -> None:
     again.delete(delete_all=True)
     assert again.similarity_search("a dog") == []
     again.collection.close()
+
+
+ROWS: list[dict[str, Any]] = [
+    {"year": 1990, "author": {"name": "Ann"}, "page": 1},
+    {"year": 1995, "author": {"name": "Bob"}, "page": "iv"},
+    {"year": 2000.5, "tags": ["a"]},
+]
+FILTERS: list[tuple[dict[str, Any], str]] = [
+    ({"year": {"$gt": 1990}}, "yz"),
+    ({"year": {"$gte": 1990, "$lt": 2000}}, "xy"),
+    ({"year": {"$lte": 1995}}, "xy"),
+    ({"year": {"$eq": 1995}}, "y"),
+    ({"year": {"$ne": 1995}}, "xz"),
+    ({"year": {"$in": [1990, 2000.5]}}, "xz"),
+    ({"year": {"$nin": [1990, 2000.5]}}, "y"),
+    ({"year": []}, ""),
+    ({"year": "1990"}, ""),
+    ({"page": "iv"}, "y"),
+    ({"page": 1}, "x"),
+    ({"page": {"$exists": True}}, "xy"),
+    ({"page": {"$exists": False}}, "z"),
+    ({"author.name": "Ann"}, "x"),
+    ({"author": {"name": "Bob"}}, "y"),
+    ({"tags": {"$eq": ["a"]}}, "z"),
+    ({"$or": [{"year": 1990}, {"page": "iv"}]}, "xy"),
+    ({"$and": [{"year": {"$gt": 1990}}, {"page": "iv"}]}, "y"),
+    ({"$not": {"year": 1990}}, "yz"),
+    ({"nobody": 1}, ""),
+    ({"nobody": {"$ne": 1}}, "xyz"),
+    ({"nobody": None}, "xyz"),
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlimdexVectorStore]:
+    made = SlimdexVectorStore(tmp_path_factory.mktemp("filters") / "i", Counting(size=16))
+    for text, row, id in zip(TEXTS, ROWS, "xyz", strict=True):  # in three additions
+        made.add_texts([text], [row], ids=[id])
+    yield made
+    made.collection.close()
+
+
+class Counting(DeterministicFakeEmbedding):
+    """Embeddings that keep the texts they were asked for."""
+
+    asked: list[str] = Field(default_factory=list)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.asked += texts
+        return super().embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        self.asked.append(text)
+        return super().embed_query(text)
+
+
+@pytest.mark.parametrize(("filter", "expected"), FILTERS)
+def test_filters(store: SlimdexVectorStore, filter: dict[str, Any], expected: str) -> None:
+    found = store.similarity_search(TEXTS[0], k=9, filter=filter)
+    assert sorted(str(document.id) for document in found) == [*expected]
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        {"$nor": [{"year": 1990}]},
+        {"year": {"$like": "a"}},
+        {"year": {"$gt": 1, "lt": 5}},
+        {"$or": []},
+        {"$and": {"year": 1}},
+        {"$not": {}},
+        "year = 1990",
+        {"year": {"$in": 1990}},
+        {"year": object()},
+    ],
+)
+def test_invalid_filters_are_refused(store: SlimdexVectorStore, filter: Any) -> None:
+    with pytest.raises(InputError, match="expected"):
+        store.similarity_search(TEXTS[0], filter=filter)
+
+
+def test_metadata_come_back(store: SlimdexVectorStore) -> None:
+    assert [document.metadata for document in store.get_by_ids([*"xyz"])] == ROWS
+
+
+@pytest.mark.parametrize("lambda_mult", [0.0, 0.4, 1.0])
+def test_diverse_documents_by_stored_vectors(tmp_path: Path, lambda_mult: float) -> None:
+    embeddings = Counting(size=16)
+    store = SlimdexVectorStore(tmp_path / "i", embeddings)
+    texts = [f"text {i}" for i in range(30)]
+    store.add_texts(texts, ids=[str(i) for i in range(30)])
+    query = np.array(embeddings.embed_query("a query"))
+    embeddings.asked.clear()
+
+    rows = np.array([DeterministicFakeEmbedding(size=16).embed_query(text) for text in texts])
+    nearest = np.argsort(-(rows @ query) / np.linalg.norm(rows, axis=1))[:20]
+    chosen = maximal_marginal_relevance(query, [*rows[nearest]], lambda_mult, 5)
+    expected = [str(nearest[i]) for i in chosen]
+
+    by_vector = store.max_marginal_relevance_search_by_vector(
+        query.tolist(), k=5, lambda_mult=lambda_mult
+    )
+    assert [document.id for document in by_vector] == expected
+    assert embeddings.asked == []
+    store.max_marginal_relevance_search("a query", k=5)
+    assert embeddings.asked == ["a query"]
+    few = store.max_marginal_relevance_search("a query", filter={"none": 1})
+    assert few == []
+    store.collection.close()

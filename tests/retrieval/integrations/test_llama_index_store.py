@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.embeddings import BaseEmbedding, MockEmbedding
 from llama_index.core.schema import TextNode
-from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
-from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    FilterOperator,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+)
 
 from slimdex.indexes.errors import InputError
 from slimdex.llama_index import SlimdexVectorStore
@@ -126,6 +134,103 @@ def test_nodes_are_as_they_were(store: SlimdexVectorStore) -> None:
     assert [node.node_id for node in store.get_nodes()] == ["0", "2"]
     store.clear()
     assert store.get_nodes() == []
-    contains = MetadataFilter(key="year", operator=FilterOperator.CONTAINS, value=1)
-    with pytest.raises(InputError, match="filter 'contains' on year"):
-        store.get_nodes(filters=MetadataFilters(filters=[contains]))
+
+
+MODE_TEXTS = ["red apple", "green apple pie", "error E4031 in the log", "a blue sky"]
+MODE_ROWS = [[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.1, 0.0, 1.0], [0.5, 0.8, 0.1]]
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Iterator[SlimdexVectorStore]:
+    made = SlimdexVectorStore(tmp_path / "few")
+    made.add(
+        [
+            TextNode(id_=str(i), text=text, embedding=row)
+            for i, (text, row) in enumerate(zip(MODE_TEXTS, MODE_ROWS, strict=True))
+        ]
+    )
+    yield made
+    assert made.client is not None
+    made.client.close()
+
+
+def asked(mode: str, text: str | None = None, **options: Any) -> VectorStoreQuery:
+    given: dict[str, Any] = {"query_embedding": [1.0, 0.0, 0.0], "similarity_top_k": 4} | options
+    return VectorStoreQuery(query_str=text, mode=VectorStoreQueryMode(mode), **given)
+
+
+def test_alpha_is_the_weight_of_meaning(few: SlimdexVectorStore) -> None:
+    by_meaning = ["0", "1", "3", "2"]
+    assert few.query(asked("hybrid", "E4031", alpha=1.0)).ids == by_meaning
+    by_words = few.query(asked("hybrid", "E4031", alpha=0.0)).ids
+    assert by_words is not None
+    assert by_words[0] == "2"
+    assert len(few.query(asked("hybrid", "E4031", alpha=1.0, hybrid_top_k=2)).ids or []) == 2
+    with pytest.raises(InputError, match="expects one"):
+        few.query(asked("hybrid"))
+    with pytest.raises(InputError, match="without an embedding"):
+        few.query(asked("hybrid", "E4031", query_embedding=None))
+    with pytest.raises(InputError, match="mode='svm'"):
+        few.query(asked("svm"))
+
+
+@pytest.mark.parametrize("mode", ["text_search", "sparse"])
+@pytest.mark.parametrize("embedding", [[1.0, 0.0, 0.0], None])
+def test_text_search_finds_words_alone(few: SlimdexVectorStore, mode: str, embedding: Any) -> None:
+    found = few.query(asked(mode, "apple", query_embedding=embedding))
+    assert {*(found.ids or [])} == {"0", "1"}
+    assert few.query(asked(mode, "E4031", query_embedding=embedding)).ids == ["2"]
+    assert few.query(asked(mode, "unheard", query_embedding=embedding)).ids == []
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0, 0.2, 0.5, 0.9, 1.0])
+def test_mmr_chooses_as_llama_index_does(few: SlimdexVectorStore, threshold: float | None) -> None:
+    simple = SimpleVectorStore()
+    unit = np.array(MODE_ROWS) / np.linalg.norm(MODE_ROWS, axis=1, keepdims=True)
+    simple.add(
+        [TextNode(id_=str(i), text="", embedding=row) for i, row in enumerate(unit.tolist())]
+    )
+    query = asked("mmr", "E4031", similarity_top_k=3)
+    expected = simple.query(query, mmr_threshold=threshold)
+    found = few.query(query, mmr_threshold=threshold)
+    assert found.ids == expected.ids
+    assert found.similarities == pytest.approx(expected.similarities, abs=1e-3)
+    by_query = few.query(asked("mmr", similarity_top_k=3, mmr_threshold=threshold))
+    assert by_query.ids == expected.ids
+
+
+async def test_async_methods_do_as_the_others_and_leave_the_loop_free(tmp_path: Path) -> None:
+    store, ticks = SlimdexVectorStore(tmp_path / "i"), 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    rows = np.random.default_rng(0).random((300, 8)).tolist()
+    nodes = [TextNode(id_=str(i), text="a", embedding=row) for i, row in enumerate(rows)]
+    before = ticks
+    assert await store.async_add(nodes) == [str(i) for i in range(300)]
+    assert ticks - before > 1  # a call without a thread lets it tick once at most
+    query = VectorStoreQuery(query_embedding=rows[7])
+    assert (await store.aquery(query)).ids == ["7"]
+    await store.adelete_nodes(["7"])
+    assert [node.node_id for node in await store.aget_nodes(["7", "8"])] == ["8"]
+    await store.aclear()
+    assert store.get_nodes() == []
+    ticking.cancel()
+    assert store.client is not None
+    store.client.close()
+
+
+def test_dates_come_back(tmp_path: Path) -> None:
+    store = SlimdexVectorStore(tmp_path / "i")
+    metadata = {"when": datetime(2024, 1, 1, tzinfo=UTC), "page": 1, "doc_id": "mine"}
+    store.add([TextNode(id_="1", text="a", metadata=metadata, embedding=[1.0, 0.0])])
+    store.add([TextNode(id_="2", text="a", metadata={"page": "iv"}, embedding=[1.0, 0.0])])
+    one, two = store.get_nodes(["1", "2"])
+    assert (one.metadata, two.metadata) == (metadata, {"page": "iv"})
+    assert store.client is not None
+    store.client.close()

@@ -104,14 +104,15 @@ def where_of(asked: str | dict[str, Any] | None, collection: Collection) -> str 
     """Render a filter for a collection; a condition in SQL stays as it is."""
     if not isinstance(asked, dict):
         return asked
-    return as_sql(condition(asked, [*OWN_COLUMNS[1:4], *collection.index.snapshot.columns]))
+    columns = collection.index.snapshot.columns
+    return as_sql(condition(asked, [*OWN_COLUMNS[1:4], *columns]), columns)
 
 
 def condition(filter: Any, columns: Sequence[str], depth: int = 0) -> Condition:
     """Translate a filter; raises `InputError` if it is invalid, or refers to an unknown column.
 
     >>> condition({"type": "ne", "key": "author", "value": "Woolf"}, ["author"])
-    Compare(column='author', operator='=', value='Woolf', truth=False)
+    Compare(column='author', operator='=', value='Woolf', truth=False, path=())
     """
     if not isinstance(filter, dict) or depth > DEEPEST:
         raise InputError(f"filter {str(filter)[:100]!r}; expected {FILTER}")

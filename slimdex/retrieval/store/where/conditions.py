@@ -1,27 +1,41 @@
 """Conditions: a tree of comparisons of columns with constants, and its rendering as SQL.
 
-The filters of OpenAI, LangChain, LlamaIndex and Haystack are translated to it. A comparison does
-not hold if the column has no value; `Not` holds whenever its part does not.
+The filters of OpenAI, LangChain, LlamaIndex and Haystack are translated to it. A comparison holds
+for values of the constant's own kind: no text equals a number, whatever the column's type is, and
+true is 1. It does not hold if the column has no value, or if no document has the column; `Not`
+holds whenever its part does not.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
-from slimdex.indexes.errors import InputError
+from slimdex.indexes.errors import InputError, shortened_repr
 
+from ...documents import OWN_COLUMNS
 from ...duckdb_library import identifier, literal
+from .operands import JsonOperand, Operand, as_moment, scalar_operand
 
+SIGNS = ("=", "<", "<=", ">", ">=")
 OPERATORS = {
-    **{sign: f"{{column}} {sign} {{value}}" for sign in ("=", "<", "<=", ">", ">=", "IN")},
-    "IS NULL": "{column} IS NULL",
-    "STARTS WITH": "starts_with({column}, {value})",
-    "CONTAINS": "contains({column}, {value})",
-    "CONTAINS IN ANY CASE": "contains(lower({column}), lower({value}))",
+    **{sign: f"{{value}} {sign} {{constant}}" for sign in SIGNS},
+    "IN": "{value} IN ({constant})",
+    "STARTS WITH": "starts_with({value}, {constant})",
+    "CONTAINS": "contains({value}, {constant})",
+    "CONTAINS IN ANY CASE": "contains(lower({value}), lower({constant}))",
 }
-"""Operator -> SQL."""
+"""Operator -> SQL. Others are "IS NULL", "IS EMPTY" (no value, or an empty text or list) and "HAS"
+(an item of a list, or a part of a text)."""
+TEXT_COLUMNS = dict.fromkeys(OWN_COLUMNS[1:4], "VARCHAR")
+"""The columns that every index has: name -> DuckDB type."""
+EXACT = 1 << 53
+"""Whole numbers from here on are not all in DOUBLE."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +44,18 @@ class Compare:
 
     Attributes
     ----------
-    operator : one of `OPERATORS`.
-    value : text, number, boolean or date; a list of them for IN, None for IS NULL.
+    operator : one of `OPERATORS`, "IS NULL", "IS EMPTY" or "HAS".
+    value : text, number, boolean, date, time, or for "=" also a list or dict of these, or None; a
+        list of such values for IN.
     truth : if False, holds if the column has a value for which the comparison is false.
+    path : names that lead to a value inside a column of JSON or structs.
     """
 
     column: str
     operator: str
     value: Any = None
     truth: bool = True
+    path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,47 +83,139 @@ Condition = Compare | And | Or | Not
 ALWAYS, NEVER = And(()), Or(())
 
 
-def as_sql(condition: Condition) -> str:
+def as_sql(condition: Condition, columns: Mapping[str, str]) -> str:
     """Render a condition as an expression for `where`.
 
-    Raises `InputError` if a value is no constant of SQL.
+    `columns` are the user's: name -> DuckDB type. Raises `InputError` if a value is no constant.
 
-    >>> as_sql(And((Compare("author", "=", "O'Brien"), Compare("year", "IN", [1990, 2001]))))
-    '("author" = \\'O\\'\\'Brien\\' AND "year" IN (1990, 2001))'
-    >>> as_sql(Or((Compare("year", ">", 1990, False), Not(Compare("year", "IN", [2001])))))
-    '(NOT ("year" > 1990) OR NOT coalesce("year" IN (2001), false))'
+    >>> types = {"author": "VARCHAR", "year": "BIGINT"}
+    >>> as_sql(And((Compare("author", "=", "O'Brien"), Compare("year", "IN", [1990, 1]))), types)
+    '("author" = \\'O\\'\\'Brien\\' AND "year" IN (1990, 1))'
+    >>> as_sql(Or((Compare("year", "=", "1990"), Not(Compare("year", ">", 1990)))), types)
+    '(false OR NOT coalesce("year" > 1990, false))'
     """
     if isinstance(condition, Not):
-        return f"NOT coalesce({as_sql(condition.part)}, false)"
+        return f"NOT coalesce({as_sql(condition.part, columns)}, false)"
     if isinstance(condition, Compare):
-        sql = OPERATORS[condition.operator].format(
-            column=identifier(condition.column), value=_values(condition)
-        )
-        return sql if condition.truth else f"NOT ({sql})"
+        return _compared(condition, columns)
     if not condition.parts:
         return "true" if condition == ALWAYS else "false"
     word = " AND " if isinstance(condition, And) else " OR "
-    return f"({word.join(map(as_sql, condition.parts))})"
+    return f"({word.join(as_sql(part, columns) for part in condition.parts)})"
 
 
-def _values(condition: Compare) -> str:
-    value = condition.value
-    if condition.operator == "IS NULL":
-        return ""
-    if condition.operator != "IN":
-        return _constant(value)
-    if not isinstance(value, list | tuple) or not value:
-        raise InputError(f"{condition.column}: value {value!r}; expected a list of values")
-    return f"({', '.join(map(_constant, value))})"
+def _compared(condition: Compare, columns: Mapping[str, str]) -> str:
+    type_ = (TEXT_COLUMNS | dict(columns)).get(condition.column)
+    operand = _operand(identifier(condition.column), type_, condition.path)
+    sql = _holds(operand, condition.operator, condition.value)
+    if condition.truth:
+        return sql
+    return f"({operand.has_value} AND NOT coalesce({sql}, false))"
 
 
-def _constant(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).upper()
-    if isinstance(value, int | float) and value == value and abs(value) != float("inf"):
-        return repr(value)
-    if isinstance(value, str):
-        return literal(value)
-    if isinstance(value, date):
-        return literal(value.isoformat())
-    raise InputError(f"value {value!r}; expected a text, a number or a truth")
+def _operand(column: str, type_: str | None, path: tuple[str, ...]) -> Operand:
+    scalar = None if type_ is None else scalar_operand(column, type_)
+    if type_ is None or (scalar is not None and path):
+        return Operand(has_value="false")  # there is nothing inside a scalar
+    return scalar or JsonOperand.of(column, type_, path)
+
+
+def _holds(operand: Operand, operator: str, value: Any) -> str:
+    if operator == "IS NULL" or (operator == "=" and value is None):
+        return f"NOT ({operand.has_value})"
+    if operator == "IS EMPTY":
+        empty: list[Any] = [None, "", []]
+        return _is_among(operand, empty)
+    if operator == "IN":
+        return _is_among(operand, value)
+    if operator == "HAS":
+        part_of_text = _scalar(operand, "CONTAINS", value) if isinstance(value, str) else "false"
+        return f"({operand.list_has(_spellings(value))} OR {part_of_text})"
+    if isinstance(value, list | tuple | dict):
+        if operator != "=":
+            raise InputError(f"{operator} {shortened_repr(value)}; expected a text or a number")
+        return operand.equal_parts(value, _holds)
+    return _scalar(operand, operator, value)
+
+
+def _scalar(operand: Operand, operator: str, value: Any) -> str:
+    sql = operand.of_kind(kind_of(value))
+    is_of_texts = operator not in (*SIGNS, "IN")
+    if sql is None or (is_of_texts and operand.reads_texts_as):
+        return "false"
+    compared = OPERATORS[operator].format(value=sql, constant=_constant_for(operand, value))
+    is_long = isinstance(value, int) and abs(value) >= EXACT and operator == "="
+    if isinstance(operand, JsonOperand) and is_long:
+        return f"({compared} AND {operand.text} = {literal(str(value))})"
+    return compared
+
+
+def _constant_for(operand: Operand, value: Any) -> str:
+    """SQL of a constant, as the operand's type: NULL if a text can't be read as it."""
+    type_ = operand.reads_texts_as
+    if kind_of(value) != "text" or not type_:
+        return constant(value)
+    return (
+        as_moment(constant(value))
+        if type_ == "TIMESTAMP"
+        else f"TRY_CAST({constant(value)} AS {type_})"
+    )
+
+
+def _is_among(operand: Operand, values: Any) -> str:
+    """SQL: the operand equals one of several values; those of one kind are compared at once."""
+    if not isinstance(values, list | tuple):
+        raise InputError(f"value {shortened_repr(values)}; expected a list of values")
+    by_kind = dict[str, list[Any]]()
+    parts = list[str]()
+    for value in values:
+        if value is None or isinstance(value, list | tuple | dict):
+            parts.append(_holds(operand, "=", value))
+        else:
+            by_kind.setdefault(kind_of(value), []).append(value)
+    for kind, same in by_kind.items():
+        if (sql := operand.of_kind(kind)) is not None:
+            constants = ", ".join(_constant_for(operand, value) for value in same)
+            parts.append(OPERATORS["IN"].format(value=sql, constant=constants))
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})" if parts else "false"
+
+
+def kind_of(value: Any) -> str:
+    """Kind of a constant: "number", "text", "moment" or "time".
+
+    Raises `InputError` if it is none of these.
+    """
+    kinds: dict[str, Any] = {
+        "number": bool | int | float | Decimal,
+        "text": str | UUID,
+        "moment": date,
+        "time": time,
+    }
+    for kind, types in kinds.items():
+        if (
+            isinstance(value, types)
+            and value == value
+            and value not in (float("inf"), -float("inf"))
+        ):
+            return kind
+    raise InputError(f"value {shortened_repr(value)}; expected a text, a number or a truth")
+
+
+def constant(value: Any) -> str:
+    """SQL of a constant; moments with a zone are in UTC, as in columns."""
+    kind = kind_of(value)
+    if kind == "number":
+        return str(int(value)) if isinstance(value, bool) else str(value)
+    if kind != "moment":
+        return literal(str(value))
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return f"TIMESTAMP {literal(value.isoformat())}"
+
+
+def _spellings(value: Any) -> Sequence[str]:
+    """The texts of JSON that equal a value."""
+    if not isinstance(value, int | float) or value != int(value):
+        return [json.dumps(value, ensure_ascii=False)]
+    truths = ["true" if value else "false"] * (value in (0, 1))
+    return [str(int(value)), f"{int(value)}.0", *truths]

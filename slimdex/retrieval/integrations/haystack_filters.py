@@ -1,0 +1,99 @@
+"""Haystack's filters as conditions; they hold as for Haystack's own `InMemoryDocumentStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from haystack.errors import FilterError
+
+from slimdex.indexes.errors import InputError
+
+from ..store.where.conditions import NEVER, And, Compare, Condition, Not, Or, as_sql
+from .metadata import Types, as_moment, compared
+
+ORDERED = (">", ">=", "<", "<=")
+NEGATED = ("!=", "not in")
+OPERATORS = {"==": "=", "!=": "=", "in": "IN", "not in": "IN"} | {sign: sign for sign in ORDERED}
+META = "meta."
+COLUMNS = {"id": "id", "content": "text"}
+"""Fields of a document that are columns; the others are none."""
+OTHERS = ("blob", "embedding", "meta", "score", "sparse_embedding")
+SHORTEST_DATE = len("2024-12-31")
+
+
+def filter_sql(filters: Mapping[str, Any], columns: Types) -> str:
+    """Render filters as an expression for `where`; raises `FilterError` if they are invalid."""
+    try:
+        return as_sql(condition(filters, columns), columns)
+    except InputError as error:
+        raise FilterError(str(error)) from error
+
+
+def condition(filters: Mapping[str, Any], columns: Types) -> Condition:
+    """Translate filters; raises `FilterError` if they are invalid."""
+    operator = filters.get("operator")
+    if operator is None:
+        raise FilterError(f"{filters!r:.200}: no operator; expected one")
+    if "field" in filters:
+        return _compared(filters, str(operator), columns)
+    if not filters.get("conditions"):
+        raise FilterError(f"{filters!r:.200}: no conditions; expected some")
+    parts = tuple(condition(part, columns) for part in filters["conditions"])
+    if operator not in ("AND", "OR", "NOT"):
+        raise FilterError(f"operator {operator!r}; expected AND, OR or NOT")
+    if operator == "OR":
+        return Or(parts)
+    return And(parts) if operator == "AND" else Not(And(parts))
+
+
+def _compared(filters: Mapping[str, Any], operator: str, columns: Types) -> Condition:
+    if "value" not in filters or operator not in OPERATORS:
+        raise FilterError(f"{filters!r:.200}; expected a value, and one of {', '.join(OPERATORS)}")
+    field, value = str(filters["field"]), filters["value"]
+    if field in OTHERS:
+        raise FilterError(f"field {field!r}; expected id, content, or meta and a name")
+    if operator in ORDERED:
+        value = _ordered(operator, value)
+    elif OPERATORS[operator] == "IN" and not isinstance(value, list):
+        raise FilterError(f"{operator} {value!r:.100}; expected a list")
+    found: Condition = NEVER
+    if field in COLUMNS and (operator not in ORDERED or value is not None):
+        found = _of_column(COLUMNS[field], OPERATORS[operator], value)
+    elif operator not in ORDERED or value is not None:
+        found = _of_metadata(field.removeprefix(META), OPERATORS[operator], value, columns)
+    return Not(found) if operator in NEGATED else found
+
+
+def _ordered(operator: str, value: Any) -> Any:
+    """The value, with texts as moments; raises `FilterError` if it has no order."""
+    if value is None or not isinstance(value, list | str):
+        return value
+    moment = as_moment(value)
+    if moment is None:
+        raise FilterError(f"{operator} {value!r:.100}; expected a number or a date")
+    return moment
+
+
+def _of_column(column: str, operator: str, value: Any) -> Condition:
+    """A comparison of the id or content, which is "" if there is none."""
+    if operator == "IN":
+        value = ["" if each is None else each for each in value]
+    return Compare(column, operator, "" if value is None else value)
+
+
+def _of_metadata(name: str, operator: str, value: Any, columns: Types) -> Condition:
+    found = compared(name, operator, value, columns)
+    if operator not in ("=", "IN"):
+        return found
+    # Texts that state the same moment are equal.
+    moments = map(_moment, value if operator == "IN" else [value])
+    same = [compared(name, "=", moment, columns) for moment in moments if moment is not None]
+    return Or((found, *same)) if same else found
+
+
+def _moment(value: Any) -> datetime | None:
+    if isinstance(value, str) and len(value) < SHORTEST_DATE:
+        return None
+    return as_moment(value)
