@@ -282,6 +282,8 @@ class Collection(BaseCollection):
         id: str | None = None,
         title: str | None = None,
         follow_links: bool = False,
+        exclude: Sequence[str] = (),
+        generated: bool = False,
         refit: str = "auto",
     ) -> dict[str, Any]:
         """Bring the collection up to date with files: add, replace and delete their documents.
@@ -294,6 +296,8 @@ class Collection(BaseCollection):
             those of this user's last sync of the collection, or of its `slimdex build`.
         text, id, title : columns of tables; by default found by their names.
         follow_links : whether links that lead out of a folder are followed.
+        exclude : patterns of files to leave out, as in a `.gitignore` of each folder.
+        generated : read generated and minified files, lock files, dumps and libraries, too.
         refit : see `add`.
 
         Returns numbers of documents "added", "changed", "moved", "deleted", "unchanged" and of all
@@ -308,7 +312,15 @@ class Collection(BaseCollection):
         if sources is None:
             asked = last_sources(self.path, self.index.state.origins)
         else:
-            asked = named_sources(sources, text, id, title, follow_links=follow_links)
+            asked = named_sources(
+                sources,
+                text,
+                id,
+                title,
+                follow_links=follow_links,
+                exclude=exclude,
+                generated=generated,
+            )
         done = sync_settled(self.index, asked, refit)
         self._log(done.notes)
         return counts(done, len(self))

@@ -65,6 +65,7 @@ PYTHON_ARGUMENTS = {
     "shared_filesystem=True": "--shared-filesystem",
     "insecure=True": "--insecure",
     "follow_links=True": "--follow-links",
+    "generated=True": "--generated",
     "trust_remote_code=True": "--trust-remote-code",
     "model=PATH": "--model PATH",
     "model=URL#NAME": "--model URL#NAME",
@@ -72,7 +73,7 @@ PYTHON_ARGUMENTS = {
 }
 """Python's arguments in messages -> the command line's options."""
 SOURCE_ARGUMENTS = re.compile(
-    r"\b(?:(types)=|(text|format)=(?=NAME\b)|(encoding)=(?=latin-1\b)|(vectors)=(?='))"
+    r"\b(?:(types)=|(text|format)=(?=NAME\b)|(encoding)=(?=latin-1\b)|(vectors|exclude)=(?='))"
 )
 """Arguments about sources in messages."""
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import sep
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -167,6 +168,14 @@ class SourceOptions:
     follow_links: Annotated[
         bool, "Follow links that lead out of a folder; links within it are always followed."
     ] = False
+    exclude: Annotated[
+        list[str] | None,
+        "PATTERN",
+        "Leave out files of a folder, as a line of its .gitignore would; can be repeated.",
+    ] = None
+    generated: Annotated[
+        bool, "Also read generated and minified files, lock files, dumps and folders of libraries."
+    ] = False
 
     def asked(self, vectors: str | None = None) -> AskedSources:
         """Collect the sources of a command that adds documents.
@@ -183,8 +192,17 @@ class SourceOptions:
             raise InputError("no sources; expected a file, a folder, -, python: or --sql")
         note_if_typed(specs)
         columns = (self.text, self.id, self.title)
-        form = (self.encoding, self.file_format, self.follow_links)
-        return AskedSources(specs, *columns, types, vectors, *form)
+        return AskedSources(
+            specs,
+            *columns,
+            types=types,
+            vectors=vectors,
+            encoding=self.encoding,
+            file_format=self.file_format,
+            follow_links=self.follow_links,
+            exclude=[pattern.replace(sep, "/") for pattern in self.exclude or ()],
+            generated=self.generated,
+        )
 
 
 def note_if_typed(specs: Sequence[str]) -> None:

@@ -186,20 +186,26 @@ def narrowed(where: str | None, globs: Sequence[str] = (), regex: str | None = N
     Parameters
     ----------
     globs : patterns with ``*``, ``?`` and ``[a-z]``; one of them has to match the column `path`, or
-        its end after a slash. ``*`` matches slashes too.
+        its end after a slash, or a folder in it. ``*`` matches slashes too.
     regex : an expression of RE2 that has to match in the text; ``^`` and ``$`` match at lines.
 
     Raises `InputError` if a pattern is empty.
 
-    >>> print(narrowed("year > 2000", ["*.py"], r"^def \w+"))
+    >>> print(narrowed("year > 2000", regex=r"^def \w+"))
     (year > 2000
-    ) AND ("path" GLOB '*.py' OR "path" GLOB '*/*.py') AND regexp_matches("text", '(?m)^def \w+')
+    ) AND regexp_matches("text", '(?m)^def \w+')
+    >>> print(narrowed(None, ["docs/"]))
+    ("path" GLOB 'docs' OR "path" GLOB '*/docs' OR "path" GLOB 'docs/*' OR "path" GLOB '*/docs/*')
     """
     for name, pattern in (*(("glob", glob) for glob in globs), ("regex", regex)):
         if pattern == "":
             raise InputError(f"{name} ''; expected a pattern")
-    globs = [glob.removeprefix(ANYWHERE) for glob in globs]
-    paths = [f'"path" GLOB {literal(path)}' for glob in globs for path in (glob, f"*/{glob}")]
+    globs = [glob.removeprefix(ANYWHERE).rstrip("/") for glob in globs]
+    paths = [
+        f'"path" GLOB {literal(path)}'
+        for glob in globs
+        for path in (glob, f"*/{glob}", f"{glob}/*", f"*/{glob}/*")
+    ]
     parts = [f"({' OR '.join(paths)})"] * bool(paths)
     if regex is not None:
         parts.append(f'regexp_matches("text", {literal(f"(?m){regex}")})')

@@ -36,6 +36,8 @@ class AskedSources:
     specs : files, folders, packages, queries, and "-".
     text, id, title : columns of tables; by default found by their names.
     follow_links : whether links that lead out of a folder are followed.
+    exclude : patterns of files to leave out, as in a `.gitignore` of each folder.
+    generated : whether generated files are read, too.
     """
 
     specs: Sequence[str]
@@ -47,6 +49,8 @@ class AskedSources:
     encoding: str | None = None
     file_format: str | None = None
     follow_links: bool = False
+    exclude: Sequence[str] = ()
+    generated: bool = False
 
     def opened(self) -> Sources:
         """Open the sources and report their notes; raises `InputError` as `Sources.open` does."""
@@ -55,7 +59,13 @@ class AskedSources:
         from .tabular.columns import ColumnNames, checked_types
 
         names = ColumnNames(self.text, self.id, self.title, types=checked_types([*self.types]))
-        files = FileFormat(self.encoding, self.file_format, self.follow_links)
+        files = FileFormat(
+            encoding=self.encoding,
+            format=self.file_format,
+            follow_links=self.follow_links,
+            exclude=self.exclude,
+            generated=self.generated,
+        )
         opened = Sources.open([*self.specs], names, self.vectors, files)
         for line in opened.notes:
             note(line)
@@ -69,6 +79,8 @@ def named_sources(
     title: str | None = None,
     *,
     follow_links: bool = False,
+    exclude: Sequence[str] = (),
+    generated: bool = False,
 ) -> AskedSources:
     """The sources that a program names; raises `InputError` if there are none.
 
@@ -79,8 +91,17 @@ def named_sources(
     is_named = all(isinstance(one, str | Path) and str(one) != "-" for one in several)
     if not several or not is_named:
         raise InputError(f"sources {shortened_repr(given)}; expected files or folders")
-    specs = [str(one) for one in several]
-    return AskedSources(specs, text, id, title, follow_links=follow_links)
+    if isinstance(exclude, str):
+        raise InputError(f"exclude {shortened_repr(exclude)}; expected a list of patterns")
+    return AskedSources(
+        specs=[str(one) for one in several],
+        text=text,
+        id=id,
+        title=title,
+        follow_links=follow_links,
+        exclude=exclude,
+        generated=generated,
+    )
 
 
 def remember_sources(

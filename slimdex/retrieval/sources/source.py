@@ -99,7 +99,13 @@ def open_source(
         if not corpus.is_file() or (leads_out(corpus, path) and not given.follow_links):
             if given.format is not None:
                 raise InputError(f"format={given.format!r}: {spec} is a folder; expected none")
-            return FileSource.of_folder(spec, given.encoding, follow_links=given.follow_links)
+            return FileSource.of_folder(
+                spec,
+                given.encoding,
+                follow_links=given.follow_links,
+                exclude=given.exclude,
+                generated=given.generated,
+            )
         path = corpus
     if spec != STANDARD_INPUT and not path.is_file():
         raise InputError(no_file(spec))
@@ -199,6 +205,7 @@ class Sources:
         names = replace(names, vectors=vectors)
         opened = [open_source(spec, names, files) for spec in specs]
         _check_columns_named(opened, names)
+        _check_folders_named(opened, files)
         check_typed(opened, names.types)
         return cls(opened, given, agree(opened))
 
@@ -295,6 +302,13 @@ def _check_columns_named(opened: Sequence[Source], names: ColumnNames) -> None:
     requested = next((f"{name}={value!r}" for name, value in named.items() if value), None)
     if requested and not any(isinstance(source, TableSource) for source in opened):
         raise InputError(f"{requested}: a column; expected a table among the sources")
+
+
+def _check_folders_named(opened: Sequence[Source], files: FileFormat) -> None:
+    """Raise `InputError` if the user leaves out files and there is no folder of files."""
+    folders = [each for each in opened if isinstance(each, FileSource) and not each.is_alone]
+    if files.exclude and not folders:
+        raise InputError(f"exclude={files.exclude[0]!r}: expected a folder among the sources")
 
 
 def _checked(documents: Iterable[Document], vectors: ArrayVectors) -> Iterator[Document]:

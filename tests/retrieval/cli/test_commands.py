@@ -29,6 +29,7 @@ FILES = {
     "papers/a.md": "the cat",
     "papers/empty.md": "",
     "papers/letter.rtf": r"{\rtf1 rain}",
+    "papers/made.lock": "the dog",
     "secret.md": "the dog",
 }
 TWINS = [
@@ -239,6 +240,8 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "letters.data --id nr --title heading --text body --types zip=VARCHAR --encoding latin-1 "
     "--format csv": ("7", {"title": "Café", "text": "rain", "metadata": {"zip": "01234"}}),
     "papers --follow-links": ("link.md", {"text": "the dog"}),
+    "papers --generated": ("made.lock", {"text": "the dog"}),
+    "papers --exclude *.lock --exclude !made.lock --generated": ("made.lock", {"text": "the dog"}),
     "--sql \"SELECT 7 AS id, 'rain' AS text, '\\xFF\\x00a'::BLOB AS b\"": (
         "7",
         {"text": "rain", "metadata": {"b": "/wBh"}},
@@ -268,9 +271,19 @@ def test_sources_and_their_options(beside: Runner, command: str) -> None:
         "papers/letter.rtf": "unsupported",
         "papers/empty.md": "empty",
         "papers/link.md": "a link out of the folder",
+        "papers/made.lock": "lock file",
     }
     hint = "papers: left out: 1 link out of the folder (--follow-links follows links): link.md\n"
     assert hint in done.err
+    assert "papers: left out: 1 lock file (--generated reads them)\n" in done.err
+
+
+@pytest.mark.parametrize("exclude", ["--exclude ''", "--exclude a --exclude ' '"])
+def test_patterns_of_files_to_leave_out_are_checked(beside: Runner, exclude: str) -> None:
+    assert "exclude ''; expected a pattern" in beside.refuses(f"build papers --out new {exclude}")
+    table = "letters.data --format csv --encoding latin-1"
+    refused = beside.refuses(f"build {table} --out new --exclude '*.md'")
+    assert "--exclude '*.md': expected a folder among the sources" in refused
 
 
 def test_json_lists_every_file_that_is_left_out(beside: Runner) -> None:
@@ -278,7 +291,7 @@ def test_json_lists_every_file_that_is_left_out(beside: Runner) -> None:
         Path(f"papers/{number:02}.rtf").write_text(r"{\rtf1 rain}")
     done = beside("add pets papers --json")
     assert "and 2 more (`--json` lists all)" in done.err
-    assert len(done.json["file_notes"]) == 14
+    assert len(done.json["file_notes"]) == 15
 
 
 @pytest.mark.slow

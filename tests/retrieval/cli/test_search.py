@@ -49,6 +49,10 @@ def test_meaning_ranks_what_patterns_leave(slimdex: Runner) -> None:
         "valve.*": {"valve.c", "deep/valve.py"},
         "deep/*": {"deep/valve.py", "deep/test_valve.py"},
         "test_[a-w]*.py": {"deep/test_valve.py"},
+        "deep": {"deep/valve.py", "deep/test_valve.py"},
+        "deep/": {"deep/valve.py", "deep/test_valve.py"},
+        "code/deep": {"deep/valve.py", "deep/test_valve.py"},
+        "eep": set(),
         "valve": set(),
     }.items():
         assert found("--glob", glob) == names, glob

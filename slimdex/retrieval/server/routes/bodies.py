@@ -272,4 +272,6 @@ class SyncBody(Body):
     types: list[str] | None = None
     encoding: str | None = None
     file_format: str | None = None
+    exclude: list[str] | None = None
+    generated: bool | None = None
     refit: Literal["auto", "never", "always"] = "auto"

@@ -18,10 +18,13 @@ from slimdex.indexes.errors import InputError
 from slimdex.indexes.execution.progress import progress
 
 from ...documents import Document
+from ...extras import install_command
 from .formats.mail import message_id, messages
+from .formats.source_code import lacks_grammar
 from .front_matter import COLUMNS, tags
+from .generated import GENERATED, LIBRARIES, REASONS, unwritten
 from .input_files import Reading, stamp_of
-from .kinds import BOOKS, HEAD, kind_of, left_out_as
+from .kinds import BOOKS, HEAD, ending, kind_of, left_out_as
 from .limits import LARGEST_BOOK, LARGEST_FILE, UnreadableError, too_large
 from .outline import Extract
 from .packed import ENDINGS, opened, unpacked_head
@@ -61,9 +64,17 @@ class FileSource:
         **COLUMNS,
     }
 
-    def __init__(self, name: str, found: Walk, root: str, encoding: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        found: Walk,
+        root: str,
+        encoding: str | None = None,
+        *,
+        generated: bool = False,
+    ) -> None:
         self.name, self._found, self._root, self._encoding = name, found, root, encoding
-        self.is_alone = False
+        self.is_alone, self._reads_generated = False, generated
         self.origins = set[str]()
         self._known = 0
         self._kept = list[str]()
@@ -71,11 +82,21 @@ class FileSource:
 
     @classmethod
     def of_folder(
-        cls, spec: str, encoding: str | None = None, *, follow_links: bool = False
+        cls,
+        spec: str,
+        encoding: str | None = None,
+        *,
+        follow_links: bool = False,
+        exclude: Sequence[str] = (),
+        generated: bool = False,
     ) -> FileSource:
-        """Open the files below a folder; raises `InputError` if there are no readable files."""
-        found = walk(Path(spec), follow_links=follow_links)
-        source = cls(spec, found, spec, encoding)
+        """Open the files below a folder; raises `InputError` if there are no readable files.
+
+        `exclude` are patterns of files to leave out; with `generated`, files that nobody writes by
+        hand are read as well.
+        """
+        found = walk(Path(spec), follow_links=follow_links, exclude=exclude, libraries=generated)
+        source = cls(spec, found, spec, encoding, generated=generated)
         if not found.files:
             lines = source._notes_on_files().lines(hint="")
             reasons = "; ".join([*source.notes, *lines])
@@ -98,7 +119,7 @@ class FileSource:
             return None
         relative = as_unicode(os.path.normpath(shown_as)).replace(os.sep, "/")
         source = cls(name, Walk([FoundFile.found(path, relative, found)]), "", encoding)
-        source.is_alone = True
+        source.is_alone = source._reads_generated = True
         return source
 
     @property
@@ -108,6 +129,7 @@ class FileSource:
         indexes = self._found.indexes
         parts = [f"{hidden:,} hidden"] if hidden else []
         parts += [f"{ignored:,} ignored by .gitignore"] if ignored else []
+        parts += [f"{self._found.excluded:,} excluded"] if self._found.excluded else []
         parts += [f"{indexes:,} slimdex index{'es' * (indexes != 1)}"] if indexes else []
         return [f"left out: {', '.join(parts)}"] if parts else []
 
@@ -125,13 +147,18 @@ class FileSource:
 
     def _notes_on_files(self) -> FileNotes:
         unread = [*self._found.unreadable, *self._noted.unread]
-        return replace(self._noted, unread=unread, outside=self._found.outside)
+        libraries = [(folder, LIBRARIES) for folder in self._found.libraries]
+        left_out = [*self._noted.left_out, *libraries]
+        outside = self._found.outside
+        return replace(self._noted, left_out=left_out, unread=unread, outside=outside)
 
     def fingerprint(self) -> str:
         """Digest of the paths, sizes and modification times of all files."""
-        digest = hashlib.sha256(repr((self._root, self._encoding)).encode())
+        options = (self._root, self._encoding, self._reads_generated)
+        digest = hashlib.sha256(repr(options).encode())
         for file in self._found.files:
-            digest.update(repr((file.relative, file.size, file.mtime_ns)).encode())
+            facts = (file.relative, file.size, file.mtime_ns, file.is_generated)
+            digest.update(repr(facts).encode())
         return digest.hexdigest()
 
     @property
@@ -150,6 +177,7 @@ class FileSource:
         files = [file for file in self._found.files if file.relative in set(paths)]
         step = -(-len(files) // most)
         few = FileSource(self.name, Walk(files[:: max(step, 1)]), self._root, self._encoding)
+        few._reads_generated = self._reads_generated
         with closing(few._documents(Reading())) as documents:
             return [*documents]
 
@@ -217,8 +245,8 @@ class FileSource:
     def _stamp(self, file: FoundFile, reading: Reading) -> str:
         """Stamp of everything that a file's documents depend on, except the folder's name."""
         path = reading.inside + ("" if self.is_alone and reading.inside else file.relative)
-        facts = (self._encoding, path, file.size, file.mtime_ns)
-        return stamp_of(max(file.mtime_ns, file.ctime_ns), *facts)
+        facts = (self._encoding, self._reads_generated, file.is_generated, path, file.size)
+        return stamp_of(max(file.mtime_ns, file.ctime_ns), *facts, file.mtime_ns)
 
     def _known_as(
         self, document: Document, file: FoundFile, reading: Reading, stamp: str
@@ -251,11 +279,16 @@ class FileSource:
             else:
                 most = LARGEST_BOOK if inner in BOOKS else LARGEST_FILE
                 data = _contents(file, opened_, most)
+                if reason := self._unwritten(file, inner, head, data):
+                    self._noted.left_out.append((file.relative, reason))
+                    return
                 kind, extract = worker.read(file.relative, str(kind), data, self._encoding)
                 if extract.is_guessed and kind != "mail":
                     self._noted.guessed.append(file.relative)
                 if extract.replaced:
                     self._noted.replaced.append((file.relative, extract.replaced))
+                if kind == "code" and lacks_grammar(ending(file.relative)):
+                    self._noted.without_grammar.append(file.relative)
                 if extract.text and extract.scanned:
                     pages = extract.facts["pages"]
                     self._noted.scanned.append((file.relative, extract.scanned, pages))
@@ -268,6 +301,14 @@ class FileSource:
                 else:
                     reason = TEXTLESS if data.strip() else "empty"
                     self._noted.left_out.append((file.relative, reason))
+
+    def _unwritten(self, file: FoundFile, kind: str, head: bytes, data: bytes) -> str | None:
+        """Reason to leave out a file that nobody writes by hand; None to read it."""
+        if self._reads_generated or file.is_generated is False:
+            return None
+        if file.is_generated:
+            return GENERATED
+        return unwritten(file.relative, kind, head, data)
 
     def _messages(
         self, file: FoundFile, box: io.BufferedReader, worker: Worker
@@ -385,6 +426,7 @@ class FileNotes:
     guessed : paths of files whose encoding was guessed.
     replaced : (path, number of U+FFFD that stand for bytes which can't be decoded).
     scanned : (path, number of scanned pages without text, number of pages).
+    without_grammar : paths of files of code that are cut by keywords, for want of their grammar.
     """
 
     left_out: list[tuple[str, str]] = field(default_factory=list)
@@ -392,12 +434,14 @@ class FileNotes:
     guessed: list[str] = field(default_factory=list)
     replaced: list[tuple[str, int]] = field(default_factory=list)
     scanned: list[tuple[str, int, int]] = field(default_factory=list)
+    without_grammar: list[str] = field(default_factory=list)
     unread: list[tuple[str, str]] = field(default_factory=list)
 
     def lines(self, hint: str = JSON_LISTS_ALL) -> list[str]:
         """Lines for the user; the hint follows names that are not all."""
         counted = Counter(reason for _, reason in self.left_out if reason not in NAMED)
-        reasons = [f"{count:,} {reason}" for reason, count in sorted(counted.items())]
+        unwritten = [_counted(counted.pop(each), each) for each in REASONS if counted[each]]
+        reasons = [f"{count:,} {reason}" for reason, count in sorted(counted.items()) if count]
         unsupported = [name for name, reason in self.left_out if reason == UNSUPPORTED]
         textless = [name for name, reason in self.left_out if reason == TEXTLESS]
         links = _counted(len(self.outside), "link")
@@ -420,6 +464,14 @@ class FileNotes:
             ],
         }
         lines = [f"left out: {', '.join(reasons)}"] if reasons else []
+        if unwritten:
+            lines.append(f"left out: {', '.join(unwritten)} (generated=True reads them)")
+        if self.without_grammar:
+            files = _counted(len(self.without_grammar), "file")
+            lines.append(
+                f"{files} of code cut by keywords, which misses some functions: "
+                f"`{install_command('code')}` brings the grammars of their languages"
+            )
         return lines + [
             f"{of}: {_first_names(names, hint)}" for of, names in named.items() if names
         ]
@@ -431,6 +483,7 @@ class FileNotes:
             *((name, "a link out of the folder") for name in self.outside),
             *((name, "not UTF-8, encoding guessed") for name in self.guessed),
             *((name, f"places that can't be decoded: {n:,}") for name, n in self.replaced),
+            *((name, "code cut by keywords") for name in self.without_grammar),
             *((name, f"scanned pages: {n:,} of {all:,}") for name, n, all in self.scanned),
             *self.unread,
         ]

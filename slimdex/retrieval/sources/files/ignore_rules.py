@@ -1,4 +1,4 @@
-"""Ignored files: the rules of `.gitignore` files around and below a folder, matched as by git.
+"""Rules for paths: of `.gitignore` and `.gitattributes` around and below a folder, as git has them.
 
 The files are untrusted, so they are matched in bounded time: patterns become regular expressions
 without backtracking. The text after a wildcard is matched at its first place (``(?>...)``), as no
@@ -18,6 +18,9 @@ from pathlib import Path
 from .limits import LARGEST_RULES, UnreadableError
 
 FILE_NAME = ".gitignore"
+ATTRIBUTES = ".gitattributes"
+ATTRIBUTE = re.compile(rb"(-|!)?linguist-(?:generated|vendored)(?:=(true|false))?")
+"""What GitHub calls files that their repository does not count as its code."""
 LONGEST = 4096
 """Longest pattern in bytes, the limit of Linux paths."""
 TOGETHER = 500
@@ -42,6 +45,8 @@ RANGE_END = re.compile(rb"-(?!\])\\?+(.)", re.DOTALL)
 SINGLE_BYTE = re.compile(rb"\\?+(.)", re.DOTALL)
 """Items of a set: a named class, a range, a byte."""
 STAR, ANY_BYTE, NO_MATCH = b"*", rb"[^/\0]", b"(?!)"
+MOST_ATTRIBUTES = 100
+"""Words of a line that are read."""
 Component = list[bytes]
 """One component of a pattern's path: `STAR`, and expressions for one byte each."""
 
@@ -79,62 +84,94 @@ class IgnoreRules:
         return None
 
 
-class Ignored:
+Load = Callable[[Path], IgnoreRules | None]
+
+
+class Rules:
     """Rules of a folder and its parents, up to the repository's root.
 
     Parameters
     ----------
     rules : (prefix, skip, rules): paths relative to the walked folder lose `skip` characters and
         get `prefix`, to be relative to the folder of the rules.
-    follows : whether to read a `.gitignore` that may be a link.
+    load : returns a folder's own rules; None if it has none.
     """
 
-    def __init__(
-        self, rules: list[tuple[str, int, IgnoreRules]], follows: Callable[[Path], bool]
-    ) -> None:
-        self._rules, self._follows = rules, follows
+    def __init__(self, rules: list[tuple[str, int, IgnoreRules]], load: Load) -> None:
+        self._rules, self._load = rules, load
 
     @classmethod
-    def around(cls, root: Path, follows: Callable[[Path], bool]) -> Ignored:
-        """Load the rules for walking a folder, which itself is never ignored.
+    def around(cls, root: Path, load: Load) -> Rules:
+        """Load the rules for walking a folder, for which itself none holds.
 
-        Raises `UnreadableError` if a `.gitignore` has more than `LARGEST_RULES` bytes; also raised
-        by `within`.
+        What `load` raises is raised, also by `within`.
         """
         above = [root, *root.parents]
         managed = next((i for i, folder in enumerate(above) if (folder / ".git").exists()), 0)
         rules = []
         for folder in above[managed:0:-1]:
-            if found := _rules(folder, follows):
+            if found := load(folder):
                 rules.append((f"{root.relative_to(folder).as_posix()}/", 0, found))
-        around = cls(rules, follows)
-        return cls([], follows) if around.has("", is_folder=True) else around
+        around = cls(rules, load)
+        return cls([], load) if around.decision("", is_folder=True) else around
 
-    def within(self, folder: Path, relative: str) -> Ignored:
+    def within(self, folder: Path, relative: str) -> Rules:
         """Add the rules of a subfolder, given by its path relative to the walked folder."""
-        if found := _rules(folder, self._follows):
-            return Ignored([*self._rules, ("", len(relative), found)], self._follows)
+        if found := self._load(folder):
+            return Rules([*self._rules, ("", len(relative), found)], self._load)
         return self
 
-    def has(self, relative: str, *, is_folder: bool) -> bool:
-        """Return whether a path within the walked folder is ignored; the nearest rule decides."""
+    def decision(self, relative: str, *, is_folder: bool = False) -> bool | None:
+        """Decision for a path within the walked folder: of the nearest rule; None without one."""
         for before, cut, rules in reversed(self._rules):
             path = f"{before}{relative[cut:]}".removesuffix("/")
-            if (ignores := rules.decision(path, is_folder=is_folder)) is not None:
-                return ignores
-        return False
+            if (decision := rules.decision(path, is_folder=is_folder)) is not None:
+                return decision
+        return None
 
 
-def _rules(folder: Path, follows: Callable[[Path], bool]) -> IgnoreRules | None:
-    """Load a folder's own rules; None if it has none, or a link that is not followed."""
+def ignore_rules(folder: Path, follows: Callable[[Path], bool]) -> IgnoreRules | None:
+    """Load a folder's `.gitignore`; None if it has none, or a link that is not followed.
+
+    Raises `UnreadableError` if it has more than `LARGEST_RULES` bytes: what it names is unknown.
+    """
+    data = _read(folder / FILE_NAME, follows)
+    if data is not None and len(data) > LARGEST_RULES:
+        raise UnreadableError(f"{folder / FILE_NAME} is over {LARGEST_RULES >> 10} KiB")
+    return None if data is None else IgnoreRules(data)
+
+
+def attribute_rules(folder: Path, follows: Callable[[Path], bool]) -> IgnoreRules | None:
+    """Load from a folder's `.gitattributes` which files are generated or of others.
+
+    None if it has none, is too large, or is a link that is not followed.
+    """
+    data = _read(folder / ATTRIBUTES, follows)
+    return None if data is None or len(data) > LARGEST_RULES else IgnoreRules(marked(data))
+
+
+def marked(data: bytes) -> bytes:
+    r"""Convert `.gitattributes` to the lines of a `.gitignore`: what is generated or of others.
+
+    >>> marked(b"*.pb.go linguist-generated\n* text=auto\nlib/** -linguist-vendored")
+    b'*.pb.go\n!lib/**'
+    """
+    lines = []
+    for line in data.splitlines():
+        pattern, *attributes = line.split()[:MOST_ATTRIBUTES] or [b"#"]
+        found = [match for each in attributes if (match := ATTRIBUTE.fullmatch(each))]
+        if found and not pattern.startswith((b"#", b"!", b'"')):
+            is_set = any(not match[1] and match[2] != b"false" for match in found)
+            lines.append(pattern if is_set else b"!" + pattern)
+    return b"\n".join(lines)
+
+
+def _read(path: Path, follows: Callable[[Path], bool]) -> bytes | None:
+    """Read a file of rules, one byte more than its limit at most; None if there is none."""
     with suppress(OSError):
-        path = folder / FILE_NAME
         if path.is_file() and follows(path):
             with path.open("rb") as file:
-                data = file.read(LARGEST_RULES + 1)
-            if len(data) > LARGEST_RULES:
-                raise UnreadableError(f"{path} is over {LARGEST_RULES >> 10} KiB")
-            return IgnoreRules(data)
+                return file.read(LARGEST_RULES + 1)
     return None
 
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 import weakref
 import zlib
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -55,13 +55,19 @@ class FileFormat:
         mark.
     format : an ending without its dot, which replaces the file's own.
     follow_links : whether links that lead out of a folder are followed.
+    exclude : patterns of a folder's files to leave out, as in a `.gitignore` of the folder.
+    generated : whether a folder's generated files are read, see `generated`.
     """
 
     encoding: str | None = None
     format: str | None = None
     follow_links: bool = False
+    exclude: Sequence[str] = ()
+    generated: bool = False
 
     def __post_init__(self) -> None:
+        if not all(pattern.strip() for pattern in self.exclude):
+            raise InputError("exclude ''; expected a pattern")
         if self.encoding is None:
             return
         try:

@@ -36,7 +36,7 @@ TABLES = (
 )
 """Endings of tables, which are skipped in folders and must be named as sources."""
 DATABASES = (".duckdb", ".db", ".sqlite", ".sqlite3")
-DATA = frozenset((*TABLES, *DATABASES, ".lock", ".map", ".po", ".pot", ".geojson"))
+DATA = frozenset((*TABLES, *DATABASES, ".map", ".po", ".pot", ".geojson"))
 """Endings of files that are not prose or code."""
 MEDIA = ("image/", "audio/", "video/", "font/", "application/octet-stream")
 """Beginnings of the types of files that have no text; MimeTypes() does not ask the system."""

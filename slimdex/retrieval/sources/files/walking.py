@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ...atomic_files import MANIFEST, OUR_FILES, is_index
-from .ignore_rules import FILE_NAME, Ignored
+from .generated import holds_libraries
+from .ignore_rules import FILE_NAME, IgnoreRules, Rules, attribute_rules, ignore_rules
 from .limits import UnreadableError
 
 ODD = {
@@ -18,6 +21,8 @@ ODD = {
     stat.S_IFBLK: "a device",
 }
 """Special files; opening one could block forever."""
+ANY_NAME = "*"
+"""Name of a file that only patterns for all files match."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class FoundFile:
     path : path to open, whose last part is no link.
     relative : path relative to the folder, with "/"; bytes that are not UTF-8 become ``\\xe9``.
     size, mtime_ns, ctime_ns : as the walk found them.
+    is_generated : as a `.gitattributes` says; None if none says anything.
     """
 
     path: Path
@@ -36,11 +42,15 @@ class FoundFile:
     size: int
     mtime_ns: int
     ctime_ns: int
+    is_generated: bool | None = None
 
     @classmethod
-    def found(cls, path: Path, relative: str, stat: os.stat_result) -> FoundFile:
+    def found(
+        cls, path: Path, relative: str, stat: os.stat_result, is_generated: bool | None = None
+    ) -> FoundFile:
         """Create from a file's status."""
-        return cls(path, relative, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        times = (stat.st_mtime_ns, stat.st_ctime_ns)
+        return cls(path, relative, stat.st_size, *times, is_generated)
 
 
 @dataclass
@@ -50,7 +60,9 @@ class Walk:
     Attributes
     ----------
     files : in the order of paths.
-    hidden, ignored : numbers of files and folders skipped by name, and by `.gitignore`.
+    hidden, ignored, excluded : numbers of files and folders skipped by name, by `.gitignore`, and
+        by the caller's patterns.
+    libraries : folders of libraries, see `generated.holds_libraries`.
     indexes : number of skipped slimdex indexes.
     outside : links that were not followed, as they lead out of the folder.
     unreadable : (path, reason).
@@ -59,19 +71,29 @@ class Walk:
     files: list[FoundFile] = field(default_factory=list)
     hidden: int = 0
     ignored: int = 0
+    excluded: int = 0
+    libraries: list[str] = field(default_factory=list)
     indexes: int = 0
     outside: list[str] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
 
-def walk(root: Path, *, follow_links: bool = False) -> Walk:
+def walk(
+    root: Path,
+    *,
+    follow_links: bool = False,
+    exclude: Sequence[str] = (),
+    libraries: bool = False,
+) -> Walk:
     """Find files below a folder, except hidden and ignored ones.
 
+    `exclude` are patterns as in a `.gitignore` of the folder, and prevail over its own. Folders of
+    libraries are entered only with `libraries`.
     Links are followed last, those to files after those to folders, and only to unvisited targets,
     so each file is found once; those that lead out of the folder only with `follow_links`. The
     folder itself may be a link.
     """
-    walker = _Walker(root, follow_links)
+    walker = _Walker(root, follow_links, exclude, libraries)
     walker.run()
     found = walker.found
     found.files.sort(key=lambda file: (file.relative.split("/"), os.fsencode(file.path)))
@@ -92,34 +114,61 @@ def as_unicode(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
+class _Rules(NamedTuple):
+    """Rules that hold in a folder: which files are ignored, and which are generated."""
+
+    ignored: Rules
+    generated: Rules
+
+    def within(self, folder: Path, relative: str) -> _Rules:
+        """Add the rules of a subfolder."""
+        prefix = f"{relative}/" if relative else ""
+        return _Rules(*(rules.within(folder, prefix) for rules in self))
+
+
 class _Walker:
-    def __init__(self, root: Path, follow_links: bool) -> None:
+    def __init__(
+        self, root: Path, follow_links: bool, exclude: Sequence[str], libraries: bool
+    ) -> None:
         self.found, self._root, self._follows_all = Walk(), root, follow_links
+        self._excluded = IgnoreRules(os.fsencode("\n".join(exclude)))
+        self._enters_libraries = libraries
         self._real = Path(os.path.realpath(root))
         self._seen = {_identity(each.stat()) for each in (self._real, *self._real.parents)}
         self._files = set[tuple[int, int]]()
-        self._links: list[tuple[os.DirEntry[str], str, Ignored]] = []
-        self._file_links: list[tuple[os.DirEntry[str], str]] = []
+        self._links: list[tuple[os.DirEntry[str], str, _Rules]] = []
+        self._file_links: list[tuple[os.DirEntry[str], str, _Rules]] = []
 
     def run(self) -> None:
         try:
-            ignored = Ignored.around(self._real, self._follows)
+            rules = self._rules_around()
         except UnreadableError as error:
             self.found.unreadable.append((".", str(error)))
             return
-        self._walk(self._root, "", ignored)
+        self._walk(self._root, "", rules)
         while self._links:
             links, self._links = sorted(self._links, key=lambda link: link[1]), []
-            for entry, relative, ignored in links:
-                self._follow(entry, relative, ignored)
-        for file, relative in sorted(self._file_links, key=lambda link: link[1]):
+            for entry, relative, rules in links:
+                self._follow(entry, relative, rules)
+        for file, relative, rules in sorted(self._file_links, key=lambda link: link[1]):
             if _identity(file.stat()) not in self._files:
-                self._add(file, relative)
+                self._add(file, relative, rules)
 
-    def _walk(self, folder: Path, relative: str, ignored: Ignored) -> None:
-        left = [(folder, relative, ignored)]
+    def _rules_around(self) -> _Rules:
+        ignored = Rules.around(self._real, lambda folder: ignore_rules(folder, self._follows))
+
+        def load(folder: Path) -> IgnoreRules | None:
+            return attribute_rules(folder, self._follows)
+
+        generated = Rules.around(self._real, load)
+        # Who names a folder of generated files wants to read it.
+        is_for_all = generated.decision(ANY_NAME)
+        return _Rules(ignored, Rules([], load) if is_for_all else generated)
+
+    def _walk(self, folder: Path, relative: str, rules: _Rules) -> None:
+        left = [(folder, relative, rules)]
         while left:
-            folder, relative, ignored = left.pop()
+            folder, relative, rules = left.pop()
             try:
                 with os.scandir(folder) as entries:
                     listed = sorted(entries, key=lambda entry: entry.name)
@@ -130,8 +179,11 @@ class _Walker:
             if MANIFEST in names and any(map(OUR_FILES.fullmatch, names)):  # a slimdex index
                 self.found.indexes += 1
                 continue
+            if relative and not self._enters_libraries and holds_libraries(folder.name, names):
+                self.found.libraries.append(as_unicode(relative))
+                continue
             try:
-                ignored = ignored.within(folder, f"{relative}/" if relative else "")
+                rules = rules.within(folder, relative)
             except UnreadableError as error:
                 self.found.unreadable.append((as_unicode(relative or "."), str(error)))
                 continue
@@ -144,19 +196,21 @@ class _Walker:
                     continue
                 try:
                     is_folder = entry.is_dir()
-                    if ignored.has(path, is_folder=is_folder):
+                    if self._excluded.decision(path, is_folder=is_folder):
+                        self.found.excluded += 1
+                    elif rules.ignored.decision(path, is_folder=is_folder):
                         self.found.ignored += 1
                     elif entry.is_symlink():
-                        self._links.append((entry, path, ignored))
+                        self._links.append((entry, path, rules))
                     elif is_folder:
                         self._seen.add(_identity(entry.stat()))
-                        left.append((Path(entry.path), path, ignored))
+                        left.append((Path(entry.path), path, rules))
                     else:
-                        self._add(entry, path)
+                        self._add(entry, path, rules)
                 except OSError as error:
                     self._unreadable(path, error)
 
-    def _follow(self, entry: os.DirEntry[str], relative: str, ignored: Ignored) -> None:
+    def _follow(self, entry: os.DirEntry[str], relative: str, rules: _Rules) -> None:
         if not self._follows(Path(entry.path)):
             self.found.outside.append(as_unicode(relative))
             return
@@ -168,18 +222,19 @@ class _Walker:
         if stat.S_ISDIR(found.st_mode):
             if _identity(found) not in self._seen:
                 self._seen.add(_identity(found))
-                self._walk(Path(entry.path), relative, ignored)
+                self._walk(Path(entry.path), relative, rules)
         else:  # after the folders, where it may be
-            self._file_links.append((entry, relative))
+            self._file_links.append((entry, relative, rules))
 
-    def _add(self, entry: os.DirEntry[str], relative: str) -> None:
+    def _add(self, entry: os.DirEntry[str], relative: str, rules: _Rules) -> None:
         found = entry.stat()
         if kind := ODD.get(stat.S_IFMT(found.st_mode)):
             self.found.unreadable.append((as_unicode(relative), kind))
             return
         self._files.add(_identity(found))
         path = Path(os.path.realpath(entry.path) if entry.is_symlink() else entry.path)
-        self.found.files.append(FoundFile.found(path, as_unicode(relative), found))
+        is_generated = rules.generated.decision(relative)
+        self.found.files.append(FoundFile.found(path, as_unicode(relative), found, is_generated))
 
     def _follows(self, path: Path) -> bool:
         """Return whether to follow a path that may be a link."""

@@ -265,11 +265,12 @@ def test_a_file_that_vanishes_or_grows_too_large(notes: Path) -> None:
 def test_a_page_nested_a_hundred_thousand_deep(tmp_path: Path) -> None:
     n = 100_000
     (tmp_path / "deep.html").write_text(f"<p>up{'<div>' * n}down{'</div>' * n}<p>end")
-    (tmp_path / "deep.py").write_text("(" * n + ")" * n)
+    brackets = "(\n" * n + ")\n" * n
+    (tmp_path / "deep.py").write_text(brackets)
     (tmp_path / "deep.ipynb").write_text("[" * n)
     found, said = read(tmp_path)
     assert found["deep.html"].text == "up\n\ndown\n\nend"
-    assert found["deep.py"].text == "(" * n + ")" * n
+    assert found["deep.py"].text == brackets.strip()
     assert said[-1].startswith("1 file could not be read: deep.ipynb (not a notebook: ")
 
 

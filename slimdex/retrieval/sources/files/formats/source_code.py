@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -235,6 +236,19 @@ def by_grammar(text: str, ending: str) -> list[Definition] | None:
     tree = Parser(language).parse(text.encode("utf-8", "replace"))
     nodes = QueryCursor(query).captures(tree.root_node).get("it", [])
     return _definitions(sorted(nodes, key=lambda node: (node.start_byte, -node.end_byte)))
+
+
+@cache
+def lacks_grammar(ending: str) -> bool:
+    """Return whether files with an ending are cut by keywords until the extra `code` is installed.
+
+    >>> lacks_grammar(".py"), lacks_grammar(".md")
+    (False, False)
+    """
+    module = MODULES.get(ending)
+    if module is None or ending in PYTHON:
+        return False
+    return not all(find_spec(name) for name in ("tree_sitter", f"tree_sitter_{module}"))
 
 
 @cache
