@@ -56,9 +56,10 @@ TEXT_WORDS = frozenset([
 """Words of queries for what is no code."""
 LONGEST_NAMED = 1000
 """Characters of a query in which names are looked for; the time grows with their square."""
-_NAME = r"[^\W\d][\w$]*(?:(?:\.|::?|#|->)[^\W\d][\w$]*)*"
+_NAME = r"(?<![\w$.:#>])[^\W\d][\w$]*+(?:(?:\.|::?|#|->)[^\W\d][\w$]*+)*+"
+"""A name from its beginning: one found from within would be tried at each of its parts."""
 _ONE_NAME = re.compile(rf"\W*({_NAME})(?:\(\))?\W*")
-_QUOTED = re.compile(rf"`({_NAME})(?:\(\))?`|\b({_NAME})\(")
+_QUOTED = re.compile(rf"`({_NAME})(?:\(\))?`|({_NAME})\(")
 _DEFINED = re.compile(rf"({_NAME}) (?:is )?(?:defined|declared)\b")
 _CAPITALISED = re.compile(r"(?<=\w )[A-Z][a-z]\w+")
 """A capitalised word within a sentence."""

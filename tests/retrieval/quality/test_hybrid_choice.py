@@ -10,6 +10,7 @@ import pytest
 from slimdex.indexes.errors import InputError
 from slimdex.retrieval.collection import Collection
 from slimdex.retrieval.documents import Document
+from slimdex.retrieval.lexical.fusion import Fusion
 from slimdex.retrieval.quality import hybrid_choice
 from slimdex.retrieval.quality.hybrid_choice import FUSIONS, fused_ndcg
 from slimdex.retrieval.quality.labels import Judged
@@ -76,7 +77,11 @@ def test_labels_that_meaning_finds_alone_turn_fusion_off(collection: Collection)
 
 
 @pytest.mark.slow
-def test_few_labels_change_nothing_and_a_new_index_of_words_forgets(collection: Collection) -> None:
+def test_few_labels_change_nothing_and_a_new_index_of_words_forgets(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With the rule, which finds such names, nothing could be forgotten.
+    monkeypatch.setattr(hybrid_choice, "FUSIONS", [Fusion(0.5), Fusion(None)])
     collection.index_lexical(False)  # forgets an earlier choice
     collection.index_lexical()
     asked = [(n, f"{n} w1") for n in NAMES]

@@ -19,6 +19,8 @@ import time
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -297,14 +299,14 @@ def unreadable(error: Exception, path: Path) -> str:
 def _first_broken_line(path: Path) -> int:
     """Number from 1 of the first line that is not UTF-8."""
     decoder, number = codecs.getincrementaldecoder("utf-8")(), 1
-    with open_bytes(path) as file:
+    with suppress(*UNREADABLE), open_bytes(path) as file:
         while piece := file.read(PIECE):
             try:
                 decoder.decode(piece)
             except UnicodeDecodeError as error:
                 return number + error.object.count(b"\n", 0, error.start)
             number += piece.count(b"\n")
-    return number  # the file ends within a character
+    return number  # the file ends within a character, or what is left can't be unpacked
 
 
 @dataclass(frozen=True)

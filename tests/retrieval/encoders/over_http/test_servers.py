@@ -92,5 +92,10 @@ def test_llama_cpp_encodes_as_slimdex_does(
     own = TransformerEncoder(precision="fp32").encode(texts)
     unit = found / np.linalg.norm(found, axis=1, keepdims=True)
     assert np.vecdot(own, unit).min() > 1 - 1e-5
-    with pytest.raises(InputError, match=r"500 input .* is too large"):
-        encoder.encode(["word " * 5000])
+    text = "word " * 5000
+    vectors, ((tokens, read),) = encoder.encode_measured([text])  # refused until halved four times
+    assert 15 * read < tokens < 17 * read
+    beginning = TransformerEncoder(precision="fp32", max_length=512).encode(
+        [text[: len(text) // 16]]
+    )
+    assert np.vecdot(vectors / np.linalg.norm(vectors), beginning).item() > 0.999

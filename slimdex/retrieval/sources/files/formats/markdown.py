@@ -61,7 +61,9 @@ FARTHEST = 1 << 12
 """Characters of HTML in which the next word of its text is looked for."""
 OBJECT = re.compile(r"<[\w.]+( object)?( at 0x[0-9a-f]+)?>|<Figure size [^<>]*>")
 """What an object is shown as that has no text."""
-DESCRIPTION = re.compile(rf"^\W*(?:{'|'.join(front_matter.NAMES['description'])})\b", re.M | re.I)
+DESCRIPTION = re.compile(
+    rf"^[^\w\n]*+(?:{'|'.join(front_matter.NAMES['description'])})\b", re.M | re.I
+)
 """Key of the description in front matter."""
 LONGEST_OUTPUT = 2000
 """Characters kept of a cell's output."""
