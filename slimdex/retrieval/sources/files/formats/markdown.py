@@ -16,6 +16,7 @@ from slimdex.indexes.json_text import parsed
 from .. import front_matter
 from ..limits import UnreadableError
 from ..outline import Extract, Outline
+from ..text_line import Line
 from . import html_pages
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ NAMELESS = re.compile(r"(?:\]|:[\w+-]{1,64}:)\Z")
 """End of a span in brackets or of an emoji, which are no tokens."""
 TOKENS = ("link_close", "image", "code_inline", "html_inline")
 PARAGRAPH = ("paragraph_open", "paragraph_close", "inline", "heading_close")
+TAG = re.compile(r"<(/?)([a-z]+)", re.I)
 TITLE = re.compile(
     r"^(?:(?P<over>([-=`:'\"~^_*+#<>.])\2{2,})[ ]*\n)?"
     r"(?P<title>[ ]?\S.*)\n(?P<under>([-=`:'\"~^_*+#<>.])\5{2,})[ ]*$",
@@ -158,17 +160,28 @@ class _Reader:
 
 def _inline(tokens: list[Any]) -> str:
     """Visible text of inline tokens: descriptions of pictures, no tags."""
-    pieces = []
+    line = Line()
     for token in tokens:
         if token.type == "image":
-            pieces.append(_inline(token.children or []))
+            line.append(_inline(token.children or []))
         elif token.type == "softbreak":
-            pieces.append(" ")
+            line.append(" ")
         elif token.type == "hardbreak" or token.content.lower() in ("<br>", "<br/>", "<br />"):
-            pieces.append("\n")
-        elif token.type != "html_inline":
-            pieces.append(token.content)
-    return "".join(pieces)
+            line.append("\n")
+        elif token.type == "html_inline":
+            _add_tag(line, token.content)
+        else:
+            line.append(token.content)
+    return line.take()
+
+
+def _add_tag(line: Line, text: str) -> None:
+    """Begin or end the element of a tag, such as a superscript."""
+    tag = TAG.match(text)
+    if tag and tag[1]:
+        line.end(tag[2].lower())
+    elif tag:
+        line.start(tag[2].lower())
 
 
 def _without_tags(text: str) -> str:
