@@ -250,6 +250,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "sentences": sentences,
     "escapes": visible,
     "an attribute of HTML": raw(lambda data: html_pages.read(b"<meta content='" + data + b"'>")),
+    "HTML": raw(html_pages.read),
     "dates": front_matter.moment,
     "reStructuredText": markdown.read_rst,
     "kinds of files": raw(partial(kinds.kind_of, "")),

@@ -19,7 +19,6 @@ import time
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence, Set
-from collections.abc import Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial

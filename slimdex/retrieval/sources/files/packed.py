@@ -8,7 +8,9 @@ import posixpath
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
+from unicodedata import normalize
 from urllib.parse import unquote
 
 from ...extras import install_command
@@ -32,7 +34,7 @@ class Archive:
     """Entries of an archive; together at most `LARGEST_UNPACKED` bytes are read.
 
     Names are looked up as office files and books refer to them: an entry is also found by a name
-    with another case, percent-encoding or kind of slash, or with "." and "..".
+    with another case, percent-encoding, kind of slash or form of accents, or with "." and "..".
 
     Raises `UnreadableError` if it is not an archive, or has too many entries.
     """
@@ -82,7 +84,9 @@ class Archive:
 
 
 def _path(name: str) -> str:
-    path = posixpath.join("/", name.replace("\\", "/"))
+    with suppress(UnicodeError):  # UTF-8 that the archive doesn't declare
+        name = name.encode("cp437").decode()
+    path = posixpath.join("/", normalize("NFC", name).replace("\\", "/"))
     return posixpath.normpath(path).lstrip("/").lower()
 
 

@@ -6,7 +6,9 @@ import re
 import zlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import product
 from pathlib import Path
+from unicodedata import normalize
 from urllib.parse import quote
 
 import pytest
@@ -560,6 +562,55 @@ def test_epub() -> None:
     tea = epub.read(book)
     assert (tea.title, tea.facts) == ("Tea", {"author": "Ann", "language": "en"})
     assert pieces(tea) == [(("One",), "one", "One\n\na"), (("Two",), "two", "Two\n\nb")]
+
+
+CHAPTER = (
+    '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml" '
+    'xmlns:epub="http://www.idpf.org/2007/ops"><head><title>x</title></head><body>{}</body></html>'
+)
+PREFIXED = (
+    '<h:html xmlns:h="http://www.w3.org/1999/xhtml"><h:body><h:p>One</h:p><h:p>Two</h:p></h:body>'
+    "</h:html>"
+)
+CHAPTERS = [
+    (CHAPTER.format("<header><h1>One</h1></header><p>a</p><footer>b</footer>"), "One\n\na\n\nb"),
+    (CHAPTER.format("<p>a</p><aside epub:type='footnote' hidden='hidden'>b</aside>"), "a\n\nb"),
+    (CHAPTER.format("<p>a</p><div class='sidebar'>b</div><div id='footer'>c</div>"), "a\n\nb\n\nc"),
+    (CHAPTER.format("<p>a</p><article>b</article><main>c</main><p>d</p>"), "a\n\nb\n\nc\n\nd"),
+    (CHAPTER.format("<p>a<a epub:type='noteref' href='#n'>1</a>.</p>"), "a^1."),
+    (CHAPTER.format("<nav epub:type='toc'><ol><li>One</li></ol></nav><p>a</p>"), "a"),
+    (CHAPTER.format("<p><![CDATA[1 < 2]]> &nbsp;&#8212; <a id='x'/>b<br/>c</p>"), "1 < 2 — b\nc"),
+    (CHAPTER.format("<script src='a.js'/><p>a</p><title/><p>b</p>"), "a\n\nb"),
+    (CHAPTER.format("<script src='a.js'/><p>a<p>b & c"), "a\n\nb & c"),
+    (PREFIXED, "One\n\nTwo"),
+]
+"""Chapters -> their texts; the last but one is not well-formed."""
+
+
+@pytest.mark.parametrize(("chapter", "text"), CHAPTERS)
+def test_chapters_have_no_frame_and_are_xml(chapter: str, text: str) -> None:
+    assert epub.read(book("a.xhtml", "a.xhtml", chapter)).text == text
+
+
+def book(href: str, entry: str, chapter: str) -> bytes:
+    """A book of one chapter, with its name in the package and in the archive."""
+    package = f'<p><item id="a" href="{href}"/><spine><itemref idref="a"/></spine></p>'
+    return archive(
+        **{
+            "META-INF/container.xml": '<c><rootfile full-path="OPS/book.opf"/></c>',
+            "OPS/book.opf": package,
+            f"OPS/{entry}": chapter,
+        }
+    )
+
+
+def test_names_of_chapters_in_any_form_of_unicode() -> None:
+    composed, chapter = "Café.xhtml", CHAPTER.format("<p>a</p>")
+    for href, entry in product((composed, normalize("NFD", composed), quote(composed)), repeat=2):
+        if entry != quote(composed):
+            assert epub.read(book(href, entry, chapter)).text == "a"
+    undeclared = book(composed, "Cafxx.xhtml", chapter).replace(b"Cafxx", "Café".encode())
+    assert epub.read(undeclared).text == "a"
 
 
 @pytest.mark.slow

@@ -292,7 +292,7 @@ def test_html() -> None:
         (b"<p hidden>no<p>yes", "yes"),
         (b"<ol><li>a<li>b<ul><li>c</ul></ol>", "1. a\n2. b\n- c"),
         (b"<a name=x></a><h2>X</h2>", "X"),
-        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字<rt>ji</ruby>".encode(), "漢(kan)字(ji)"),
+        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字<rt>ji</ruby>".encode(), "漢字(kanji)"),
         (b"<p>Donau<wbr>dampf 1&#8209;24&nbsp;h&hellip;", "Donaudampf 1\u201124 h…"),
     ],
 )

@@ -32,7 +32,8 @@ for name in sys.argv[1:]:
         print(json.dumps([[], [str(error)]]))
 """
 NEEDS = {
-    "lxml": ["page.html"],
+    "lxml": ["feed.xml"],
+    "selectolax": ["page.html"],
     "markdown_it": ["letter.md", "note.md"],
     "pypdfium2": ["paper.pdf"],
     "charset_normalizer": ["latin.txt"],
@@ -49,6 +50,7 @@ def folder(tmp_path: Path) -> Path:
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "page.html").write_text("<p>A page.")
+    (notes / "feed.xml").write_text("<a><p>A feed.</p></a>")
     (notes / "note.md").write_text("# A note\n\nAnd a text.")
     (notes / "letter.md").write_text("---\ntags: [hot]\n---\n# Tea\n\nBoil water.")
     (notes / "manual.rst").write_text("Manual\n======\n\nTurn it on.")

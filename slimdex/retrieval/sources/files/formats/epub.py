@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 
 from ..limits import LARGEST_PACKED_TEXT, UnreadableError
 from ..outline import Extract, Outline
 from ..packed import Archive
 from . import html_pages
-from .xml_files import elements, facts
+from .html_events import Event, Start
+from .html_frame import Shown
+from .xml_files import elements, facts, xhtml_events
 
 CONTAINER = "META-INF/container.xml"
 PACKAGE = "application/oebps-package+xml"
 """Media type of a book's package; a container may list others before it."""
+CONTENTS = frozenset(["epub:type", "role"])
+"""Attributes by which a `nav` in a book is a table of contents."""
 
 
 def read(data: bytes) -> Extract:
@@ -35,9 +40,21 @@ def read(data: bytes) -> Extract:
         path = posixpath.join(posixpath.dirname(package), item.partition("#")[0])
         if page := archive.read(path):
             outline.part("")
-            html_pages.feed(outline, html_pages.page_text(page))
+            events = xhtml_events(page)
+            html_pages.feed(outline, events, _without_contents(events))
             outline.leave(0)
     title = (
         next((e.text for e in about if e.name == "title" and e.text), "") or outline.first_heading
     )
     return Extract(title, outline.text, outline.parts, facts(about))
+
+
+def _without_contents(events: Sequence[Event]) -> Shown:
+    """Leave out tables of contents and lists of pages."""
+    starts = ((number, event) for number, event in enumerate(events) if isinstance(event, Start))
+    contents = (
+        number
+        for number, event in starts
+        if event.tag == "nav" and not CONTENTS.isdisjoint(event.attributes)
+    )
+    return Shown(frozenset(contents))

@@ -1,18 +1,17 @@
-"""HTML: visible text of a page, and the anchors that links can point to.
-
-Pages are parsed as events, not as a tree, so deep nesting costs no more than length.
-"""
+"""HTML: visible text of a page, and the anchors that links can point to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..decoding import codec_of, declared_label, decoded
 from ..front_matter import moment
 from ..outline import Extract, Outline, words
+from ..text_line import Line
+from .html_events import Event, fragment_events, page_events
+from .html_frame import Shown, without_frame
 
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 ENTRY = 10
@@ -23,37 +22,37 @@ BLOCKS = frozenset([
     "header", "hr", "legend", "li", "main", "menu", "nav", "ol", "p", "pre", "section", "summary",
     "table", "tbody", "tfoot", "thead", "tr", "ul",
 ])  # fmt: skip
-UNSEEN = frozenset([
-    "script", "style", "template", "noscript", "svg", "iframe", "object", "button", "select",
-    "textarea", "nav", "head", "video", "audio", "canvas", "datalist", "rp",
-])  # fmt: skip
-BESIDE = ("header", "footer", "aside")
-"""Elements of the page's frame, unless inside its main content."""
 LINES = ("li", "dt", "dd", "tr", "caption", "summary")
 """Elements that begin a line, not a paragraph."""
-ROLES = frozenset(["navigation", "banner", "contentinfo", "search", "complementary"])
-CLASSES = frozenset(
-    ["sphinxsidebar", "related", "navbar", "sidebar", "breadcrumb", "breadcrumbs", "noprint"]
-)
 MOST_MARKS = 32
 """Anchors remembered before a heading; the first is used."""
-MAIN = re.compile(rb"""<main\b|\brole\s*=\s*["']?main\b""", re.I)
-ARTICLE = re.compile(rb"<article\b", re.I)
+SPACES, BLANKS = re.compile(r"\s+"), re.compile(r"[ \xa0]+")
+BREAK, TAB = re.compile(r" ?\n ?"), re.compile(r" ?\t ?")
 CHARSET = re.compile(rb"""<meta[^<>]+charset\s*=\s*+["']?\s*+([\w.:-]+)""", re.I)
 FACTS = {"author": "author", "keywords": "tags", "description": "description", "date": "date"}
 """Names of `meta` elements -> columns."""
+UNSEEN = ("head", "title")
+"""Elements whose text is metadata."""
+RAISED = re.compile(r"vertical-align:\s*super\b", re.I)
+NOTE_REFERENCES = frozenset(["noteref", "doc-noteref"])
+ALL = Shown()
 Attributes = Mapping[str, str]
 
 
 def read(data: bytes, encoding: str | None = None) -> Extract:
-    """Read a page; a title that extends the first heading is cut to it.
+    """Read a page without its frame.
 
     >>> page = read(b"<title>Tea - My site</title><nav>Home</nav><h1 id=t>Tea</h1><p>Boil <b>it")
     >>> page.title, page.text, page.parts[0].anchor
     ('Tea', 'Tea\\n\\nBoil it', 't')
     """
+    return extract(page_events(page_text(data, encoding)))
+
+
+def extract(events: Sequence[Event]) -> Extract:
+    """Read a page without its frame; a title that extends the first heading is cut to it."""
     outline = Outline()
-    page = feed(outline, page_text(data, encoding))
+    page = feed(outline, events, without_frame(events))
     heading = outline.first_heading
     title = heading if page.title.startswith(heading) and heading else page.title
     found = {column: text for column, text in page.facts.items() if text}
@@ -62,9 +61,13 @@ def read(data: bytes, encoding: str | None = None) -> Extract:
 
 
 def text_of(text: str) -> str:
-    """Visible text of a page or fragment."""
+    """Text of a message or of a part of a page, which have no frame.
+
+    >>> text_of("<td>one</td><td>two</td>"), text_of("<aside>Aside")
+    ('one\\ttwo', 'Aside')
+    """
     outline = Outline()
-    feed(outline, text)
+    feed(outline, fragment_events(text))
     return outline.text
 
 
@@ -77,14 +80,17 @@ def page_text(data: bytes, encoding: str | None = None, label: str | None = None
     return decoded(data, encoding, label or _label(data))
 
 
-def feed(outline: Outline, text: str) -> _Page:
-    """Append a page to an outline; return it, with its title and facts."""
-    page, data = _Page(outline), text.encode("utf-8", "replace")
-    wanted = "main" if MAIN.search(data) else ""
-    if not wanted and len(ARTICLE.findall(data)) == 1:
-        wanted = "article"
-    if not (page.read(data, wanted) or not wanted):
-        page.read(data, "")  # the element was in a comment or a script
+def feed(outline: Outline, events: Sequence[Event], shown: Shown = ALL) -> _Page:
+    """Append a page, a chapter or a part of a page; return it, with its title and facts."""
+    page = _Page(outline, shown)
+    for number, event in enumerate(events):
+        if isinstance(event, str):
+            page.data(event)
+        elif event is None:
+            page.end()
+        else:
+            page.start(number, event.tag, event.attributes)
+    page.close()
     return page
 
 
@@ -99,114 +105,109 @@ def _label(data: bytes) -> str | None:
 
 
 class _Open(NamedTuple):
+    """An element that has begun."""
+
     tag: str
-    unseen: bool
-    main: bool
+    is_unseen: bool
+    is_alone: bool
     anchor: str
+    script: str
+    """Name of the element of text that it is, such as `sup`."""
 
 
 class _Page:
-    """Handler of a parser's events.
+    """Builder of an outline from a page's events.
 
     `title` and `facts` are metadata of the page.
     """
 
-    def __init__(self, outline: Outline) -> None:
+    def __init__(self, outline: Outline, shown: Shown) -> None:
         self.outline, self.title = outline, ""
         self.facts: dict[str, str] = {}
-
-    def read(self, data: bytes, wanted: str) -> bool:
-        """Read the page, or its elements `main` or `article`; return whether there was any text."""
-        from lxml import etree
-
-        self._open: list[_Open] = []
-        self._unseen = self._mains = self._pre = self._lists = self._cells = 0
-        self._wanted = wanted
-        self._line: list[str] = []
+        self._left_out, self._alone = shown
+        self._open = list[_Open]()
+        self._unseen = self._wanted = self._pre = self._lists = self._cells = 0
+        self._line = Line()
         self._separator = "\n\n"
         self._marks: list[str] = []
         self._permalink, self._marked = "", 0
         self._numbers: list[int | None] = []
         self._is_title = self._is_first_row = False
-        before = len(self.outline.text)
-        parser = etree.HTMLParser(target=self, encoding="utf-8", huge_tree=True)
-        parser.feed(data or b" ")
-        parser.close()
-        self._flush()
-        return len(self.outline.text) > before
 
-    def start(self, tag: str, attributes: Attributes) -> None:
+    def start(self, number: int, tag: str, attributes: Attributes) -> None:
+        """Begin the element of an event's number."""
         anchor = attributes.get("id") or (attributes.get("name", "") if tag == "a" else "")
-        is_main = tag == self._wanted or (
-            self._wanted == "main" and attributes.get("role", "").lower() == "main"
-        )
-        unseen = self._is_unseen(tag, attributes)
-        self._open.append(_Open(tag, unseen, is_main, anchor))
-        self._unseen += unseen
-        self._mains += is_main
-        if tag == "html":
-            self.facts.setdefault("language", attributes.get("lang", ""))
-        elif tag == "meta":
-            self._meta(attributes)
-        elif tag == "title" and not self.title:
-            self._is_title = True
-        if tag == "a" and "headerlink" in attributes.get("class", "").split():
+        is_permalink = tag == "a" and "headerlink" in attributes.get("class", "").split()
+        is_unseen = tag in UNSEEN or is_permalink or number in self._left_out
+        is_alone = number in self._alone
+        script = "sup" if _is_superscript(attributes) else tag
+        self._open.append(_Open(tag, is_unseen, is_alone, anchor, script))
+        self._unseen += is_unseen
+        self._wanted += is_alone
+        if tag in ("html", "meta", "title"):
+            self._about(tag, attributes)
+        if is_permalink:
             self._permalink = attributes.get("href", "").partition("#")[2]
-        if self._unseen:
-            return
-        if tag in BLOCKS or tag in HEADINGS:
-            self._start_block(tag, attributes)
-        elif tag == "br":
-            self._line.append("\n")
-        elif tag == "rt":  # the reading of the characters before it
-            self.data("(")
-        elif tag in ("td", "th"):
-            self._cells += 1
-        if anchor and self._is_wanted() and len(self._marks) < MOST_MARKS:
-            self._marks.append(anchor)
+        if not self._unseen:
+            self._start(tag, script)
+            if anchor and self._is_wanted() and len(self._marks) < MOST_MARKS:
+                self._marks.append(anchor)
 
-    def end(self, tag: str) -> None:
-        """Handle the end of an element and of unclosed ones within it."""
-        while self._open:
-            last = self._open.pop()
+    def end(self) -> None:
+        """End the innermost element."""
+        last = self._open.pop()
+        if last.tag == "title":
+            self._is_title = False
+        if not self._unseen:
             self._end(last)
-            if last.tag == tag:
-                return
+        self._unseen -= last.is_unseen
+        if last.is_alone:
+            self._flush()
+            self._wanted -= 1
 
     def data(self, text: str) -> None:
+        """Add the text of the innermost element."""
         if self._is_title:
             self.title += text
         elif not self._unseen and self._is_wanted():
-            self._line.append(text if self._pre else re.sub(r"\s+", " ", text))
+            self._line.append(text if self._pre else SPACES.sub(" ", text))
 
     def close(self) -> None:
+        """End the page."""
+        self._flush()
         self.title = words(self.title)
 
     def _is_wanted(self) -> bool:
-        return not self._wanted or self._mains > 0
+        return not self._alone or self._wanted > 0
 
-    def _is_unseen(self, tag: str, attributes: Attributes) -> bool:
-        if tag in UNSEEN or "hidden" in attributes:
-            return True
-        above = islice(reversed(self._open), 64)
-        if tag in BESIDE and not any(e.tag in ("main", "article", "section") for e in above):
-            return True
-        classes = attributes.get("class", "").lower().split()
-        return (
-            attributes.get("role", "").lower() in ROLES
-            or not CLASSES.isdisjoint(classes)
-            or (tag == "a" and "headerlink" in classes)
-        )
+    def _about(self, tag: str, attributes: Attributes) -> None:
+        """Read an element with metadata."""
+        if tag == "title":
+            self._is_title = not self.title
+        elif tag == "html":
+            self.facts.setdefault("language", attributes.get("lang", ""))
+        elif column := FACTS.get(attributes.get("name", "").lower()):
+            text = words(attributes.get("content"))
+            if text:
+                self.facts.setdefault(column, text)
 
-    def _meta(self, attributes: Attributes) -> None:
-        column = FACTS.get(attributes.get("name", "").lower())
-        if column and (text := words(attributes.get("content"))):
-            self.facts.setdefault(column, text)
+    def _start(self, tag: str, script: str) -> None:
+        if tag in BLOCKS or tag in HEADINGS:
+            self._start_block(tag)
+        elif tag == "br":
+            self._line.append("\n")
+        elif tag == "button":
+            self._line.append(" ")
+        elif tag in ("td", "th"):
+            self._cells += 1
+        else:
+            self._line.start(script)
 
-    def _start_block(self, tag: str, attributes: Attributes) -> None:
+    def _start_block(self, tag: str) -> None:
         in_cell = self._cells > 0 and tag in ("p", "div")
         # A bullet is the first piece of its line; a cell's line may have thousands.
-        before = "".join(self._line).strip() if len(self._line) < MOST_MARKS else ""
+        pieces = self._line.pieces
+        before = "".join(pieces).strip() if len(pieces) < MOST_MARKS else ""
         is_bullet = bool(before) and before in self._bullet()
         after_bullet = is_bullet and tag not in ("ul", "ol", "li", "dl", "table")
         if in_cell or after_bullet:
@@ -237,27 +238,22 @@ class _Page:
 
     def _end(self, last: _Open) -> None:
         tag = last.tag
-        if tag == "title":
-            self._is_title = False
-        if not self._unseen:
-            if tag in HEADINGS:
-                self._end_heading(HEADINGS[tag], last.anchor)
-            elif tag == "dt":
-                within = self._marks[self._marked] if len(self._marks) > self._marked else ""
-                anchor = last.anchor or self._permalink or within
-                self._end_heading(ENTRY + self._lists, anchor) if anchor else self._flush()
-            elif tag in ("td", "th"):
-                self._cells = max(0, self._cells - 1)
-                if self._line:
-                    self._line.append("\t")
-            elif tag == "rt":
-                self.data(")")
-            elif tag in BLOCKS:
-                self._end_block(tag)
-        self._unseen -= last.unseen
-        if last.main:
-            self._flush()
-            self._mains -= 1
+        if tag in HEADINGS:
+            self._end_heading(HEADINGS[tag], last.anchor)
+        elif tag == "dt":
+            within = self._marks[self._marked] if len(self._marks) > self._marked else ""
+            anchor = last.anchor or self._permalink or within
+            self._end_heading(ENTRY + self._lists, anchor) if anchor else self._flush()
+        elif tag in ("td", "th"):
+            self._cells = max(0, self._cells - 1)
+            if self._line.length:
+                self._line.append("\t")
+        elif tag == "button":
+            self._line.append(" ")
+        elif tag in BLOCKS:
+            self._end_block(tag)
+        else:
+            self._line.end(last.script)
 
     def _end_block(self, tag: str) -> None:
         if self._cells and tag in ("p", "div"):
@@ -275,28 +271,37 @@ class _Page:
     def _end_heading(self, level: int, own: str) -> None:
         """Begin a part; its anchor is the heading's, one inside it, or one just before."""
         before = self._marks[0] if self._marks else ""
-        text = _lined("".join(self._line))
+        text = _lined(self._line.take())
         separator = self._separator
         self._clear()
         self.outline.heading(level, text, own or self._permalink or before, separator)
 
     def _flush(self) -> None:
-        text = "".join(self._line)
+        text = self._line.take()
         if not self._pre:
             text = _lined(text)
         if text.strip() and text.strip() not in self._bullet():
             self.outline.add(text, self._separator)
             self._clear()
-        else:
-            self._line.clear()
 
     def _clear(self) -> None:
-        self._line.clear()
         self._marks.clear()
         self._separator = "\n\n"
 
 
+def _is_superscript(attributes: Attributes) -> bool:
+    """Return whether an element of any name is a superscript, such as the number of a note."""
+    if "style" in attributes and RAISED.search(attributes["style"]):
+        return True
+    kind = attributes.get("epub:type") or attributes.get("role")
+    return kind is not None and not NOTE_REFERENCES.isdisjoint(kind.split())
+
+
 def _lined(text: str) -> str:
     """Strip spaces around lines and around tabs between cells."""
-    text = re.sub(r" ?\n ?", "\n", re.sub(r"[ \xa0]+", " ", text))
-    return re.sub(r" ?\t ?", "\t", text).strip(" \n\t")
+    text = BLANKS.sub(" ", text)
+    if "\n" in text:
+        text = BREAK.sub("\n", text)
+    if "\t" in text:
+        text = TAB.sub("\t", text)
+    return text.strip(" \n\t")

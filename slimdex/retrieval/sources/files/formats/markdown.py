@@ -20,6 +20,7 @@ from ....documents import Lines
 from .. import front_matter
 from ..limits import UnreadableError
 from ..outline import Extract, Outline, shown
+from ..text_line import Line
 from . import html_pages
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ NAMELESS = re.compile(r"(?:\]|:[\w+-]{1,64}:)\Z")
 """End of a span in brackets or of an emoji, which are no tokens."""
 TOKENS = ("link_close", "image", "code_inline", "html_inline")
 PARAGRAPH = ("paragraph_open", "paragraph_close", "inline", "heading_close")
+ELEMENT = re.compile(r"<(/?)([a-z]+)", re.I)
 TITLE = re.compile(
     r"^(?:(?P<over>([-=`:'\"~^_*+#<>.])\2{2,})[ ]*\n)?"
     r"(?P<title>[ ]?\S.*)\n(?P<under>([-=`:'\"~^_*+#<>.])\5{2,})[ ]*$",
@@ -208,14 +210,10 @@ class _Inline:
     def __init__(self, block: Token) -> None:
         kept = block.meta.get("kept")
         self._kept: Sequence[int] = kept if kept else range(block.content.count("\n") + 1)
-        self._pieces, self._length, self._breaks = list[str](), 0, 0
+        self._line, self._breaks = Line(), 0
         self.lines = [(0, self._kept[0])]
         self._add(block.children or [], block.content)
-
-    @property
-    def text(self) -> str:
-        """The text."""
-        return "".join(self._pieces)
+        self.text = self._line.take()
 
     def _add(self, tokens: Sequence[Token], source: str) -> None:
         """Add tokens that were made of a source: a block, or the description of a picture."""
@@ -231,7 +229,9 @@ class _Inline:
                 self._append(" ")
             elif token.type == "hardbreak" or token.content.lower() in BREAKS:
                 self._append("\n")
-            elif token.type != "html_inline":
+            elif token.type == "html_inline":
+                _add_tag(self._line, token.content)
+            else:
                 self._append(token.content)
             if end > done:
                 before += source.count("\n", done, end)
@@ -250,13 +250,21 @@ class _Inline:
             self._append(line)
 
     def _append(self, piece: str) -> None:
-        self._pieces.append(piece)
-        self._length += len(piece)
+        self._line.append(piece)
 
     def _begin_line(self, breaks: int) -> None:
         """Note that the next character follows so many line breaks of the block."""
         self._breaks = breaks
-        self.lines.append((self._length, self._kept[breaks]))
+        self.lines.append((self._line.length, self._kept[breaks]))
+
+
+def _add_tag(line: Line, text: str) -> None:
+    """Begin or end the element of a tag, such as a superscript."""
+    tag = ELEMENT.match(text)
+    if tag and tag[1]:
+        line.end(tag[2].lower())
+    elif tag:
+        line.start(tag[2].lower())
 
 
 def lines_within(text: str, source: str) -> Lines:

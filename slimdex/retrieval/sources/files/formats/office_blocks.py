@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..outline import Outline
+from ..text_line import Line
 from .xml_files import attribute
 
 UNKNOWN = "\N{BULLET}"
@@ -55,13 +56,13 @@ class Blocks:
 
     def __init__(self, outline: Outline | Slide) -> None:
         self._outline = outline
-        self._lines: list[list[str]] = [[]]  # of open elements, the innermost last
+        self._lines = [Line()]  # of open elements, the innermost last
         self._inline = 0  # open cells and notes
         self._rows, self._unseen, self._said = 0, 0, 0
 
     def close(self) -> None:
         """Add what was outside all paragraphs."""
-        self._add(["".join(line) for line in self._lines])
+        self._add([line.take() for line in self._lines])
 
     def _say(self, text: str) -> None:
         """Append to the innermost line, unless it is in an element that is not read."""
@@ -70,10 +71,10 @@ class Blocks:
             self._said += not text.isspace()
 
     def _begin(self) -> None:
-        self._lines.append([])
+        self._lines.append(Line())
 
     def _end(self) -> str:
-        return "".join(self._lines.pop())
+        return self._lines.pop().take()
 
     def _end_paragraph(self, level: int, bullet: str) -> None:
         text = re.sub(" +", " ", self._end()).strip()

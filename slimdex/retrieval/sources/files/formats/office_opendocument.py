@@ -20,6 +20,8 @@ FRAME = ("date-time", "footer", "header", "page-number", "page")
 """Classes of frames that repeat on every slide."""
 TITLES = ("title", "subtitle")
 NOTES = ("note-body", "annotation")
+RUBY = {"ruby": "ruby", "ruby-text": "rt"}
+"""Elements of ruby annotations -> their names in HTML."""
 
 
 def read_odf(data: bytes) -> Extract:
@@ -66,6 +68,7 @@ class _Content(Blocks):
         self.pages = 0
         self._document, self._objects = outline, objects
         self._levels, self._items, self._frames = list[int](), 0, list[str]()
+        self._style, self._scripts, self._spans = "", dict[str, str](), list[str]()
         self._texts = 0  # open elements that contain text
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -78,7 +81,16 @@ class _Content(Blocks):
             self._begin()
         elif name in NOTES or name == "table-cell":
             self._begin_inline()
-        elif name in ("table-row", "ruby-text") or _is_description(tag):
+        elif name in RUBY:
+            self._lines[-1].start(RUBY[name])
+        elif name == "style":
+            self._style = attribute(attributes, "name")
+        elif name == "text-properties":
+            self._scripts[self._style] = _script(attribute(attributes, "text-position"))
+        elif name == "span":
+            around = self._spans[-1] if self._spans else ""
+            self._spans.append(self._scripts.get(attribute(attributes, "style-name")) or around)
+        elif name == "table-row" or _is_description(tag):
             self._begin()
         elif name == "list-item":
             self._items += 1
@@ -97,6 +109,7 @@ class _Content(Blocks):
 
     def data(self, text: str) -> None:
         if self._texts:
+            self._lines[-1].shift(self._spans[-1] if self._spans else "")
             self._say(" ".join(text.split("\n")))
 
     def end(self, tag: str) -> None:
@@ -112,8 +125,10 @@ class _Content(Blocks):
             self._end_cell()
         elif name == "table-row":
             self._end_row()
-        elif name == "ruby-text":
-            self._say(f"({self._end()})")
+        elif name in RUBY:
+            self._lines[-1].end(RUBY[name])
+        elif name == "span":
+            self._spans.pop()
         elif _is_description(tag):
             self._put(f" {self._end()} ")
         elif name == "list-item":
@@ -145,3 +160,15 @@ def _has_text(tag: str) -> bool:
 def _is_unseen(tag: str) -> bool:
     """Return whether an element is not read, such as the author of a comment."""
     return local(tag) in UNSEEN or "purl.org/dc" in tag or ":meta:" in tag
+
+
+def _script(position: str) -> str:
+    """Element of text of a style, by its position: a word or a percentage, and a size.
+
+    >>> _script("super 58%"), _script("-33% 58%"), _script("0% 100%"), _script("")
+    ('sup', 'sub', '', '')
+    """
+    shift = next(iter(position.split()), "")
+    if not shift.strip("-0.%"):
+        return ""
+    return "sub" if shift == "sub" or shift.startswith("-") else "sup"

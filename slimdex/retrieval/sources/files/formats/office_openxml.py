@@ -32,6 +32,7 @@ CHARACTERS = {
     **dict.fromkeys(("yearShort", "yearLong", "pgNum"), " "),
 }
 """Elements that stand for characters. A softHyphen shows only where a line ends in it."""
+RAISED = {"superscript": "sup", "subscript": "sub"}
 DESCRIPTIONS = {"docPr": "descr", "shape": "alt", "textpath": "string"}
 """Elements of pictures and of ornamental texts -> the attribute with their text."""
 NOTES = ("footnotes", "endnotes", "comments")
@@ -214,7 +215,8 @@ class _DrawingText(Blocks):
         super().__init__(outline)
         self.root = ""
         self._embedded, self._formula = embedded, Formula()
-        self._says, self._font, self._reading = False, "", ""
+        self._says, self._font = False, ""
+        self._script = ""
         self._alternatives, self._skipped = list[int](), list[bool]()
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -225,7 +227,11 @@ class _DrawingText(Blocks):
         if name == "t":
             self._says = True
         elif name in ("r", "fld"):
-            self._font = ""
+            self._font = self._script = ""
+        elif name == "vertAlign" and not self._unseen:
+            self._script = RAISED.get(attribute(attributes, "val"), "")
+        elif name == "rPr":
+            self._script = _script(attribute(attributes, "baseline"))
         elif name in ("rFonts", "sym") and not attribute(attributes, "char"):
             fonts = (attribute(attributes, each) for each in ("ascii", "hAnsi", "typeface"))
             self._font = next(filter(None, fonts), "")
@@ -238,7 +244,9 @@ class _DrawingText(Blocks):
             self._add(self._embedded.texts(attributes))
         elif name == "tc":
             self._begin_inline()
-        elif name in ("tr", "rt", "rubyBase"):
+        elif name in ("ruby", "rt"):
+            self._lines[-1].start(name)
+        elif name == "tr":
             self._begin()
         elif name == "tbl":
             self._begin_table()
@@ -249,6 +257,7 @@ class _DrawingText(Blocks):
 
     def data(self, text: str) -> None:
         if self._says:
+            self._lines[-1].shift(self._script)
             self._say(plain(text, self._font))
 
     def end(self, tag: str) -> None:
@@ -259,11 +268,8 @@ class _DrawingText(Blocks):
             self._end_cell()
         elif name == "tr":
             self._end_row()
-        elif name == "rt":
-            self._reading = self._end()
-        elif name == "rubyBase":
-            reading, self._reading = self._reading, ""
-            self._say(self._end() + (f"({reading})" if reading.strip() else ""))
+        elif name in ("ruby", "rt"):
+            self._lines[-1].end(name)
         elif "/math}" in tag:
             if name in SCRIPTS and (script := self._end()):
                 self._say(SCRIPTS[name] + script)
@@ -283,6 +289,17 @@ class _DrawingText(Blocks):
             self._alternatives.pop()
         elif name in ("Choice", "Fallback") and self._skipped:
             self._unseen -= self._skipped.pop()
+
+
+def _script(baseline: str) -> str:
+    """Element of text that a slide's text is if its baseline is shifted, in thousandths of %.
+
+    >>> _script("30000"), _script("-25000"), _script("0"), _script("")
+    ('sup', 'sub', '', '')
+    """
+    if not baseline.strip("-0%"):
+        return ""
+    return "sub" if baseline.startswith("-") else "sup"
 
 
 class _WordText(_DrawingText):

@@ -17,6 +17,7 @@ from ..front_matter import moment
 from ..limits import UnreadableError
 from ..outline import Extract, Outline, words
 from . import html_pages
+from .html_events import Event, XhtmlEvents, page_events
 
 TITLES = ("title", "head")
 PARAGRAPHS = ("p", "para", "simpara")
@@ -66,8 +67,6 @@ def root(data: bytes) -> str:
 
 def _with_known_entities(data: bytes) -> bytes:
     """Replace HTML's entities, which a document type that is not read may declare."""
-    if b"<!DOCTYPE" not in data:
-        return data
     own = {*XML_ENTITIES, *DECLARED.findall(data)}
 
     def character(found: re.Match[bytes]) -> bytes:
@@ -198,6 +197,16 @@ class _Xml(NamedTuple):
             parser.close()
         except etree.XMLSyntaxError as error:
             raise UnreadableError(f"broken: {error.msg}") from error
+
+
+def xhtml_events(data: bytes) -> list[Event]:
+    """Events of a page or chapter in XHTML, or in HTML if it is not well-formed."""
+    target = XhtmlEvents()
+    try:
+        events(_with_known_entities(data), target)
+    except UnreadableError:
+        return page_events(html_pages.page_text(data))
+    return target.events
 
 
 def local(tag: str) -> str:

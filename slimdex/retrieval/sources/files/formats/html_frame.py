@@ -1,0 +1,174 @@
+"""Finds the frame of a web page: navigation, banners, sidebars, and what is beside its main text.
+
+Elements and classes only suggest it. What has most of the text is never left out, since authors
+wrap whole pages in such elements, or have a headline alone in `main`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, islice
+from typing import NamedTuple
+
+from .html_events import Event, Start
+
+BESIDE = ("header", "footer", "aside")
+"""Elements of the frame, unless inside the main content."""
+CONTENT = ("main", "article", "section")
+ROLES = frozenset(["navigation", "banner", "contentinfo", "search", "complementary"])
+NAMES = frozenset([
+    "sphinxsidebar", "related", "related-posts", "navbar", "sidebar", "breadcrumb", "breadcrumbs",
+    "noprint", "footer", "respond", "comment-respond", "sharedaddy",
+])  # fmt: skip
+"""Classes and ids of elements of the frame."""
+LINK_WEIGHT, TEXT_WEIGHT = 1, 8
+"""Weights of a character: a frame consists of links and buttons, and a text has few."""
+NOTICE = re.compile(r"java ?script", re.I)
+LONGEST_NOTICE = 400
+"""Characters of a request to switch scripts on."""
+HIGHEST = 64
+"""Elements above one among which an element of content is looked for."""
+
+
+class Shown(NamedTuple):
+    """Elements to leave out, and elements to read alone if there are any, by number of event."""
+
+    left_out: frozenset[int] = frozenset()
+    alone: frozenset[int] = frozenset()
+
+
+class _Region(NamedTuple):
+    """An element: numbers of its first and last event, and weights of all text before these."""
+
+    first: int
+    last: int
+    start: int
+    end: int
+
+    @property
+    def weight(self) -> int:
+        return self.end - self.start
+
+
+def without_frame(events: Sequence[Event]) -> Shown:
+    """Choose what of a page is read, which is always the larger part of its text."""
+    page = _Scales()
+    page.weigh(events)
+    frame = _lighter_half(page.regions["frame"], page.weight)
+    left_out = frozenset(region.first for region in [*page.regions["unseen"], *frame])
+    mains, articles = _outermost(page.regions["main"]), _outermost(page.regions["article"])
+    single = articles if len(articles) == 1 else []  # of several, each may be a teaser
+    for regions in (mains, single):
+        if regions and 2 * _weight_beside(frame, regions) >= page.weight:
+            return Shown(left_out, frozenset(region.first for region in regions))
+    return Shown(left_out)
+
+
+def _weight(regions: Iterable[_Region]) -> int:
+    return sum(region.weight for region in regions)
+
+
+def _outermost(regions: Iterable[_Region]) -> list[_Region]:
+    """Those of some regions that are in no other of them, in order."""
+    found, last = list[_Region](), -1
+    for region in sorted(regions):
+        if region.first > last:
+            found.append(region)
+            last = region.last
+    return found
+
+
+def _lighter_half(regions: Iterable[_Region], weight: int) -> list[_Region]:
+    """Outermost regions that have at most half of a page's weight, alone and together."""
+    frame = _outermost(region for region in regions if 2 * region.weight <= weight)
+    excess = 2 * _weight(frame) - weight
+    kept = set[_Region]()
+    for region in sorted(frame, key=lambda region: region.weight, reverse=True):
+        if excess <= 0:
+            break
+        kept.add(region)
+        excess -= 2 * region.weight
+    return [region for region in frame if region not in kept]
+
+
+def _weight_beside(frame: Sequence[_Region], regions: Iterable[_Region]) -> int:
+    """Weight of regions without what of the frame is in them, or around them."""
+    ends = [region.end for region in frame]
+    weights = [*accumulate((region.weight for region in frame), initial=0)]
+
+    def framed(weight: int) -> int:
+        """Weight of the frame within the first text of a weight."""
+        ended = bisect_left(ends, weight)
+        begun = max(0, weight - frame[ended].start) if ended < len(frame) else 0
+        return weights[ended] + begun
+
+    return sum(region.weight - framed(region.end) + framed(region.start) for region in regions)
+
+
+class _Scales:
+    """Weighs the text of a page, and the elements that may be its frame or its main text."""
+
+    def __init__(self) -> None:
+        self.weight = 0
+        self.regions: dict[str, list[_Region]] = {
+            kind: [] for kind in ("unseen", "frame", "main", "article")
+        }
+        """Kind of an element -> all of them."""
+
+    def weigh(self, events: Sequence[Event]) -> None:
+        """Weigh all text that browsers show."""
+        above, begun = list[Start](), list[tuple[int, str, int]]()
+        links = unseen = 0
+        for number, event in enumerate(events):
+            if isinstance(event, str):
+                if not (unseen or event.isspace()):
+                    self.weight += _length(event) * (LINK_WEIGHT if links else TEXT_WEIGHT)
+            elif event is None:
+                first, kind, before = begun.pop()
+                links -= _is_link(above.pop())
+                unseen -= kind == "unseen"
+                if kind == "noscript":
+                    kind = "unseen" if _is_notice(events[first:number]) else ""
+                    self.weight = before if kind else self.weight
+                if kind:
+                    self.regions[kind].append(_Region(first, number, before, self.weight))
+            else:
+                kind = _kind(event, above)
+                links += _is_link(event)
+                unseen += kind == "unseen"
+                above.append(event)
+                begun.append((number, kind, self.weight))
+
+
+def _is_link(element: Start) -> bool:
+    tag, attributes = element
+    return (tag == "a" and "href" in attributes) or tag == "button"
+
+
+def _length(text: str) -> int:
+    return sum(map(len, text.split()))
+
+
+def _kind(element: Start, above: Sequence[Start]) -> str:
+    """What an element may be; "" for most."""
+    tag, attributes = element
+    if tag == "head":
+        return "unseen"
+    role = attributes.get("role", "").lower()
+    if tag == "main" or role == "main":
+        return "main"
+    names = f"{attributes.get('class', '')} {attributes.get('id', '')}".lower().split()
+    is_hidden = attributes.get("hidden", "until-found") != "until-found"
+    if tag == "nav" or is_hidden or role in ROLES or not NAMES.isdisjoint(names):
+        return "frame"
+    if tag in BESIDE and not any(e.tag in CONTENT for e in islice(reversed(above), HIGHEST)):
+        return "frame"
+    return tag if tag in ("article", "noscript") else ""
+
+
+def _is_notice(events: Sequence[Event]) -> bool:
+    """Return whether a text for browsers without scripts only asks to switch them on."""
+    text = " ".join(event for event in events if isinstance(event, str))
+    return _length(text) <= LONGEST_NOTICE and bool(NOTICE.search(text))

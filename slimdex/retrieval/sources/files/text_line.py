@@ -1,0 +1,117 @@
+"""A line of text, in which superscripts stay apart from numbers and readings follow their word."""
+
+from __future__ import annotations
+
+SCRIPTS = {"sup": "^", "sub": "_"}
+"""Elements whose digits are not those of the number or word before them -> the sign between."""
+SIGNS = "+-\N{MINUS SIGN}\N{PLUS-MINUS SIGN}"
+"""Characters before the digits of an exponent."""
+
+
+class Line:
+    """Pieces of a line, from elements that are named as in HTML; other elements change nothing.
+
+    Superscript numbers follow a `^`, subscript digits after other digits a `_`. The readings of
+    ruby annotations follow the whole word, in brackets.
+
+    >>> line = Line()
+    >>> line.append("10")
+    >>> line.start("sup")
+    >>> line.append("6")
+    >>> line.end("sup")
+    >>> line.append(" kettles")
+    >>> line.take()
+    '10^6 kettles'
+    """
+
+    def __init__(self) -> None:
+        self.pieces = list[str]()
+        self.length = 0
+        self._last, self._script, self._shifted = " ", "", ""
+        self._rubies = self._in_reading = self._in_bracket = 0
+        self._readings = list[str]()
+
+    def start(self, tag: str) -> None:
+        """Begin an element."""
+        if tag in SCRIPTS:
+            self._script = tag
+        elif tag == "ruby":
+            self._rubies += 1
+        elif tag == "rt":
+            self._in_reading += 1
+        elif tag == "rp":  # brackets for programs that don't know ruby
+            self._in_bracket += 1
+
+    def end(self, tag: str) -> None:
+        """End an element; ends without a start are ignored."""
+        if tag in SCRIPTS:
+            self._script = ""
+        elif tag == "ruby":
+            self._rubies = max(0, self._rubies - 1)
+        elif tag == "rt":
+            self._in_reading = max(0, self._in_reading - 1)
+        elif tag == "rp":
+            self._in_bracket = max(0, self._in_bracket - 1)
+
+    def shift(self, script: str) -> None:
+        """Set the script of what follows, in files that have it as a property: an element or ""."""
+        if script != self._shifted:
+            self._script = self._shifted = script
+
+    def append(self, text: str) -> None:
+        """Append the text of the innermost element."""
+        if self._in_bracket or not text:
+            return
+        if self._in_reading:
+            self._readings.append(text.strip())
+            return
+        if self._rubies:
+            text = self._base(text)
+        else:
+            self._end_word()
+        if self._script and text:
+            text = self._sign(text) + text
+            self._script = ""
+        self._add(text)
+
+    def take(self) -> str:
+        """Return the line, and begin an empty one."""
+        self._end_word()
+        text = "".join(self.pieces)
+        self.clear()
+        return text
+
+    def clear(self) -> None:
+        """Begin an empty line, within the same elements."""
+        self.pieces.clear()
+        self.length = 0
+        self._last = " "
+        self._readings.clear()
+
+    def _add(self, piece: str) -> None:
+        if piece:
+            self.pieces.append(piece)
+            self.length += len(piece)
+            self._last = piece[-1]
+
+    def _base(self, text: str) -> str:
+        """Characters below readings, without the spaces that lay out the source."""
+        characters = text.strip()
+        is_spaced = text[0].isspace() and characters.isascii() and self._last.isascii()
+        return f" {characters}" if characters and is_spaced else characters
+
+    def _sign(self, text: str) -> str:
+        """Sign that keeps a superscript or subscript apart from what is before it."""
+        if self._last.isspace():
+            return ""
+        is_number = text[0].isdigit() or text[0] in SIGNS
+        if self._script == "sub":
+            is_number = text[0].isdigit() and self._last.isdigit()
+        return SCRIPTS[self._script] if is_number else ""
+
+    def _end_word(self) -> None:
+        """Add the readings of the word before, which may be of several elements."""
+        readings = "".join(self._readings)
+        self._readings.clear()
+        if readings:
+            self._add(f"({readings})")

@@ -1,0 +1,155 @@
+"""Web pages as browsers show them, without their frame, which is never most of the text."""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slimdex.retrieval.sources.files.formats import html_pages, markdown, readers
+from slimdex.retrieval.sources.files.formats.html_events import (
+    DEEPEST,
+    MOST_FORMATTING,
+    page_events,
+)
+
+STORY = "<p>The kettle was serviced in May, and its valve replaced.</p>"
+STORY_TEXT = "The kettle was serviced in May, and its valve replaced."
+FIRST = [
+    *("main", "section", "article", "header", "details", "figure", "aside", "dialog", "hgroup"),
+    *("nav", "search", "footer", "time", "mark", "picture", "my-card", "button", "label", "ruby"),
+]
+
+
+@pytest.mark.parametrize("tag", FIRST)
+def test_a_page_may_begin_with_any_element(tag: str) -> None:
+    head = "<!doctype html><html lang=en><meta charset=utf-8><title>Kettles</title>"
+    page = html_pages.read(f"{head}<{tag}>{STORY}</{tag}>".encode())
+    assert (page.title, page.text, page.facts) == ("Kettles", STORY_TEXT, {"language": "en"})
+    assert STORY_TEXT in html_pages.read(f"{head}<{tag}>x</{tag}>{STORY}".encode()).text
+
+
+@pytest.mark.parametrize("frame", ["header", "nav", "aside", "footer"])
+@pytest.mark.parametrize("inner", ["<div>Shop", "<div><div>Shop</div>", "<ul><li>Shop", "<b>Shop"])
+@pytest.mark.parametrize("rest", ["<main>{}</main>", "<div>{}</div>", "{}"])
+def test_the_end_of_a_frame_ends_what_is_open_in_it(frame: str, inner: str, rest: str) -> None:
+    page = f"<body><{frame}>{inner}</{frame}>{rest.format(STORY)}"
+    assert html_pages.read(page.encode()).text == STORY_TEXT
+
+
+MAINS = [
+    f"<main><h1>Kettles</h1></main><section><div>{STORY}</div></section>",
+    f"<h1>Kettles</h1><div>{STORY}</div><article><h3>Also read: cake</h3></article>",
+    f"<main id=player><p>Kettles</p></main><div id=content>{STORY}</div>",
+    f"<a href=#c>Kettles</a><div role=main id=c></div><div>{STORY}</div>",
+    f"<main><h1>Kettles</h1></main><main>{STORY}</main><div>Newsletter</div>",
+    f"<main><h1>Kettles</h1></main><article>{STORY}</article><div>Newsletter</div>",
+    f"<body class=related><nav>Home</nav><h1>Kettles</h1>{STORY}",
+    f"<div class='page sidebar'><h1>Kettles</h1>{STORY}<footer>Newsletter</footer></div>",
+    f"<header><h1>Kettles</h1>{STORY}</header><p>Newsletter",
+    f"<aside><div>{STORY}</div></aside><nav><h1>Kettles</h1></nav>",
+]
+"""Pages whose story is elsewhere than their elements say."""
+
+
+@pytest.mark.parametrize("page", MAINS)
+def test_the_larger_part_is_read(page: str) -> None:
+    assert STORY_TEXT in html_pages.read(page.encode()).text
+
+
+USUAL = [
+    (f"<main><h1>Kettles</h1>{STORY}</main><div>Newsletter</div>", f"Kettles\n\n{STORY_TEXT}"),
+    (f"<article>{STORY}</article><div>Also read</div>", STORY_TEXT),
+    (f"<nav>{'<a href=a>Kettles of all kinds</a> ' * 9}</nav>{STORY}", STORY_TEXT),
+    (f"<div id=footer>Imprint</div>{STORY}<div class=sharedaddy>Share</div>", STORY_TEXT),
+    (f"<div hidden>Loading</div>{STORY}", STORY_TEXT),
+    (f"<article>{STORY}<footer>Ann</footer></article>", f"{STORY_TEXT}\n\nAnn"),
+    (f"<noscript>Please enable JavaScript.</noscript>{STORY}", STORY_TEXT),
+    (f"<frameset><frame src=a><noframes><body>{STORY}</noframes></frameset>", STORY_TEXT),
+    (f"<noscript><div><img src=x></noscript><div>{STORY}</div>", STORY_TEXT),
+    (f"<noscript><table><tr><td>{STORY}</table></noscript>", STORY_TEXT),
+    ("<h3><button aria-expanded=false>How long?</button></h3>One hour.", "How long?\n\nOne hour."),
+    ("<button>How long?</button><div>One hour.</div>", "How long?\n\nOne hour."),
+    ("<div hidden=until-found>One hour.</div><p>Two.", "One hour.\n\nTwo."),
+    ("<svg><title>Logo</title><text>Logo</text></svg><p>One hour.", "One hour."),
+    ("<table>One hour<tr><td>a<td>b</table>", "One hour\n\na\tb"),
+]
+
+
+@pytest.mark.parametrize(("page", "text"), USUAL)
+def test_frames_and_what_is_in_them(page: str, text: str) -> None:
+    found = html_pages.read(f"<!doctype html><body>{page}".encode())
+    assert (found.title, found.text) == ("", text)
+
+
+TAGS = st.sampled_from(
+    ["div", "p", "main", "article", "section", "header", "footer", "aside", "nav", "noscript"]
+)
+NAMES = st.sampled_from(["", "sidebar", "related", "footer", "noprint", "story"])
+BLOCKS = st.lists(st.tuples(TAGS, NAMES, st.integers(1, 30), st.booleans()), min_size=1)
+
+
+def page_of(blocks: list[tuple[str, str, int, bool]]) -> tuple[str, list[str]]:
+    """A page of these blocks, some of which are left open, and its words, which are unique."""
+    words = [f"word{number:04}" for number in range(sum(length for _, _, length, _ in blocks))]
+    pieces, done = list[str](), 0
+    for tag, name, length, is_closed in blocks:
+        text = " ".join(words[done : done + length])
+        pieces.append(f"<{tag} class='{name}'><div>{text}</div>{f'</{tag}>' if is_closed else ''}")
+        done += length
+    return "".join(pieces), words
+
+
+@given(BLOCKS)
+def test_no_page_loses_most_of_its_text(blocks: list[tuple[str, str, int, bool]]) -> None:
+    page, words = page_of(blocks)
+    found = re.findall(r"word\d+", html_pages.read(page.encode()).text)
+    assert found == [word for word in words if word in {*found}]
+    assert 2 * len(found) >= len(words)
+
+
+@given(BLOCKS)
+def test_notes_and_messages_have_no_frame(blocks: list[tuple[str, str, int, bool]]) -> None:
+    page, words = page_of(blocks)
+    assert re.findall(r"word\d+", html_pages.text_of(page)) == words
+    assert re.findall(r"word\d+", markdown.read(f"<div hidden>\n{page}\n").text) == words
+
+
+def test_xhtml_is_read_as_xml() -> None:
+    page = (
+        '<?xml version="1.0"?><!DOCTYPE html><h:html xmlns:h="http://www.w3.org/1999/xhtml">'
+        "<h:head><h:title>Tea</h:title><h:script src='a.js'/></h:head><h:body><h:nav>Home</h:nav>"
+        "<h:p>One<h:a id='b'/>&nbsp;hour</h:p><h:p><![CDATA[1 < 2]]></h:p></h:body></h:html>"
+    )
+    _, found = readers.read("a.xhtml", "xml", page.encode())
+    assert (found.title, found.text) == ("Tea", "One hour\n\n1 < 2")
+
+
+def test_empty_elements_of_xhtml_end_in_html() -> None:
+    page = (
+        '<html xmlns="http://www.w3.org/1999/xhtml"><head><title>Tea</title>'
+        "<script src='a.js'/></head><body><nav/><p>One<br/>hour</p><p>unclosed</body></html>"
+    )
+    found = html_pages.read(page.encode())
+    assert (found.title, found.text) == ("Tea", "One\nhour\n\nunclosed")
+
+
+@pytest.mark.parametrize("unit", ["<div>", "<span>", "<b class=x>", "<ul><li>", "<table><td>"])
+def test_elements_nested_deeper_than_browsers_allow(unit: str) -> None:
+    for times in (10, 20_000):
+        page = f"<p>up {unit * times}down<p>end"
+        text = html_pages.read(page.encode()).text
+        assert text.replace("- ", "").split() == ["up", "down", "end"]
+
+
+def test_depth_and_repeated_formatting_are_bounded() -> None:
+    """A parser's time per element grows with both."""
+    count = 2000
+    events = page_events("".join(f"<b id={number}><div><p>x" for number in range(count)))
+    depths = accumulate(0 if isinstance(e, str) else -1 if e is None else 1 for e in events)
+    assert max(depths) < 2 * DEEPEST
+    assert len(events) < 4 * count * MOST_FORMATTING
+    assert "".join(event for event in events if isinstance(event, str)) == "x" * count
