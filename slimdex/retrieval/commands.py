@@ -18,7 +18,7 @@ from slimdex.indexes.execution.progress import note
 from slimdex.indexes.suggestions import did_you_mean
 
 from .collection import Collection
-from .documents import Document, document_json, hit_json, id_text, json_of
+from .documents import Document, document_json, hit_json, id_text, json_of, own_values
 from .encoders.base import encode_queries
 from .search.answer import rows_for
 from .search.request import SearchRequest
@@ -275,7 +275,7 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
         "last_line": first + text.count("\n"),
         "lines": len(lines),
         "start": sum(map(len, lines[: first - 1])) + first - 1,
-        "metadata": dict(document.metadata),
+        "metadata": own_values(document.metadata),
     }
 
 

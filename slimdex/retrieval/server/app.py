@@ -36,7 +36,7 @@ from .routes.failures import explained, first_line
 from .service import Service
 
 if TYPE_CHECKING:
-    from .mcp_tools import AgentsServer
+    from .agents_server import AgentsServer
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
 """Methods of routes; HEAD is GET without the body."""

@@ -297,15 +297,14 @@ def named_places(words: Sequence[str]) -> dict[str, Path]:
     >>> named_places(["/srv/news.index", "old=/srv/2019"])
     {'news': PosixPath('/srv/news.index'), 'old': PosixPath('/srv/2019')}
     >>> named_places(["/srv/notes/.slimdex"])
-    {'slimdex': PosixPath('/srv/notes/.slimdex')}
+    {'notes': PosixPath('/srv/notes/.slimdex')}
     """
     places = dict[str, Path]()
     for word in words:
         given, _, rest = word.partition("=")
         is_named = bool(rest) and not Path(word).exists()
         place = Path(rest if is_named else word)
-        folder = place.resolve().name.removesuffix(".index").lstrip(".")  # .slimdex is hidden
-        name = given if is_named else folder
+        name = given if is_named else _name_of(place.resolve())
         if not _NAME.fullmatch(name):
             raise InputError(f"{word}: index name {name!r}; expected {NAMED_FOLDER}")
         if name in places:
@@ -314,3 +313,9 @@ def named_places(words: Sequence[str]) -> dict[str, Path]:
             )
         places[name] = place
     return places
+
+
+def _name_of(place: Path) -> str:
+    """The name of a folder; a hidden one, such as .slimdex, is named after the folder above it."""
+    shown = next((each for each in (place, place.parent) if each.name[:1] not in ("", ".")), place)
+    return shown.name.removesuffix(ENDING).lstrip(".")
