@@ -22,7 +22,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.suggestions import did_you_mean
 from slimdex.indexes.vectors.append_only import sync
 
-from ..atomic_files import is_index
+from ..atomic_files import is_index, size
 from ..collection import Collection
 from ..commands import Command
 from ..encoders.base import AUTO, Encoder
@@ -104,6 +104,8 @@ class Service:
         )
         self.metrics.documents.labels(name).set_function(lambda: len(collection))
         self.metrics.waiting.labels(name).set_function(lambda: self.indexes[name].waiting)
+        self.metrics.bytes.labels(name).set_function(lambda: size(collection.path))
+        self.metrics.changes.labels(name)
 
     async def create(
         self, name: str, settings: Mapping[str, Any], passages: str | int | None
@@ -135,8 +137,9 @@ class Service:
                 raise HTTPException(403, IN_ROOT)
             documents = len(collection)
             index = self.indexes.pop(name)
-            for gauge in (self.metrics.documents, self.metrics.waiting):
-                gauge.remove(name)
+            metrics = self.metrics
+            for each in (metrics.documents, metrics.waiting, metrics.bytes, metrics.changes):
+                each.remove(name)
             await index.close()
             try:
                 await asyncio.to_thread(self.root.drop, collection.path)
