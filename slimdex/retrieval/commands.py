@@ -19,7 +19,16 @@ from slimdex.indexes.execution.progress import note
 from slimdex.indexes.suggestions import did_you_mean
 
 from .collection import Collection
-from .documents import Document, Lines, document_json, hit_json, id_text, json_of, line_starts
+from .documents import (
+    Document,
+    Lines,
+    document_json,
+    hit_json,
+    id_text,
+    json_of,
+    line_starts,
+    own_values,
+)
 from .encoders.base import encode_queries
 from .search.answer import rows_for
 from .search.request import SearchRequest
@@ -283,7 +292,7 @@ def _lines(document: Document, first: int, last: int | None, longest: int) -> di
         "last_line": starts[stop - 1][1] if begin < stop else first,
         "lines": total,
         "start": start,
-        "metadata": dict(document.metadata),
+        "metadata": own_values(document.metadata),
     }
 
 

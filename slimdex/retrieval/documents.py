@@ -236,12 +236,21 @@ def content(title: str, text: str) -> str:
     return f"{title} {text}".strip()
 
 
+def own_values(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of a document without those that only others of its index have, which are null.
+
+    >>> own_values({"year": 1990, "pages": None})
+    {'year': 1990}
+    """
+    return {name: value for name, value in metadata.items() if value is not None}
+
+
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Convert a hit to JSON-serialisable values."""
     values = {
         "headings": [*hit.headings],
         "lines": [[*pair] for pair in hit.lines],
-        "metadata": dict(hit.metadata),
+        "metadata": own_values(hit.metadata),
     }
     return {**vars(hit), **values, "score": round(hit.score, 6)}
 
@@ -261,7 +270,7 @@ def document_json(document: Document) -> dict[str, Any]:
         "id": document.id,
         "title": document.title,
         "text": document.text,
-        "metadata": dict(document.metadata),
+        "metadata": own_values(document.metadata),
         "parts": [
             vars(part) | {"headings": [*part.headings], "lines": [[*pair] for pair in part.lines]}
             for part in document.parts

@@ -128,8 +128,13 @@ class Index:
         return cls.open(path, shared_filesystem=shared_filesystem)
 
     def close(self) -> None:
-        """End: later calls raise `InputError`."""
+        """End: later calls raise `InputError`.
+
+        Files are released once running reads have ended.
+        """
         self._engine.close()
+        with self._following:
+            self._newest = Snapshot.of(self._engine, self._newest.manifest)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -186,6 +191,7 @@ class Index:
     def read(self, read: Callable[[Snapshot, *Ts], T], *args: *Ts) -> T:
         """Call `read` with the newest snapshot, and again if that is replaced meanwhile."""
         while True:
+            self._engine.ensure_open()
             snapshot = self.snapshot
             try:
                 result = read(snapshot, *args)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 from .safe_text import visible
 
@@ -85,7 +85,7 @@ def _interrupt(_number: int, _frame: object) -> None:
         _received = monotonic()
         raise KeyboardInterrupt
     if monotonic() - _received > SAME_INTERRUPT_SECONDS:
-        _end()
+        end(is_interrupted=True)
 
 
 def _lost(unraisable: Any) -> None:
@@ -93,12 +93,18 @@ def _lost(unraisable: Any) -> None:
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
     elif signal.getsignal(signal.SIGINT) is _interrupt:  # else the command has ended
-        _end()
+        end(is_interrupted=True)
 
 
-def _end() -> None:
-    _say()
-    os._exit(INTERRUPT_CODE)  # as safe as a kill: what is committed stays
+def end(*, is_interrupted: bool) -> NoReturn:
+    """End this process at once, although threads of it work; as at Ctrl-C if it was interrupted.
+
+    It is as safe as a kill: what is committed stays.
+    """
+    if is_interrupted:
+        _say()
+    sys.stdout.flush()
+    os._exit(INTERRUPT_CODE if is_interrupted else 0)
 
 
 def _say() -> None:

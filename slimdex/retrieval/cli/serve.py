@@ -12,6 +12,7 @@ from slimdex.indexes.errors import InputError
 
 from . import console
 from .default_index import EXPECTED_INDEX, default_index
+from .interrupts import end
 from .options import Dirs, Model, OpenOptions, SomeDirs, WriteOptions, open_index
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _serve_agents(
     opened: dict[str, Collection], followed: dict[str, list[str]], *, write: bool, port: int | None
 ) -> None:
     """Serve the tools over stdin and stdout, or over HTTP at a port."""
-    import anyio
+    import anyio.to_thread
 
     from ..server.freshness import Following, Freshness
     from ..server.mcp_tools import agents_server
@@ -192,23 +193,21 @@ def _serve_agents(
     sources = {name: AskedSources(specs) for name, specs in followed.items()}
 
     def kept_fresh(name: str) -> Freshness:
-        following = Following(sources[name])
-        return Freshness(lambda: following.catch_up(opened[name]))
+        catch_up = partial(Following(sources[name]).catch_up, opened[name])
+        return Freshness(lambda: server.changes.run(catch_up))
 
     fresh = {name: kept_fresh(name) for name in sources}
 
     async def change(name: str, command: Command, where: str | None) -> dict[str, Any]:
-        return await anyio.to_thread.run_sync(lambda: command(opened[name]))
+        return await server.changes.run(partial(command, opened[name]))
 
     async def read(name: str, command: Command, where: str | None) -> dict[str, Any]:
         remark = await fresh[name].remark() if name in fresh else ""
-        return await change(name, command, where) | {"remark": remark}
+        found = await anyio.to_thread.run_sync(command, opened[name])
+        return found | {"remark": remark}
 
     places = {name: collection.path for name, collection in opened.items()}
     server = agents_server(
         [*opened], read, change if write else None, followed=sources, places=places
     )
-    if port is None:
-        server.run()
-    else:
-        server.run("streamable-http", port=port)
+    server.serve(port, end)

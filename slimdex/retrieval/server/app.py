@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import uvicorn
@@ -29,14 +29,14 @@ from slimdex.indexes.errors import SlimdexError, shortened
 from slimdex.indexes.suggestions import did_you_mean
 
 from .access import Listening
-from .middleware import guarded
+from .middleware import error_json, guarded
 from .routes import bulk, change, openai, pages, search
 from .routes.bodies import Json
 from .routes.failures import explained, first_line
 from .service import Service
 
 if TYPE_CHECKING:
-    from .mcp_tools import AgentsServer
+    from .agents_server import AgentsServer
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
 """Methods of routes; HEAD is GET without the body."""
@@ -83,6 +83,17 @@ class Agents:
         return server, agents_app(server)
 
 
+class _Api(FastAPI):
+    """The routes, and their description."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Describe the API; a token is required by services that were started with tokens."""
+        api = super().openapi()
+        api["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        api["security"] = [{}, {"token": []}]
+        return api
+
+
 def application(service: Service, started: Callable[[], None] = lambda: None) -> FastAPI:
     """Create the application, without the middleware in front of it.
 
@@ -96,13 +107,14 @@ def application(service: Service, started: Callable[[], None] = lambda: None) ->
             yield
 
     agents = Agents(service)
-    app = FastAPI(
+    app = _Api(
         title="slimdex",
         version=version("slimdex"),
         description=ABOUT,
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
+        generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
     )
     app.state.service = service
@@ -195,8 +207,6 @@ def _answer(
     request: Request, status: int, line: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Answer with one line, nested for OpenAI's clients."""
-    error: object = line
-    if request.url.path.startswith("/v1/"):
-        error = {"message": line, "type": "invalid_request_error", "code": None, "param": None}
     again = {"Retry-After": "1"} if status == 503 else {}
-    return Json({"error": error}, status, again | dict(headers or {}))
+    values = error_json(request.url.path, line)
+    return Json(values, status, again | dict(headers or {}))

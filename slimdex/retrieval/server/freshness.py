@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,12 @@ BEHIND = "The index is still reading changed files; this answer may lack recent 
 
 
 class Freshness:
-    """Calls a function that brings an index up to date, in a thread, one call at a time.
+    """Calls a function that brings an index up to date, one call at a time.
 
     The function raises `SlimdexError` or `OSError` if it can't.
     """
 
-    def __init__(self, catch_up: Callable[[], None], patience: float = PATIENCE) -> None:
+    def __init__(self, catch_up: Callable[[], Awaitable[None]], patience: float = PATIENCE) -> None:
         self._catch_up, self._patience = catch_up, patience
         self._running: asyncio.Task[str] | None = None
 
@@ -50,7 +50,7 @@ class Freshness:
 
     async def _run(self) -> str:
         try:
-            await asyncio.to_thread(self._catch_up)
+            await self._catch_up()
         except (SlimdexError, OSError) as error:
             line = " ".join(str(error).split())
             return f"The index could not be brought up to date ({line})."

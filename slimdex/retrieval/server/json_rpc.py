@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from io import TextIOWrapper
 from typing import Any
 
+import anyio
+import anyio.to_thread
 from anyio import AsyncFile
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
@@ -23,6 +25,7 @@ from mcp.types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
+    JSONRPCResponse,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
@@ -35,6 +38,7 @@ from slimdex.indexes.json_text import received
 
 ANSWERS = ("result", "error")
 """Members of a response, which is not answered."""
+CANCELLED = "notifications/cancelled"
 
 
 class _Refused(Exception):
@@ -103,27 +107,83 @@ def _id_of(data: bytes) -> str | int | None:
 
 
 class CheckedLines(AsyncFile[str]):
-    """Lines of a stream of bytes that are valid messages; the others are answered."""
+    """Lines of a text that are valid messages; the others are answered.
 
-    answers: Any = None  # a stream to send errors to, set before the first line is read
+    After the last one `at_end` is called, and the lines end once all requests are answered: the
+    library drops those that still run then.
+
+    Attributes
+    ----------
+    answers : a stream to send errors to, set before the first line is read.
+    """
+
+    answers: Any = None
+
+    def __init__(self, text: TextIOWrapper, at_end: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(text)
+        self._text, self._at_end = text, at_end
+        self._asked = set[str | int]()
+        self._answered = anyio.Event()
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yield the messages."""
-        async for line in super().__aiter__():
+        while line := await anyio.to_thread.run_sync(self._text.readline, abandon_on_cancel=True):
             data = line.encode("utf-8", "surrogateescape")
             if not data.strip():
                 continue
             if (error := refusal(data)) is None:
+                self._note(json.loads(data))
                 yield line
             else:
                 await self.answers.send(SessionMessage(error))
+        await self._at_end()
+        while self._asked:
+            self._answered = anyio.Event()
+            await self._answered.wait()
+
+    def _note(self, message: dict[str, Any]) -> None:
+        """Note a request, or that its caller has cancelled it."""
+        if message.get("method") == CANCELLED:
+            self.answered(message.get("params", {}).get("requestId"))
+        elif "method" in message and "id" in message:
+            self._asked.add(message["id"])
+
+    def answered(self, id: Any) -> None:
+        """Note that a request has its answer."""
+        if _is_id(id):
+            self._asked.discard(id)
+            self._answered.set()
+
+
+class _NotedAnswers:
+    """A stream of answers, of which the lines are told."""
+
+    def __init__(self, answers: Any, lines: CheckedLines) -> None:
+        self._answers, self._lines = answers, lines
+
+    async def send(self, message: SessionMessage) -> None:
+        """Send a message."""
+        await self._answers.send(message)
+        if isinstance(message.message, JSONRPCResponse | JSONRPCError):
+            self._lines.answered(message.message.id)
+
+    async def aclose(self) -> None:
+        """End the stream."""
+        await self._answers.aclose()
+
+    async def __aenter__(self) -> _NotedAnswers:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
 
 
 @asynccontextmanager
-async def checked_stdio() -> AsyncIterator[tuple[Any, Any]]:
+async def checked_stdio(at_end: Callable[[], Awaitable[None]]) -> AsyncIterator[tuple[Any, Any]]:
     """Streams of messages from stdin and to stdout, as `stdio_server` makes them.
 
     Meanwhile other code in this process, and programs that it starts, read nothing from stdin.
+    `at_end` is called when the input has ended; requests that run are then still answered.
     """
     own = os.dup(sys.stdin.fileno())
     with (
@@ -133,11 +193,11 @@ async def checked_stdio() -> AsyncIterator[tuple[Any, Any]]:
         ) as text,
     ):
         os.dup2(nothing.fileno(), sys.stdin.fileno())
-        lines = CheckedLines(text)
+        lines = CheckedLines(text, at_end)
         try:
             async with stdio_server(stdin=lines) as (messages, answers):
                 lines.answers = answers
-                yield messages, answers
+                yield messages, _NotedAnswers(answers, lines)
         finally:
             os.dup2(own, sys.stdin.fileno())
 

@@ -30,6 +30,7 @@ class Limits:
     file: int = 64 * MIB  # bytes of an uploaded file
     indexes: int = 100  # of a service with a root folder
     queries: int = 256  # in one search
+    texts: int = 2048  # to encode together, as many as OpenAI's API takes
     text: int = 100_000  # characters of a query, or of a text to encode
     hits: int = 1000  # per search
     seconds: float = 30.0  # of a search, including waiting

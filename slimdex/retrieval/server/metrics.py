@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 REQUEST_LABELS = ("route", "method", "status")
@@ -14,8 +21,15 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)  # memory, time, open files
         self.requests = Counter(
             "slimdex_requests", "Requests that were answered.", REQUEST_LABELS, registry=registry
+        )
+        self.errors = Counter(
+            "slimdex_errors", "Requests answered with an error.", ["status"], registry=registry
+        )
+        self.changes = Counter(
+            "slimdex_changes", "Changes of an index that were made.", ["index"], registry=registry
         )
         about = "From a request to the end of its answer."
         self.seconds = Histogram(
@@ -27,6 +41,9 @@ class Metrics:
         )
         self.documents = Gauge(
             "slimdex_documents", "Documents of an index.", ["index"], registry=registry
+        )
+        self.bytes = Gauge(
+            "slimdex_index_bytes", "Bytes of an index on disk.", ["index"], registry=registry
         )
         about = "Queries that wait, or are under way."
         self.waiting = Gauge("slimdex_waiting_queries", about, ["index"], registry=registry)

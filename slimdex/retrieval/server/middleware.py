@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from time import perf_counter
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from starlette.exceptions import HTTPException
@@ -22,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from slimdex.indexes.unicode_text import EXPECTED
 
 from .access import Hosts, Right, Tokens
+from .compression import compressed, decompressed
 from .limits import Limits
 from .metrics import Metrics
 
@@ -56,10 +59,10 @@ def guarded(
 ) -> ASGIApp:
     """Put all checks in front of an application; pages of allowed origins may read the answers."""
     return CORSMiddleware(
-        AccessMiddleware(app, hosts, tokens, limits, metrics),
+        AccessMiddleware(compressed(app), hosts, tokens, limits, metrics),
         allow_origins=hosts.pages,
         allow_methods=["GET", "POST", "PUT", "DELETE"],
-        allow_headers=["authorization", "content-type"],
+        allow_headers=["authorization", "content-type", "content-encoding"],
     )
 
 
@@ -104,9 +107,12 @@ class AccessMiddleware:
         try:
             scope[RIGHT], scope[READING] = self._right(scope, headers), reading
             _check_address(scope)
-            await self._app(scope, self._bounded(headers, receive, reading), answered)
+            body = decompressed(headers, receive)
+            await self._app(scope, self._bounded(headers, body, reading), answered)
         except HTTPException as refusal:
-            answer = JSONResponse({"error": refusal.detail}, refusal.status_code, refusal.headers)
+            values = error_json(scope["path"], refusal.detail)
+            again = {"Retry-After": "1"} if refusal.status_code == 503 else {}
+            answer = JSONResponse(values, refusal.status_code, again | dict(refusal.headers or {}))
             await answer(scope, receive, answered)
         finally:
             self._held -= reading.held
@@ -114,6 +120,8 @@ class AccessMiddleware:
             method = "HEAD" if is_head else scope["method"]
             method = method if method in METHODS else UNKNOWN
             self._metrics.requests.labels(route, method, status).inc()
+            if status >= HTTPStatus.BAD_REQUEST:
+                self._metrics.errors.labels(status).inc()
             self._metrics.seconds.labels(route).observe(perf_counter() - start)
         if reading.is_left:
             await _discard(receive)
@@ -185,6 +193,15 @@ class AccessMiddleware:
             raise HTTPException(413, f"a body of over {self._limits.body:,} bytes; expected fewer")
         if self._held > self._limits.bodies:
             raise HTTPException(503, f"{self._held:,} bytes of requests wait; try again later")
+
+
+def error_json(path: str, line: str) -> dict[str, Any]:
+    """Body of an answer about an error, as clients of the path expect it."""
+    if path.startswith("/v1/"):  # OpenAI's
+        return {
+            "error": {"message": line, "type": "invalid_request_error", "code": None, "param": None}
+        }
+    return {"error": line}
 
 
 def _check_address(scope: Scope) -> None:

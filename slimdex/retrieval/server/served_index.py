@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from slimdex.indexes.arrays import Matrix
+from slimdex.indexes.arrays import Matrix, batches
 from slimdex.indexes.errors import InputError, SlimdexError
 from slimdex.indexes.execution.progress import spent
 
@@ -69,6 +70,7 @@ class ServedIndex:
     ) -> None:
         self.name, self.collection, self.limits = name, collection, limits
         self._conditions, self._filtered = conditions, 0
+        self._changes = metrics.changes.labels(name)
         self.senders = 0  # running bulk uploads
         self._users, self._is_closing = 0, False
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-writer")
@@ -122,7 +124,7 @@ class ServedIndex:
         Raises `InputError` as `Collection.search` does, and `LimitError` if a limit is exceeded.
         """
         self._check_limit(request.limit)
-        self._check(request.queries)
+        self._check(request.queries, self.limits.queries)
         with self._used():
             async with self._in_time():
                 found = await self._found(first_stage(request))
@@ -180,10 +182,11 @@ class ServedIndex:
 
         Raises `InputError` if the index has no encoder, and `LimitError` if a limit is exceeded.
         """
-        self._check(texts)
+        self._check(texts, self.limits.texts)
         with self._used():
-            vectors: Matrix = await self._texts.ask(texts, len(texts))
-            return vectors
+            parts = [texts[part] for part in batches(len(texts), self.limits.batch)]
+            vectors: list[Matrix] = [await self._texts.ask(part, len(part)) for part in parts]
+            return np.concatenate(vectors)
 
     async def chance_score(self, request: SearchRequest) -> float | None:
         """Return `Collection.chance_score`, computed once per state; just after a change, that of
@@ -207,11 +210,14 @@ class ServedIndex:
         return self._chance
 
     async def tokens(self, texts: Sequence[str]) -> int:
-        """Number of tokens of texts; 0 if the encoder can't count them."""
+        """Number of tokens that the encoder reads of texts; 0 if it can't count them."""
 
         def count(collection: Collection) -> int:
             encoder = collection.encoder
-            return sum(encoder.token_counts(texts)) if isinstance(encoder, CountingEncoder) else 0
+            if not isinstance(encoder, CountingEncoder):
+                return 0
+            most = getattr(encoder, "max_length", None) or sys.maxsize
+            return sum(min(tokens, most) for tokens in encoder.token_counts(texts))
 
         return await self.read(count)
 
@@ -255,7 +261,9 @@ class ServedIndex:
         loop = asyncio.get_running_loop()
         with self._used():
             running = loop.run_in_executor(self._writer, partial(function, self.collection))
-            return await asyncio.shield(running)
+            result = await asyncio.shield(running)
+            self._changes.inc()
+            return result
 
     async def put(self, document: Document) -> Added:
         """Add or replace a document; concurrent calls share a commit.
@@ -264,6 +272,7 @@ class ServedIndex:
         """
         with self._used():
             added: Added = await self._puts.ask(document)
+            self._changes.inc()
             return added
 
     async def close(self) -> None:
@@ -280,12 +289,12 @@ class ServedIndex:
         if limit > self.limits.hits:
             raise LimitError(413, f"limit={limit:,}; expected {self.limits.hits:,} or less")
 
-    def _check(self, queries: Sequence[str] | Matrix) -> None:
+    def _check(self, queries: Sequence[str] | Matrix, most: int) -> None:
         limits = self.limits
         if not len(queries):
-            raise InputError("no queries; expected one or more")
-        if len(queries) > limits.queries:
-            raise LimitError(413, f"{len(queries):,} texts; expected {limits.queries:,} or fewer")
+            raise InputError("no texts; expected one or more")
+        if len(queries) > most:
+            raise LimitError(413, f"{len(queries):,} texts; expected {most:,} or fewer")
         if isinstance(queries, np.ndarray):
             return
         if any(not text.strip() for text in queries):

@@ -22,7 +22,7 @@ from slimdex.indexes.settings import Settings
 from slimdex.indexes.suggestions import did_you_mean
 from slimdex.indexes.vectors.append_only import sync
 
-from ..atomic_files import is_index
+from ..atomic_files import is_index, size
 from ..collection import Collection
 from ..commands import Command
 from ..encoders.base import AUTO, Encoder
@@ -104,6 +104,8 @@ class Service:
         )
         self.metrics.documents.labels(name).set_function(lambda: len(collection))
         self.metrics.waiting.labels(name).set_function(lambda: self.indexes[name].waiting)
+        self.metrics.bytes.labels(name).set_function(lambda: size(collection.path))
+        self.metrics.changes.labels(name)
 
     async def create(
         self, name: str, settings: Mapping[str, Any], passages: str | int | None
@@ -135,8 +137,9 @@ class Service:
                 raise HTTPException(403, IN_ROOT)
             documents = len(collection)
             index = self.indexes.pop(name)
-            for gauge in (self.metrics.documents, self.metrics.waiting):
-                gauge.remove(name)
+            metrics = self.metrics
+            for each in (metrics.documents, metrics.waiting, metrics.bytes, metrics.changes):
+                each.remove(name)
             await index.close()
             try:
                 await asyncio.to_thread(self.root.drop, collection.path)
@@ -297,15 +300,14 @@ def named_places(words: Sequence[str]) -> dict[str, Path]:
     >>> named_places(["/srv/news.index", "old=/srv/2019"])
     {'news': PosixPath('/srv/news.index'), 'old': PosixPath('/srv/2019')}
     >>> named_places(["/srv/notes/.slimdex"])
-    {'slimdex': PosixPath('/srv/notes/.slimdex')}
+    {'notes': PosixPath('/srv/notes/.slimdex')}
     """
     places = dict[str, Path]()
     for word in words:
         given, _, rest = word.partition("=")
         is_named = bool(rest) and not Path(word).exists()
         place = Path(rest if is_named else word)
-        folder = place.resolve().name.removesuffix(".index").lstrip(".")  # .slimdex is hidden
-        name = given if is_named else folder
+        name = given if is_named else _name_of(place.resolve())
         if not _NAME.fullmatch(name):
             raise InputError(f"{word}: index name {name!r}; expected {NAMED_FOLDER}")
         if name in places:
@@ -314,3 +316,9 @@ def named_places(words: Sequence[str]) -> dict[str, Path]:
             )
         places[name] = place
     return places
+
+
+def _name_of(place: Path) -> str:
+    """The name of a folder; a hidden one, such as .slimdex, is named after the folder above it."""
+    shown = next((each for each in (place, place.parent) if each.name[:1] not in ("", ".")), place)
+    return shown.name.removesuffix(ENDING).lstrip(".")

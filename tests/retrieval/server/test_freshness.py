@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ async def test_answers_remark_on_a_slow_sync_which_continues() -> None:
         begun.append(len(begun))
         assert released.wait(60)
 
-    fresh = Freshness(catch_up, patience=0.05)
+    fresh = Freshness(partial(asyncio.to_thread, catch_up), patience=0.05)
     assert [await fresh.remark(), await fresh.remark()] == [BEHIND, BEHIND]
     while not begun:
         await asyncio.sleep(0.01)
@@ -40,7 +41,7 @@ async def test_concurrent_answers_share_a_sync_that_begins_after_them() -> None:
         begun.append(len(begun))
         assert turn.acquire(timeout=60)
 
-    fresh = Freshness(catch_up, patience=60)
+    fresh = Freshness(partial(asyncio.to_thread, catch_up), patience=60)
     first = asyncio.create_task(fresh.remark())
     while not begun:
         await asyncio.sleep(0.01)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slimdex.retrieval.collection import Collection
+from slimdex.retrieval.locks import FileLock
 from slimdex.retrieval.server.json_rpc import refusal
+from tests import ctrl_c
 
 from .asking import asking, made
 from .running import built
@@ -79,26 +84,58 @@ def test_valid_messages_have_none(id: int | str, params: dict[str, Any]) -> None
 
 
 def test_a_server_on_stdin_answers_each_request_and_lives_on(tmp_path: Path) -> None:
+    """Also requests that are under way when the input ends."""
     index = built(tmp_path, [{"id": "1", "text": "the cat sat"}])
-    client = {"name": "test", "version": "1"}
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
-    started = [message(id=0, method="initialize", params=hello)]
-    started += [message(method="notifications/initialized"), b"", b" \r"]
     last = call("last", "search", query="a cat \N{GRINNING FACE}")
+    started = [*greeting(), b"", b" \r"]
+    sent = [*started, *(data for data, _, _ in (*WRONG, *ANSWERED)), last]
     command = [sys.executable, "-m", "slimdex", "mcp", str(index)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        sent = [*started, *(data for data, _, _ in (*WRONG, *ANSWERED)), last]
-        process.stdin.write(b"".join(data + b"\n" for data in sent))
-        process.stdin.flush()
-        told = [json.loads(process.stdout.readline()) for _ in range(len(sent) - 3)]
-        process.stdin.close()
-        assert process.stdout.read() == b""
+    lines = b"".join(data + b"\n" for data in sent)
+    ended = subprocess.run(command, input=lines, stdout=subprocess.PIPE, timeout=120, check=True)
+    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert len(told) == len(sent) - 3
     errors = [(answer["error"]["code"], answer["id"]) for answer in told if "error" in answer]
     assert sorted(errors, key=str) == sorted([each[1:] for each in (*WRONG, *ANSWERED)], key=str)
     (found,) = (answer["result"] for answer in told if answer["id"] == "last")
     assert found["structuredContent"]["passages"][0]["id"] == "1"
+    (hello,) = (answer["result"] for answer in told if answer["id"] == "hello")
+    assert hello["serverInfo"]["name"] == "notes"
+
+
+@pytest.mark.parametrize("end", ["input", "Ctrl-C"])
+def test_a_change_that_would_take_long_ends_with_the_server(tmp_path: Path, end: str) -> None:
+    index = built(tmp_path, [{"id": "1", "text": "the cat sat"}])
+    command = ctrl_c.slimdex("mcp", str(index), "--write", "--wait", "3600")
+    added = call("added", "add", documents=[{"text": "a dog"}])
+    pipe = subprocess.PIPE
+    with (
+        FileLock(index, "writer").held(),  # so the addition waits for an hour
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for data in (*greeting(), added, message(id="last", method="ping")):
+            process.stdin.write(data + b"\n")
+        process.stdin.flush()
+        told = [json.loads(process.stdout.readline())["id"] for _ in range(2)]
+        assert told == ["hello", "last"]
+        if end == "Ctrl-C":
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        else:
+            process.stdin.close()
+            assert json.loads(process.stdout.readline())["result"]["isError"]
+            assert process.wait(60) == 0
+    with Collection.open(index) as collection:
+        assert [document.id for document in collection] == ["1"]
+
+
+def greeting() -> list[bytes]:
+    """What a client sends first; its request has the id "hello"."""
+    client = {"name": "test", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    started = message(id="hello", method="initialize", params=hello)
+    return [started, message(method="notifications/initialized")]
 
 
 async def test_a_service_answers_each_message(tmp_path: Path) -> None:

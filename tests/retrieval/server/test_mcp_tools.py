@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from queue import Queue
 from threading import Event
@@ -20,8 +21,12 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from slimdex.command_line import app
+from slimdex.indexes.arrays import Matrix
 from slimdex.retrieval.collection import Collection
-from slimdex.retrieval.server.mcp_tools import AgentsServer, agents_server
+from slimdex.retrieval.commands import Command
+from slimdex.retrieval.server.agents_server import AgentsServer
+from slimdex.retrieval.server.mcp_tools import agents_server
+from tests.encoders import WordEncoder
 
 from .asking import asking
 from .running import built, word_vectors
@@ -45,12 +50,12 @@ async def agent(*words: object) -> AsyncIterator[Client]:
     """A client of the server that `slimdex mcp` runs, in this process."""
     servers, over = Queue[AgentsServer](), Event()
 
-    def run(server: AgentsServer) -> None:
+    def serve(server: AgentsServer, *_: object) -> None:
         servers.put(server)
         over.wait()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AgentsServer, "run", run)
+        patch.setattr(AgentsServer, "serve", serve)
         running = asyncio.create_task(asyncio.to_thread(slimdex, "mcp", *words))
         try:
             server = await asyncio.to_thread(servers.get, timeout=60)
@@ -192,16 +197,20 @@ async def test_passages_have_files_lines_and_links(
         file = tmp_path / "notes" / "a b.py"
         own = by_id["a b.py"]
         lines = code.split("\n")
-        assert own["file"] == str(file)
-        assert own["link"] == f"{file.as_uri()}#L{own['line']}"
-        assert own["text"] == "\n".join(lines[own["line"] - 1 : own["last_line"]])
-        assert (by_id["p"]["file"], by_id["p"]["link"]) == (None, "https://example.org/p")
+        assert f"{found['folder']}/{own['id']}" == str(file)
+        last = own["line"] - 1 + len(own["text"].split("\n"))
+        assert own["text"] == "\n".join(lines[own["line"] - 1 : last])
+        assert by_id["p"]["metadata"] == {"url": "https://example.org/p"}
+        assert "metadata" not in own
+        assert json.dumps(found).count("a b.py") == 1
 
         asked = [{"id": "a b.py", "line": 4, "last_line": 5}, {"id": "notes/long.txt", "line": 7}]
-        code_lines, more = (await called(client, "get", documents=asked))["documents"]
+        read = await called(client, "get", documents=asked)
+        assert read["folder"] == str(tmp_path / "notes")
+        code_lines, more = read["documents"]
         assert code_lines["text"] == "def rain():\n    return 'snow'"
         assert (code_lines["line"], code_lines["last_line"], code_lines["lines"]) == (4, 5, 9)
-        assert code_lines["link"] == f"{file.as_uri()}#L4"
+        assert code_lines["metadata"]["kind"] == "code"
         assert (more["id"], more["line"], more["lines"]) == ("long.txt", 7, 1000)
         assert more["text"] == "\n".join(long.split("\n")[6 : more["last_line"]])
         assert 7900 < len(more["text"]) <= 8000
@@ -215,7 +224,7 @@ async def test_passages_have_files_lines_and_links(
             assert [one["id"] for one in some["passages"]] == ["long.txt"]
         file.unlink()
         gone = await called(client, "search", query="cat rug", where="kind = 'code'")
-        assert (gone["passages"][0]["file"], gone["passages"][0]["link"]) == ("notes/a b.py", None)
+        assert gone["folder"] == "notes"  # as in the index
 
 
 async def test_answers_follow_edits_of_a_folder(tmp_path: Path) -> None:
@@ -230,7 +239,7 @@ async def test_answers_follow_edits_of_a_folder(tmp_path: Path) -> None:
         """Ask until the answer is no longer older than the files, as on a busy machine."""
         while True:
             found = await called(client, tool, **arguments)
-            if "may lack recent changes" not in found["note"]:
+            if "may lack recent changes" not in found.get("note", ""):
                 return found
 
     async with agent(index, "--sync", folder) as client:
@@ -270,7 +279,7 @@ async def test_agents_add_and_delete_documents(notes: Path) -> None:
         assert (again["ids"], again["unchanged"], again["documents"]) == ([own], 1, 4)
         found = await called(client, "search", query="rain", where="n = 7")
         assert [(each["id"], each["title"]) for each in found["passages"]] == [(own, "Rain")]
-        assert (await called(client, "fetch", id=1))["metadata"] == {"n": None, "kind": "weather"}
+        assert (await called(client, "fetch", id=1))["metadata"] == {"kind": "weather"}
 
         for tool, arguments in (
             ("add", {"documents": []}),
@@ -288,6 +297,102 @@ async def test_agents_add_and_delete_documents(notes: Path) -> None:
             "deleted": 1,
             "documents": 1,
         }
+
+
+async def test_blank_arguments_are_as_if_left_out(notes: Path) -> None:
+    """Models fill in optional arguments, as OpenAI's strict mode requires."""
+    async with agent(notes, "--write") as client:
+        asked = {"query": "a dog on a rug", "limit": 2}
+        expected = await called(client, "search", **asked)
+        for blank in (None, "", " ", [""], []):
+            for name in ("index", "where", "glob", "regex"):
+                assert await called(client, "search", **asked, **{name: blank}) == expected
+            near = await called(client, "related", id="2", limit=blank, where=blank)
+            assert near == await called(client, "related", id="2")
+            lines = [{"id": "0", "line": blank, "last_line": blank}]
+            (read,) = (await called(client, "get", documents=lines, index=blank))["documents"]
+            assert read["text"] == TEXTS[0]
+            assert (await called(client, "fetch", id="0", start=blank))["text"] == TEXTS[0]
+            new = {"id": "3", "text": "snow", "title": blank, "metadata": blank}
+            await called(client, "add", documents=[new])
+            again = {"id": blank, "text": "rain", "title": blank}
+            assert (await called(client, "add", documents=[again]))["documents"] == 5
+            assert (await called(client, "fetch", id="3"))["metadata"] == {}
+            await refused(client, "delete", ids=blank, where=blank)  # and not everything
+            assert (await called(client, "info"))["documents"] == 5
+            assert "query" in await refused(client, "search", query=blank)
+
+
+async def test_schemas_have_no_unions_and_no_references(notes: Path) -> None:
+    async with agent(notes, "--write") as client:
+        for tool in (await client.list_tools()).tools:
+            schema = json.dumps(tool.input_schema)
+            assert not {"$ref", "$defs", "anyOf", "null"} & set(schema.split('"'))
+            assert tool.output_schema is None
+
+
+async def test_an_answer_is_hardly_longer_than_its_quotes(tmp_path: Path) -> None:
+    word_vectors(tmp_path)
+    folder = tmp_path / "house" / "notes of the last years"
+    folder.mkdir(parents=True)
+    sentences = " ".join(TEXTS[:2] * 6)
+    for number in range(6):
+        text = f"# Year {number}\n\n## The cat\n\n{sentences}\n\n## The dog\n\n{TEXTS[0]}\n"
+        (folder / f"report {number}.md").write_text(text)
+    slimdex("build", folder, "--model", tmp_path / "words.txt", "--out", tmp_path / "i")
+    async with agent(tmp_path / "i") as client:
+        answer = await client.call_tool("search", {"query": "the cat sat on the mat"})
+    line: str = answer.content[0].text  # type: ignore[union-attr]
+    quotes = [each["text"] for each in json.loads(line)["passages"]]
+    assert len(quotes) == 5
+    assert len(line) <= 1.3 * sum(map(len, quotes))
+    assert "null" not in line
+
+
+async def test_a_change_reports_its_progress(notes: Path) -> None:
+    reports = list[tuple[float, str]]()
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        assert message is not None
+        reports.append((progress, message))
+
+    documents = [{"id": f"new {i}", "text": f"rain fell {i}"} for i in range(200)]
+    async with agent(notes, "--write") as client:
+        await client.call_tool("add", {"documents": documents}, progress_callback=report)
+        assert (await called(client, "info"))["documents"] == 203
+    numbers = [number for number, _ in reports]
+    assert numbers == sorted({*numbers})
+    assert any(message == "encoding: 200 of 200" for _, message in reports)
+
+
+async def test_a_change_ends_when_its_agent_cancels_it(tmp_path: Path) -> None:
+    begun, released = Event(), Event()
+
+    class SlowEncoder(WordEncoder):
+        def encode(self, texts: Sequence[str]) -> Matrix:
+            if "slow" in texts:
+                begun.set()
+                assert released.wait(60)
+            return super().encode(texts)
+
+    with Collection.create(tmp_path / "i", SlowEncoder()) as collection:
+
+        async def change(_: str, command: Command, where: str | None) -> dict[str, Any]:
+            return await server.changes.run(partial(command, collection))
+
+        server = agents_server(["i"], change, change)
+        async with Client(server) as client:
+            call = client.call_tool("add", {"documents": [{"id": "1", "text": "slow"}]})
+            adding = asyncio.create_task(call)
+            assert await asyncio.to_thread(begun.wait, 60)
+            adding.cancel()
+            await asyncio.wait([adding])
+            await client.list_tools()  # after it, the server has read that the call is cancelled
+            released.set()
+            assert await server.changes.stop()
+            assert len(collection) == 0
+            await called(client, "add", documents=[{"id": "2", "text": "slow"}])
+            assert len(collection) == 1
 
 
 async def test_agents_sync_with_the_files_that_are_followed(notes: Path, tmp_path: Path) -> None:

@@ -13,14 +13,16 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
 from slimdex.indexes.errors import InputError
 from slimdex.indexes.json_text import received
+from slimdex.indexes.options import REDUCERS
 
 from ...documents import json_of
+from ..limits import Limits
 from ..served_index import ServedIndex
 from ..service import Service
 from .failures import UNKNOWN_FIELD, unknown
@@ -114,20 +116,30 @@ class Body(Named):
 
 
 Vector = Annotated[list[float], Field(min_length=1)]
+Text = Annotated[str, Field(json_schema_extra={"pattern": r"\S"})]
+"""A text with words; the description says so, and a better message the search itself."""
+Where = Annotated[str, Field(json_schema_extra={"minLength": 1})]
+"""A condition."""
+ONE_QUERY: list[JsonValue] = [
+    {"required": [name]} for name in ("query", "queries", "vector", "vectors")
+]
 
 
 class SearchBody(Body):
     """One or several queries, as text or vectors; exactly one of the first four fields."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": "a pet on a rug", "limit": 3}]}
+        json_schema_extra={
+            "examples": [{"query": "a pet on a rug", "limit": 3}],
+            "oneOf": ONE_QUERY,
+        }
     )
-    query: str | None = Field(None, description="The search query.")
-    queries: list[str] | None = Field(None, min_length=1, description="Several queries.")
+    query: Text | None = Field(None, description="The search query.")
+    queries: list[Text] | None = Field(None, min_length=1, description="Several queries.")
     vector: Vector | None = Field(None, description="A query encoded elsewhere.")
     vectors: list[Vector] | None = Field(None, min_length=1, description="Several of them.")
-    limit: int = Field(10, ge=1, description="Hits per query.")
-    where: str | dict[str, Any] | None = Field(
+    limit: int = Field(10, ge=1, description=f"Hits per query, at most {Limits.hits:,}.")
+    where: Where | dict[str, Any] | None = Field(
         None, description="A condition on the documents' columns: SQL, or a filter like OpenAI's."
     )
     glob: list[str] = Field(
@@ -226,9 +238,14 @@ class DocumentBody(BaseModel):
 class DeleteBody(Body):
     """Documents by ids or by a condition, but not both."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["2"]}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"ids": ["2"]}],
+            "oneOf": [{"required": ["ids"]}, {"required": ["where"]}],
+        }
+    )
     ids: list[str | int] | None = Field(None, min_length=1)
-    where: str | None = None
+    where: Where | None = None
 
 
 class ReduceBody(Body):
@@ -240,7 +257,7 @@ class ReduceBody(Body):
     gamma: float | None = None
     kind: str | None = None
     candidates: int | Literal["auto"] | None = None
-    reducer: str | None = None
+    reducer: str | None = Field(None, json_schema_extra={"enum": [*REDUCERS, None]})
 
 
 class CreateBody(ReduceBody):
@@ -250,15 +267,6 @@ class CreateBody(ReduceBody):
     passages: int | Literal["auto", "off"] = Field(
         "auto", description="Maximum tokens of a passage."
     )
-
-
-class DocumentsBody(BaseModel):
-    """Documents in the order in which they were added."""
-
-    documents: list[dict[str, Any]]
-    count: int = Field(description="All documents that match, on this page or not.")
-    more: bool = Field(description="True if some follow: ask with the last id as `after`.")
-    version: int = Field(description="Number that grows with each change.")
 
 
 class SyncBody(Body):

@@ -28,7 +28,7 @@ from slimdex.indexes.json_text import received
 from ...atomic_files import temporary_parent
 from ...collection import Collection
 from ...commands import Command
-from ...documents import id_text, json_of
+from ...documents import OWN_COLUMNS, id_text, json_of
 from ...ingest.adding import add_sources
 from ...ingest.source_ids import SourceIds
 from ...ingest.writer import Added
@@ -43,6 +43,7 @@ from ..access import Right
 from ..limits import LimitError, Limits
 from ..middleware import needs, reads_by_line
 from ..served_index import ServedIndex
+from .answers import CHANGED, AddedBody, Responses, errors
 from .bodies import Index, JsonRoute, known_parameters, service_of
 from .failures import explained
 
@@ -52,8 +53,26 @@ STREAMED = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 BYTES = "application/octet-stream"
 OFTEN_S = 0.1
 """Seconds between two reports of a stage."""
+RESERVED = sorted({*OWN_COLUMNS} - {"id", "title", "text"})
+DOCUMENT = {
+    "type": "object",
+    "required": ["id", "text"],
+    "properties": {
+        "id": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}]},
+        "text": {"description": "A text; other types become one."},
+        "title": {"description": "The same."},
+    },
+    "propertyNames": {"minLength": 1, "not": {"enum": RESERVED}},
+}
+"""Schema of a document in a body."""
+ADDED: Responses = {
+    200: {"model": AddedBody, "content": {STREAMED[0]: {"schema": {"type": "string"}}}}
+}
 routes = APIRouter(
-    route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE)), Depends(known_parameters)]
+    route_class=JsonRoute,
+    dependencies=[Depends(needs(Right.WRITE)), Depends(known_parameters)],
+    responses=errors(CHANGED),
+    tags=["changes"],
 )
 Modified = Annotated[
     float | None, Query(ge=0, le=1e11, description="When the file was changed: seconds since 1970.")
@@ -67,17 +86,15 @@ Line = tuple[int, bytes]
 
 @routes.post(
     "/indexes/{name}/documents",
+    responses=ADDED,
     openapi_extra={
         "requestBody": {
             "required": True,
             "content": {
-                STREAMED[0]: {
-                    "schema": {"type": "string"},
-                    "example": '{"id": "1", "text": "The cat sat on the mat.", "year": 1990}\n'
-                    '{"id": "2", "text": "Stocks fell.", "year": 2001}\n',
-                },
                 JSON: {
-                    "schema": {"anyOf": [{"type": "object"}, {"type": "array"}]},
+                    "schema": {
+                        "anyOf": [DOCUMENT, {"type": "array", "items": DOCUMENT, "minItems": 1}]
+                    },
                     "example": [{"id": "1", "text": "The cat sat on the mat.", "year": 1990}],
                 },
             },
@@ -105,6 +122,7 @@ async def add(
 
 @routes.put(
     "/indexes/{name}/files/{file:path}",
+    responses=ADDED,
     openapi_extra={
         "requestBody": {
             "required": True,

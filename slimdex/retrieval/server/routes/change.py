@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from slimdex.indexes.errors import InputError
@@ -23,11 +24,24 @@ from ...sources.asked_sources import AskedSources
 from ..access import Right
 from ..middleware import needs
 from ..served_index import ServedIndex
+from .answers import (
+    CHANGED,
+    CompactedBody,
+    CreatedBody,
+    DeletedBody,
+    DroppedBody,
+    PutBody,
+    ReducedBody,
+    SyncedBody,
+    answer,
+    errors,
+)
 from .bodies import (
     CreateBody,
     DeleteBody,
     DocumentBody,
     Index,
+    Json,
     JsonRoute,
     ReduceBody,
     SyncBody,
@@ -38,42 +52,45 @@ from .bodies import (
 CORPUS = "corpus.jsonl"
 """Name of the only file that is read in a folder that contains it."""
 routes = APIRouter(
-    route_class=JsonRoute, dependencies=[Depends(needs(Right.WRITE)), Depends(known_parameters)]
+    route_class=JsonRoute,
+    dependencies=[Depends(needs(Right.WRITE)), Depends(known_parameters)],
+    responses=errors(CHANGED),
+    tags=["changes"],
 )
 
 
-@routes.put("/indexes/{name}/documents/{id:path}")
-async def put(index: Index, id: str, body: DocumentBody) -> dict[str, Any]:
+@routes.put("/indexes/{name}/documents/{id:path}", responses=answer(PutBody))
+async def put(index: Index, id: str, body: DocumentBody) -> Response:
     """Add or replace the document of this id. It is durable when this is answered."""
     if not id.strip():
         raise InputError("an empty id; expected one")
     metadata = body.model_extra or {}
     check_columns(len(metadata), "the body")  # before others' documents wait for this one
     await index.put(Document(id, body.text, body.title, metadata))
-    return {"id": id, "documents": len(index.collection)}
+    return Json({"id": id, "documents": len(index.collection)})
 
 
-@routes.delete("/indexes/{name}/documents/{id:path}")
-async def delete(index: Index, id: str) -> dict[str, Any]:
+@routes.delete("/indexes/{name}/documents/{id:path}", responses=answer(DeletedBody))
+async def delete(index: Index, id: str) -> Response:
     """Delete a document."""
     return await _deleted(index, [id])
 
 
-@routes.post("/indexes/{name}/delete")
-async def delete_several(index: Index, body: DeleteBody) -> dict[str, Any]:
+@routes.post("/indexes/{name}/delete", responses=answer(DeletedBody))
+async def delete_several(index: Index, body: DeleteBody) -> Response:
     """Delete documents by their ids, all or none, or by a condition."""
     return await _deleted(index, body.ids, body.where)
 
 
 async def _deleted(
     index: ServedIndex, ids: Sequence[str | int] | None, where: str | None = None
-) -> dict[str, Any]:
+) -> Response:
     counts = await index.change(partial(commands.delete, ids=ids, where=where))
-    return {name: counts[name] for name in ("deleted", "documents")}
+    return Json({name: counts[name] for name in ("deleted", "documents")})
 
 
-@routes.post("/indexes/{name}/sync")
-async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]:
+@routes.post("/indexes/{name}/sync", responses=answer(SyncedBody))
+async def sync(index: Index, body: SyncBody, request: Request) -> Response:
     """Synchronise the index with files and folders of the server, like `slimdex sync`.
 
     Only files in folders that the service was started with (`--files`) are allowed.
@@ -83,7 +100,7 @@ async def sync(index: Index, body: SyncBody, request: Request) -> dict[str, Any]
     options = body.model_dump(exclude={"sources", "refit"}, exclude_none=True)
     sources = AskedSources(body.sources, **options)
     command = partial(commands.sync, sources=sources, refit=body.refit)
-    return await index.change(partial(_with_notes, command))
+    return Json(await index.change(partial(_with_notes, command)))
 
 
 def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
@@ -107,31 +124,31 @@ def _check_places(sources: Sequence[str], folders: Sequence[Path]) -> None:
             )
 
 
-@routes.post("/indexes/{name}/compact")
-async def compact(index: Index) -> dict[str, Any]:
+@routes.post("/indexes/{name}/compact", responses=answer(CompactedBody))
+async def compact(index: Index) -> Response:
     """Free disk space and memory of deleted and replaced documents."""
-    return await index.change(commands.compact)
+    return Json(await index.change(commands.compact))
 
 
-@routes.post("/indexes/{name}/reduce")
-async def reduce(index: Index, body: ReduceBody) -> dict[str, Any]:
+@routes.post("/indexes/{name}/reduce", responses=answer(ReducedBody))
+async def reduce(index: Index, body: ReduceBody) -> Response:
     """Reduce the vectors again without encoding. Omitted settings are unchanged."""
     command = partial(commands.reduce, settings=_settings(body))
     facts = await index.change(partial(_with_notes, command))
-    return {name: facts[name] for name in ("requested", "settings", "notes")}
+    return Json({name: facts[name] for name in ("requested", "settings", "notes")})
 
 
-@routes.put("/indexes/{name}", status_code=201)
-async def create(name: str, body: CreateBody, request: Request) -> dict[str, Any]:
+@routes.put("/indexes/{name}", status_code=201, responses=answer(CreatedBody, 201))
+async def create(name: str, body: CreateBody, request: Request) -> Response:
     """Create an empty index in the folder that the service was started with (`--root`)."""
     index = await service_of(request).create(name, _settings(body), body.passages)
-    return {"name": index.name, "documents": 0}
+    return Json({"name": index.name, "documents": 0}, 201)
 
 
-@routes.delete("/indexes/{name}")
-async def drop(name: str, request: Request) -> dict[str, Any]:
+@routes.delete("/indexes/{name}", responses=answer(DroppedBody))
+async def drop(name: str, request: Request) -> Response:
     """Drop an index of the folder `--root`, with all its documents, after running requests."""
-    return {"name": name, "dropped": await service_of(request).drop(name)}
+    return Json({"name": name, "dropped": await service_of(request).drop(name)})
 
 
 def _settings(body: ReduceBody) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from slimdex.indexes.arrays import Matrix
 from slimdex.indexes.errors import InputError
@@ -21,10 +23,26 @@ from slimdex.indexes.search.reduced_index import reduced
 from ...collection import Collection
 from ...documents import OWN_COLUMNS
 from ...store.where.conditions import And, Compare, Condition, Or, as_sql
-from .bodies import JsonRoute, service_of
+from ..limits import Limits
+from ..served_index import ServedIndex
+from .answers import (
+    READ,
+    EmbeddedBody,
+    ModelBody,
+    ModelsBody,
+    OpenAIErrorBody,
+    answer,
+    errors,
+)
+from .bodies import Index, Json, JsonRoute, Text, service_of
 from .failures import unknown
 
-routes = APIRouter(prefix="/v1", route_class=JsonRoute)
+routes = APIRouter(
+    prefix="/v1",
+    route_class=JsonRoute,
+    responses=errors(READ, OpenAIErrorBody),
+    tags=["openai"],
+)
 OPERATORS = {
     "eq": ("=", True),
     "ne": ("=", False),
@@ -49,27 +67,49 @@ class EmbeddingsBody(BaseModel):
         extra="allow",
         json_schema_extra={"examples": [{"model": "notes", "input": ["The cat sat."]}]},
     )
-    input: str | list[str] = Field(description="A text, or several; token ids are not accepted.")
+    input: Text | Annotated[list[Text], Field(json_schema_extra={"minItems": 1})] = Field(
+        description=f"A text, or up to {Limits.texts:,}; token ids are not accepted."
+    )
     model: str = Field(description="The name of an index.")
     dimensions: int | None = Field(
-        None, description="Dimensions of the encoder (default) or of the index."
+        None, ge=1, description="Dimensions of the encoder (default) or of the index."
     )
     encoding_format: Literal["float", "base64"] = "float"
 
+    @field_validator("input", mode="before")
+    @classmethod
+    def _refuse_tokens(cls, given: Any) -> Any:
+        """Token ids are those of a tokenizer that is not named."""
+        first = given[0] if isinstance(given, list) and given else ""
+        if isinstance(first, int | list):
+            raise PydanticCustomError(
+                "tokens",
+                "token ids; expected texts (check_embedding_ctx_length=False in LangChain)",
+            )
+        return given
 
-@routes.get("/models")
-async def models(request: Request) -> dict[str, Any]:
+
+@routes.get("/models", responses=answer(ModelsBody))
+async def models(request: Request) -> Response:
     """List the indexes as embedding models, with the most tokens that they read of a text."""
-    data: list[dict[str, Any]] = []
-    for name, index in service_of(request).indexes.items():
-        data.append({"id": name, "object": "model", "created": 0, "owned_by": "slimdex"})
-        if (most := await index.most_tokens()) is not None:
-            data[-1]["max_model_len"] = most
-    return {"object": "list", "data": data}
+    found = [await _model(index) for index in service_of(request).indexes.values()]
+    return Json({"object": "list", "data": found})
 
 
-@routes.post("/embeddings")
-async def embeddings(body: EmbeddingsBody, request: Request) -> dict[str, Any]:
+@routes.get("/models/{name}", responses=answer(ModelBody))
+async def model(index: Index) -> Response:
+    """An index as an embedding model."""
+    return Json(await _model(index))
+
+
+async def _model(index: ServedIndex) -> dict[str, Any]:
+    about = {"id": index.name, "object": "model", "created": 0, "owned_by": "slimdex"}
+    most = await index.most_tokens()
+    return about if most is None else about | {"max_model_len": most}
+
+
+@routes.post("/embeddings", responses=answer(EmbeddedBody))
+async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
     """Encode texts with an index's encoder."""
     index = service_of(request).named(body.model)
     texts = [body.input] if isinstance(body.input, str) else body.input
@@ -80,14 +120,9 @@ async def embeddings(body: EmbeddingsBody, request: Request) -> dict[str, Any]:
     if body.encoding_format == "base64":
         rows = [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
     read = await index.tokens(texts)
-    return {
-        "object": "list",
-        "model": index.name,
-        "data": [
-            {"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)
-        ],
-        "usage": {"prompt_tokens": read, "total_tokens": read},
-    }
+    data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
+    usage = {"prompt_tokens": read, "total_tokens": read}
+    return Json({"object": "list", "model": index.name, "data": data, "usage": usage})
 
 
 def _cut(collection: Collection, vectors: Matrix, dimensions: int) -> Matrix:

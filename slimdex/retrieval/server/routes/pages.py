@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
 
 from ...store.manifest import Manifest
 from ..service import Service
-from .bodies import service_of
+from .answers import Responses, StatusBody, answer, errors
+from .bodies import Json, service_of
 
-routes = APIRouter()
+routes = APIRouter(tags=["service"])
 PAGE = Path(__file__).parent.parent / "page"
+FILES = StaticFiles()
+FRESH = {"Cache-Control": "no-cache"}
+"""Header of files that a browser keeps, but asks whether they have changed."""
 SAFE = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
+    **FRESH,
 }
 """Headers of the page: only its own scripts run, and other pages can't embed it."""
 SWAGGER = ("swagger-ui-bundle.js", "swagger-ui.css")
 READY = "ready"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+MEASURED: Responses = {200: {"content": {"text/plain": {}}}}
 
 
 @routes.get("/", include_in_schema=False)
-async def page() -> Response:
+async def page(request: Request) -> Response:
     """The page."""
-    return FileResponse(PAGE / "index.html", headers=SAFE)
+    return _sent(PAGE / "index.html", request, SAFE)
 
 
 @routes.get("/page/{name}", include_in_schema=False)
-async def part(name: str) -> Response:
+async def part(name: str, request: Request) -> Response:
     """Files of the page."""
     if name not in {path.name for path in PAGE.iterdir()}:
         raise HTTPException(404, f"{name[:100]!r}; expected a part of the page")
-    return FileResponse(PAGE / name, headers=SAFE)
+    return _sent(PAGE / name, request, SAFE)
+
+
+def _sent(path: Path, request: Request, headers: Mapping[str, str] = FRESH) -> Response:
+    """A file, or a 304 for a browser that has it."""
+    answer = FILES.file_response(path, path.stat(), request.scope)
+    answer.headers.update(headers)
+    return answer
 
 
 @routes.get("/docs", include_in_schema=False)
@@ -58,40 +72,33 @@ async def docs() -> HTMLResponse:
 
 @routes.get("/docs/openapi.json", include_in_schema=False)
 async def docs_api(request: Request) -> dict[str, Any]:
-    """The API in version 3.0, the newest that this Swagger UI knows, with a field for a token."""
+    """The API in version 3.0, the newest that this Swagger UI knows."""
     api: dict[str, Any] = request.app.openapi()
-    schemes = {"token": {"type": "http", "scheme": "bearer"}}
-    return api | {
-        "openapi": "3.0.3",
-        "components": api["components"] | {"securitySchemes": schemes},
-        "security": [{"token": []}],
-    }
+    return api | {"openapi": "3.0.3"}
 
 
 @routes.get("/docs/{name}", include_in_schema=False)
-async def docs_part(name: str) -> Response:
+async def docs_part(name: str, request: Request) -> Response:
     """Files of the API's documentation."""
     from swagger_ui_bundle import swagger_ui_path
 
     if name not in SWAGGER:
         raise HTTPException(404, f"{name[:100]!r}; expected a part of the page")
-    return FileResponse(Path(swagger_ui_path) / name)
+    return _sent(Path(swagger_ui_path) / name, request)
 
 
-@routes.get("/health")
-async def health() -> dict[str, str]:
+@routes.get("/health", responses=answer(StatusBody) | errors((400, 403)))
+async def health() -> Response:
     """Report that the service runs."""
-    return {"status": "alive"}
+    return Json({"status": "alive"})
 
 
-@routes.get("/ready")
-async def ready(request: Request, response: Response) -> dict[str, str]:
+@routes.get("/ready", responses=answer(StatusBody) | errors((400, 403)) | answer(StatusBody, 503))
+async def ready(request: Request) -> Response:
     """Report whether queries are accepted: models are loaded, files are readable and whole, the
     queue is short."""
     status = await _status(service_of(request))
-    if status != READY:
-        response.status_code = 503
-    return {"status": status}
+    return Json({"status": status}, 200 if status == READY else 503)
 
 
 async def _status(service: Service) -> str:
@@ -106,7 +113,11 @@ async def _status(service: Service) -> str:
     return "busy" if is_busy else READY
 
 
-@routes.get("/metrics")
+@routes.get(
+    "/metrics",
+    response_class=Response,
+    responses=MEASURED | errors((400, 401, 403)),
+)
 async def metrics(request: Request) -> Response:
     """Metrics in Prometheus' format."""
     return Response(service_of(request).metrics.text(), media_type=PROMETHEUS)

@@ -19,9 +19,19 @@ from ...search.excerpts import quoted, word_places
 from ...search.request import SearchRequest, narrowed
 from ...store.columns import column_facts
 from ..access import Right
+from ..limits import Limits
 from ..middleware import RIGHT
-from .bodies import (
+from .answers import (
+    READ,
+    ColumnsBody,
     DocumentsBody,
+    IndexesBody,
+    InfoBody,
+    WholeDocumentBody,
+    answer,
+    errors,
+)
+from .bodies import (
     FoundBody,
     Index,
     Json,
@@ -36,16 +46,23 @@ from .openai import where_of
 if TYPE_CHECKING:
     from ...search.reranking import CrossEncoder
 
-routes = APIRouter(route_class=JsonRoute, dependencies=[Depends(known_parameters)])
+routes = APIRouter(
+    route_class=JsonRoute,
+    dependencies=[Depends(known_parameters)],
+    responses=errors(READ),
+    tags=["search"],
+)
 WRITTEN_AT_ONCE = 200
 """Largest number of hits serialised in the event loop; more, and excerpts, are in a thread."""
 EXCERPT = 280
 """Characters of an excerpt."""
 MOST_LISTED = 1000
+Condition = Annotated[str | None, Query(json_schema_extra={"minLength": 1})]
+Limit = Annotated[int, Query(ge=1, description=f"At most {Limits.hits:,}.")]
 ONE_OF = "expected one of query, queries, vector and vectors"
 
 
-@routes.post("/indexes/{name}/search", responses={200: {"model": FoundBody}})
+@routes.post("/indexes/{name}/search", responses=answer(FoundBody))
 async def search(index: Index, body: SearchBody, asked: Request) -> Response:
     """Search the documents closest in meaning to a query, or to each of several."""
     where = narrowed(where_of(body.where, index.collection), body.glob, body.regex)
@@ -53,7 +70,7 @@ async def search(index: Index, body: SearchBody, asked: Request) -> Response:
     found = await index.search(request)
     chance = await index.chance_score(request)
 
-    def answer() -> Json:
+    def as_json() -> Json:
         return Json(
             {
                 "queries": [
@@ -66,8 +83,8 @@ async def search(index: Index, body: SearchBody, asked: Request) -> Response:
         )
 
     if sum(map(len, found.hits)) <= WRITTEN_AT_ONCE and not body.excerpts:
-        return answer()
-    return await index.read(lambda _: answer())
+        return as_json()
+    return await index.read(lambda _: as_json())
 
 
 def _hit(hit: Hit, query: str, body: SearchBody) -> dict[str, Any]:
@@ -104,8 +121,8 @@ def _request(body: SearchBody, where: str | None, reranker: CrossEncoder | None)
     )
 
 
-@routes.get("/indexes")
-async def indexes(request: Request) -> dict[str, list[Any]]:
+@routes.get("/indexes", responses=answer(IndexesBody))
+async def indexes(request: Request) -> Response:
     """List the indexes with their numbers of documents, and what the caller can do with them:
     "write", "create" indexes, and "rerank" hits.
     """
@@ -116,16 +133,14 @@ async def indexes(request: Request) -> dict[str, list[Any]]:
         "create": writes and service.root is not None,
         "rerank": service.reranker is not None,
     }
-    return {
-        "indexes": [
-            {"name": name, "documents": len(index.collection)}
-            for name, index in service.indexes.items()
-        ],
-        "can": [what for what, is_so in able.items() if is_so],
-    }
+    found = [
+        {"name": name, "documents": len(index.collection)}
+        for name, index in service.indexes.items()
+    ]
+    return Json({"indexes": found, "can": [what for what, is_so in able.items() if is_so]})
 
 
-@routes.get("/indexes/{name}")
+@routes.get("/indexes/{name}", responses=answer(InfoBody))
 async def info(index: Index) -> Response:
     """Contents, settings and size of an index."""
     facts = await index.read(Collection.info)
@@ -146,17 +161,17 @@ def _without_folders(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@routes.get("/indexes/{name}/columns")
+@routes.get("/indexes/{name}/columns", responses=answer(ColumnsBody))
 async def columns(index: Index) -> Response:
     """Columns of the documents, with their values if few, or their range."""
     facts = await index.read(lambda collection: column_facts(collection.index.store))
     return Json({"columns": facts})
 
 
-@routes.get("/indexes/{name}/documents", responses={200: {"model": DocumentsBody}})
+@routes.get("/indexes/{name}/documents", responses=answer(DocumentsBody))
 async def documents(
     index: Index,
-    where: str | None = None,
+    where: Condition = None,
     after: str | None = None,
     limit: Annotated[int, Query(ge=0, le=MOST_LISTED)] = 100,
 ) -> Response:
@@ -168,15 +183,13 @@ async def documents(
     return Json(await index.read(page, where))
 
 
-@routes.get("/indexes/{name}/related/{id:path}", responses={200: {"model": RelatedBody}})
-async def related(
-    index: Index, id: str, where: str | None = None, limit: Annotated[int, Query(ge=1)] = 10
-) -> Response:
+@routes.get("/indexes/{name}/related/{id:path}", responses=answer(RelatedBody))
+async def related(index: Index, id: str, where: Condition = None, limit: Limit = 10) -> Response:
     """Find the documents nearest in meaning to a document, best first, without itself."""
     return Json({"hits": [hit_json(hit) for hit in await index.related(id, limit, where)]})
 
 
-@routes.get("/indexes/{name}/documents/{id:path}")
+@routes.get("/indexes/{name}/documents/{id:path}", responses=answer(WholeDocumentBody))
 async def get(index: Index, id: str) -> Response:
     """A whole document."""
     return Json(document_json(await index.read(lambda collection: collection.get(id))))

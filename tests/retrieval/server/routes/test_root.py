@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -52,6 +56,42 @@ async def test_an_index_is_created_used_and_dropped(root: Path, tmp_path: Path) 
         assert [*service.indexes] == ["notes"]
     assert [*root.iterdir()] == []
     assert notes.is_dir()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists open files in /proc")
+async def test_a_dropped_index_releases_files_and_threads(root: Path) -> None:
+    """At once, not when Python collects garbage next: a service makes little of it."""
+    gc.collect()
+    gc.disable()
+    try:
+        async with asking({}, root=root) as (client, _):
+            for _ in range(3):
+                await client.put("/indexes/new", json={})
+                await client.post("/indexes/new/documents", json=DOCUMENTS)
+                for where in (None, "year > 2000"):
+                    body = {"query": "a cat", "where": where}
+                    found = await client.post("/indexes/new/search", json=body)
+                    assert found.json()["queries"][0]["hits"]
+                await client.get("/indexes/new/documents")
+                assert _open_files(root / "new.index")
+                assert (await client.delete("/indexes/new")).json()["dropped"] == 3
+            assert _open_files(root / "new.index") + _open_files(root / ".new.index.dropped") == []
+            names = [thread.name for thread in threading.enumerate()]
+            assert [name for name in names if name.startswith("new-")] == []
+    finally:
+        gc.enable()
+
+
+def _open_files(folder: Path) -> list[str]:
+    """Files of a folder that this process has open or mapped, also deleted ones."""
+    opened = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            opened.append(os.readlink(descriptor))
+        except FileNotFoundError:  # the descriptor of this listing
+            continue
+    mapped = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in [*opened, *mapped] if f"{folder}/" in line]
 
 
 async def test_names_that_are_no_plain_folder_names_are_refused(root: Path, tmp_path: Path) -> None:

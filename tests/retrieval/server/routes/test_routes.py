@@ -97,7 +97,7 @@ async def test_documents_are_put_read_and_deleted(notes: dict[str, Path]) -> Non
         assert put.json() == {"id": "new", "documents": 4}
         new = (await client.get(f"{AT}/new")).json()
         assert (new["text"], new["title"]) == ("rain fell", "T")
-        assert new["metadata"] == {"year": 7, "kind": None}
+        assert new["metadata"] == {"year": 7}  # not "kind", which others have
         again = await client.put(f"{AT}/new", json={"text": "snow fell"})
         assert again.json() == {"id": "new", "documents": 4}
         assert (await client.get(f"{AT}/a%2Fb%20c%3F")).json()["text"] == DOCUMENTS[2]["text"]
@@ -108,11 +108,41 @@ async def test_documents_are_put_read_and_deleted(notes: dict[str, Path]) -> Non
         assert (await client.post("/indexes/notes/compact")).json() == {"freed": 4, "documents": 1}
         not_a_number = '{"text": "x", "year": NaN}'
         assert (await client.put(f"{AT}/7", content=not_a_number, headers=JSON)).status_code == 200
-        assert (await client.get(f"{AT}/7")).json()["metadata"]["year"] is None
+        assert (await client.get(f"{AT}/7")).json()["metadata"] == {}
         put = await client.put(f"{AT}/%E2%82%AC%EF%BF%BD", json={"text": "x"})
         assert put.json() == {"id": "€\ufffd", "documents": 3}
     with Collection.open(notes["notes"]) as collection:
         assert collection.get("new").text == "snow fell"
+
+
+async def test_metrics_count_changes_errors_and_bytes(notes: dict[str, Path]) -> None:
+    async with asking(notes) as (client, _):
+        await client.put(f"{AT}/new", json={"text": "rain fell"})
+        await client.delete(f"{AT}/new")
+        for _ in range(3):
+            assert (await client.get(f"{AT}/new")).status_code == 404
+        metrics = (await client.get("/metrics")).text
+    values = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line[0] != "#")
+    assert values['slimdex_changes_total{index="notes"}'] == "2.0"
+    assert values['slimdex_errors_total{status="404"}'] == "3.0"
+    files = [file for file in notes["notes"].rglob("*") if file.is_file()]
+    stored = sum(file.stat().st_size for file in files)
+    assert float(values['slimdex_index_bytes{index="notes"}']) == stored
+    if Path("/proc/self/statm").exists():
+        assert float(values["process_resident_memory_bytes"]) > 1e7
+
+
+async def test_hits_and_documents_have_their_own_columns(tmp_path: Path) -> None:
+    wide = {"id": "2", "text": "a dog", **{f"c{i}": i for i in range(50)}}
+    path = made(tmp_path / "i", [{"id": "1", "text": "a cat", "c0": 7}, wide])
+    async with asking({"i": path}) as (client, _):
+        found = (await client.post("/indexes/i/search", json={"query": "a cat"})).json()
+        hits = {hit["id"]: hit["metadata"] for hit in found["queries"][0]["hits"]}
+        assert hits == {"1": {"c0": 7}, "2": {f"c{i}": i for i in range(50)}}
+        listed = (await client.get("/indexes/i/documents")).json()["documents"]
+        assert [len(document["metadata"]) for document in listed] == [1, 50]
+        (near,) = (await client.get("/indexes/i/related/2")).json()["hits"]
+        assert near["metadata"] == {"c0": 7}
 
 
 async def test_lines_are_committed_in_batches_which_are_reported(notes: dict[str, Path]) -> None:
